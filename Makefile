@@ -1,0 +1,54 @@
+# The way in: `make demo`, then `make test`. Everything happens in .venv; nothing is installed elsewhere.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PLUGINS := $(wildcard plugins/*)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench lock clean
+
+help:
+	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
+	@echo "make test    set up, and run the tests; names what cannot be run here"
+	@echo "make lint    ruff, import contracts        make types   mypy, strict"
+	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
+	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
+
+$(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . $(addprefix -e ./,$(PLUGINS))
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
+
+test: $(READY)
+	@$(BIN)/pytest
+
+lint: $(READY)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+
+types: $(READY)
+	@$(BIN)/mypy
+
+docs: $(READY)
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "built site/index.html"
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/start_time.py
+	@$(BIN)/python benchmarks/local_exec.py
+
+# The lock names versions and hashes and no host, so that it works with every mirror. Needs uv.
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
+	  requirements/dev.in -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
