@@ -1,0 +1,7 @@
+"""``python -m lintstack``."""
+
+import sys
+
+from lintstack.cli import main
+
+sys.exit(main())
