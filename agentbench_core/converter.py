@@ -1,0 +1,226 @@
+"""The one strict converter between plain data (YAML, JSON, flags) and frozen values.
+
+cattrs is lax out of the box (``id: 3`` becomes ``"3"``, ``tags: abc`` becomes three tags). Here nothing is
+coerced except whole numbers to floats, unknown keys are refused, and an error says file, path and remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import enum
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+import cattrs
+from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
+
+from agentbench_core.errors import InputError, did_you_mean
+from agentbench_core.schema import FieldValueError, type_name
+
+T = TypeVar("T")
+
+
+def load(data: object, cls: type[T], *, where: str) -> T:
+    """Plain data as a frozen value.
+
+    Args:
+        data: what YAML, JSON or the command line gave.
+        cls: the attrs class to build.
+        where: the file or flag it comes from, for the message.
+
+    Raises:
+        InputError: naming every problem with its path, for instance
+            ``task.yaml: agent.stps: unknown field (did you mean 'max_steps'?)``.
+    """
+    try:
+        return _CONVERTER.structure(data, cls)
+    except _REFUSALS as error:
+        lines = [f"{where}: {path.lstrip('.')}{': ' if path else ''}{text}" for path, text in _problems(error, "")]
+        raise InputError("\n".join(lines)) from None
+
+
+def dump(value: object) -> Any:
+    """A frozen value as plain data: mappings, lists, text, numbers, booleans, ``None``."""
+    return _CONVERTER.unstructure(value)
+
+
+class _MismatchError(ValueError):
+    """What is wrong with a piece of data: paths below that piece, each with a message for people."""
+
+    def __init__(self, *found: tuple[str, str]) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+_Structure = Callable[[object, Any], Any]
+
+
+def _expected(hint: Any, value: object) -> _MismatchError:
+    shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
+    quotable = hint is str and isinstance(value, (bool, int, float, datetime.date))
+    hint_text = did_you_mean(value, _choices(hint)) if isinstance(value, str) else ""
+    return _MismatchError(
+        ("", f"expected {type_name(hint)}, found {shown}{' (put it in quotes)' * quotable}{hint_text}")
+    )
+
+
+def _choices(hint: Any) -> list[str]:
+    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
+        return list(hint)
+    return [str(choice) for choice in get_args(hint)] if get_origin(hint) is Literal else []
+
+
+def _exactly(hint: type) -> _Structure:
+    def structure(value: object, _: object) -> object:
+        if type(value) is hint:
+            return value
+        if hint is float and type(value) is int:
+            return float(value)
+        raise _expected(hint, value)
+
+    return structure
+
+
+def _structure_enum(value: object, hint: type[enum.StrEnum]) -> enum.StrEnum:
+    if isinstance(value, str) and value in list(hint):
+        return hint(value)
+    raise _expected(hint, value)
+
+
+def _structure_literal(value: object, hint: Any) -> object:
+    if any(type(choice) is type(value) and choice == value for choice in get_args(hint)):
+        return value
+    raise _expected(hint, value)
+
+
+def _structure_union(value: object, hint: Any) -> object:
+    rest = [argument for argument in get_args(hint) if argument is not type(None)]
+    if value is None and len(rest) < len(get_args(hint)):
+        return None
+    if len(rest) == 1:
+        return _CONVERTER.structure(value, rest[0])
+    for argument in rest:
+        with contextlib.suppress(*_REFUSALS):
+            return _CONVERTER.structure(value, argument)
+    raise _expected(hint, value)
+
+
+def _each(pairs: Iterable[tuple[str, Callable[[], object]]]) -> list[Any]:
+    """Structure all elements before complaining, so that one error names every problem."""
+    built, found = [], []
+    for step, build in pairs:
+        try:
+            built.append(build())
+        except _REFUSALS as error:
+            found += _problems(error, step)
+    if found:
+        raise _MismatchError(*found)
+    return built
+
+
+def _sequence_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
+    element = get_args(hint)[0]
+
+    def structure(value: object, _: object) -> object:
+        if not isinstance(value, (list, tuple)):
+            raise _expected(hint, value)
+        pairs = enumerate(value)
+        return tuple(_each((f"[{index}]", partial(converter.structure, item, element)) for index, item in pairs))
+
+    return structure
+
+
+def _mapping_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
+    key_type, value_type = get_args(hint)
+
+    def structure(value: object, _: object) -> object:
+        if not isinstance(value, Mapping):
+            raise _expected(hint, value)
+        keys = _each((f".{key}", partial(converter.structure, key, key_type)) for key in value)
+        items = _each((f".{key}", partial(converter.structure, item, value_type)) for key, item in value.items())
+        return dict(zip(keys, items, strict=True))
+
+    return structure
+
+
+def _class_hook(cls: type, converter: cattrs.Converter) -> _Structure:
+    generated: Any = make_dict_structure_fn(cls, converter)
+
+    def structure(value: object, hint: Any) -> object:
+        if not isinstance(value, Mapping):
+            raise _expected(cls, value)
+        unnamed = [key for key in value if not isinstance(key, str)]
+        if unnamed:
+            raise _MismatchError(("", f"field names are text, found {unnamed[0]!r} (put it in quotes)"))
+        return generated(value, hint)
+
+    return structure
+
+
+_REFUSALS = (ClassValidationError, _MismatchError)
+
+
+def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
+    """Every leaf of cattrs' exception tree as (path, message)."""
+    if isinstance(error, ClassValidationError):
+        noted, bare = error.group_exceptions()
+        found = [problem for inner, note in noted for problem in _problems(inner, f"{path}.{note.name}")]
+        return found + [problem for inner in bare for problem in _problems(inner, path)]
+    if isinstance(error, ForbiddenExtraKeysError):
+        names = [field.name for field in attrs.fields(error.cl)]
+        return [
+            (f"{path}.{key}", f"unknown field{did_you_mean(key, names) or '; known: ' + ', '.join(names)}")
+            for key in sorted(error.extra_fields)
+        ]
+    if isinstance(error, _MismatchError):
+        return [(f"{path}{below}", message) for below, message in error.found]
+    if isinstance(error, FieldValueError):
+        return [(f"{path}.{error.field}", error.problem)]
+    if isinstance(error, KeyError):
+        return [(path, "missing, and required")]
+    return [(path, str(error))]
+
+
+def _is_sequence(hint: Any) -> bool:
+    return get_origin(hint) in (tuple, Sequence)
+
+
+def _is_mapping(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def _is_literal(hint: Any) -> bool:
+    return get_origin(hint) is Literal
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, enum.StrEnum)
+
+
+def _build() -> cattrs.Converter:
+    converter = cattrs.Converter(detailed_validation=True, forbid_extra_keys=True)
+    for plain in (str, int, float, bool):
+        converter.register_structure_hook(plain, _exactly(plain))
+    converter.register_structure_hook_func(lambda hint: hint in (Any, object), lambda value, _: value)
+    converter.register_structure_hook_factory(_is_sequence, _sequence_hook)
+    converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
+    converter.register_structure_hook_func(_is_literal, _structure_literal)
+    converter.register_structure_hook_func(_is_union, _structure_union)
+    converter.register_structure_hook_func(_is_enum, _structure_enum)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_unstructure_hook_func(_is_sequence, lambda items: [converter.unstructure(i) for i in items])
+    converter.register_unstructure_hook(tuple, lambda items: [converter.unstructure(item) for item in items])
+    return converter
+
+
+_CONVERTER = _build()

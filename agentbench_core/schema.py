@@ -1,0 +1,158 @@
+"""What a frozen class accepts, said three ways: an option table, a JSON Schema, help for a field.
+
+Every class that people fill in (``task.yaml``, options, tool arguments) declares its fields with
+:func:`option`, so that each of them carries its own help.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+T = TypeVar("T")
+
+
+class FieldValueError(ValueError):
+    """A value of the right type that a field does not allow."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+@typing.overload
+def option(*, help: str, pattern: str = ..., minimum: float = ...) -> Any: ...
+@typing.overload
+def option(default: T, *, help: str, pattern: str = ..., minimum: float = ...) -> T: ...
+def option(default: Any = attrs.NOTHING, *, help: str, pattern: str = "", minimum: float | None = None) -> Any:  # noqa: A002
+    """A field of a frozen class, with help.
+
+    Args:
+        default: value when nothing is given; without it the field is required.
+        help: one line for people, shown by ``plugins show``, READMEs and the JSON Schema.
+        pattern: for text, a regular expression that the whole value must match.
+        minimum: for numbers, the smallest value allowed.
+    """
+
+    def check(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+        if pattern and isinstance(value, str) and not re.fullmatch(pattern, value):
+            raise FieldValueError(field.name, f"{value!r} does not match {pattern}")
+        if minimum is not None and isinstance(value, (int, float)) and value < minimum:
+            raise FieldValueError(field.name, f"{value!r} is below {minimum:g}")
+
+    metadata = {"help": help, "pattern": pattern, "minimum": minimum}
+    return attrs.field(default=default, validator=check if pattern or minimum is not None else None, metadata=metadata)
+
+
+@attrs.frozen(kw_only=True)
+class OptionDescription:
+    """One row of an option table. ``default`` is ``required`` or the value as YAML would write it."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def describe(cls: type) -> tuple[OptionDescription, ...]:
+    """The options of a frozen class in the order of their definition."""
+    hints = get_type_hints(cls)
+    return tuple(
+        OptionDescription(
+            name=field.name,
+            type=type_name(hints[field.name]),
+            default="required" if field.default is attrs.NOTHING else _written(_default(field)),
+            help=str(field.metadata.get("help", "")),
+        )
+        for field in attrs.fields(cls)
+    )
+
+
+def json_schema(cls: type) -> dict[str, Any]:
+    """JSON Schema (2020-12) of a frozen class; unknown keys are forbidden, as the converter forbids them."""
+    hints = get_type_hints(cls)
+    properties: dict[str, Any] = {}
+    for field in attrs.fields(cls):
+        schema = _schema_of(hints[field.name])
+        if field.metadata.get("help"):
+            schema["description"] = field.metadata["help"]
+        if field.metadata.get("pattern"):
+            schema["pattern"] = f"^(?:{field.metadata['pattern']})$"
+        if field.metadata.get("minimum") is not None:
+            schema["minimum"] = field.metadata["minimum"]
+        if field.default is not attrs.NOTHING and not attrs.has(type(_default(field))):
+            schema["default"] = _plain(_default(field))
+        properties[field.name] = schema
+    required = [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def type_name(hint: Any) -> str:
+    """A type as people read it: ``text``, ``number``, ``list of text``, ``one of a, b``."""
+    plain = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+    if hint in plain:
+        return plain[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(type_name(argument) for argument in arguments)
+    if origin is Literal:
+        return "one of " + ", ".join(str(argument) for argument in arguments)
+    if origin in (tuple, Sequence):
+        return f"list of {type_name(arguments[0])}"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"mapping of text to {type_name(arguments[1])}"
+    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
+        return "one of " + ", ".join(hint)
+    if isinstance(hint, type) and attrs.has(hint):
+        return "mapping with " + ", ".join(field.name for field in attrs.fields(hint))
+    return getattr(hint, "__name__", str(hint))
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    plain = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+    if hint in plain:
+        return {"type": plain[hint]}
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema_of(argument) for argument in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (tuple, Sequence):
+        return {"type": "array", "items": _schema_of(arguments[0])}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema_of(arguments[1])}
+    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
+        return {"enum": list(hint)}
+    if isinstance(hint, type) and attrs.has(hint):
+        return json_schema(hint)
+    if hint is Any or hint is object:
+        return {}
+    raise TypeError(f"no JSON Schema for {hint!r}")
+
+
+def _default(field: attrs.Attribute[Any]) -> Any:
+    default: Any = field.default
+    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_written(item) for item in value) + "]"
+    if isinstance(value, str):
+        return value or '""'
+    return str(value)

@@ -1,0 +1,1 @@
+"""What everybody speaks: frozen values without I/O."""

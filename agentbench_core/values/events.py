@@ -1,0 +1,219 @@
+"""The events of a run: one class per line type of ``events.jsonl``.
+
+A line is the envelope (``seq``, ``at``, ``attempt_id``, ``type``) plus the fields of its class. Durations are
+seconds of the monotonic clock; ``at`` is UTC with milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import attrs
+
+from agentbench_core.values.record import AttemptRecord
+
+
+@attrs.frozen(kw_only=True)
+class RunStarted:
+    """The first line of a run."""
+
+    run_id: str
+    attempts: int
+
+
+@attrs.frozen(kw_only=True)
+class TaskStarted:
+    """An attempt begins."""
+
+    task_id: str
+    repeat: int
+
+
+@attrs.frozen(kw_only=True)
+class SetupCommandStarted:
+    """A set-up command begins."""
+
+    command: str
+
+
+@attrs.frozen(kw_only=True)
+class SetupCommandFinished:
+    """A set-up command ended."""
+
+    command: str
+    exit_code: int | None
+    duration_sec: float
+
+
+@attrs.frozen(kw_only=True)
+class BaselineStarted:
+    """The failing command begins on the unchanged tree."""
+
+    command: str
+
+
+@attrs.frozen(kw_only=True)
+class BaselineFinished:
+    """The failing command ended."""
+
+    exit_code: int | None
+    failed_as_expected: bool
+    duration_sec: float
+
+
+@attrs.frozen(kw_only=True)
+class AgentTurnStarted:
+    """The agent starts a turn."""
+
+    turn: int
+
+
+@attrs.frozen(kw_only=True)
+class LLMRequest:
+    """A request is about to be sent. ``reserved_usd`` is the worst case of its cost."""
+
+    call: int
+    messages: int
+    reserved_usd: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class LLMResponse:
+    """A request was answered."""
+
+    call: int
+    finish: str
+    model: str
+    served_by: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_usd: float
+    duration_sec: float
+
+
+@attrs.frozen(kw_only=True)
+class ToolCallStarted:
+    """A tool call begins; it is step number ``step``."""
+
+    step: int
+    tool: str
+
+
+@attrs.frozen(kw_only=True)
+class ToolCallFinished:
+    """A tool call ended."""
+
+    step: int
+    tool: str
+    ok: bool
+    error_type: str
+    duration_sec: float
+
+
+@attrs.frozen(kw_only=True)
+class PatchApplied:
+    """Files were changed; the diff lies at ``diff``, relative to the task's directory."""
+
+    step: int
+    files: tuple[str, ...]
+    diff: str
+
+
+@attrs.frozen(kw_only=True)
+class Delegation:
+    """An agent hands work to another one. ``parent`` and ``child`` are names unique within the attempt."""
+
+    parent: str
+    child: str
+    role: str
+    depth: int
+
+
+@attrs.frozen(kw_only=True)
+class TestsStarted:
+    """Scoring begins."""
+
+    command: str
+
+
+@attrs.frozen(kw_only=True)
+class TestsFinished:
+    """Scoring ended."""
+
+    exit_code: int | None
+    passed: bool
+    duration_sec: float
+
+
+@attrs.frozen(kw_only=True)
+class TaskFinished:
+    """An attempt ended; carries its record, so that ``attempts.jsonl`` can be rebuilt from events."""
+
+    record: AttemptRecord
+
+
+@attrs.frozen(kw_only=True)
+class RunFinished:
+    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``."""
+
+    status: str
+    attempts: int
+
+
+@attrs.frozen(kw_only=True)
+class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `warning`
+    """Something a reader of the results should know."""
+
+    message: str
+
+
+@attrs.frozen(kw_only=True)
+class InfrastructureError:
+    """Something broke outside the agent's reach."""
+
+    message: str
+
+
+Event = (
+    RunStarted
+    | TaskStarted
+    | SetupCommandStarted
+    | SetupCommandFinished
+    | BaselineStarted
+    | BaselineFinished
+    | AgentTurnStarted
+    | LLMRequest
+    | LLMResponse
+    | ToolCallStarted
+    | ToolCallFinished
+    | PatchApplied
+    | Delegation
+    | TestsStarted
+    | TestsFinished
+    | TaskFinished
+    | RunFinished
+    | Warning_
+    | InfrastructureError
+)
+
+
+def event_type(cls: type) -> str:
+    """The ``type`` of a line: ``tool_call_started`` for :class:`ToolCallStarted`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__.rstrip("_")).lower()
+
+
+EVENT_CLASSES: Mapping[str, Any] = {event_type(cls): cls for cls in get_args(Event)}
+"""Line type to class."""
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One line of ``events.jsonl``. ``attempt_id`` is ``None`` for what concerns the whole run."""
+
+    seq: int
+    at: str
+    attempt_id: str | None
+    event: Event

@@ -1,0 +1,49 @@
+"""What came of a command in a sandbox."""
+
+from __future__ import annotations
+
+import attrs
+
+OUTPUT_CAP = 1 << 20
+"""Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
+
+
+@attrs.frozen(kw_only=True)
+class Output:
+    """One stream of a command: all of it, or its head and its tail when it was longer than the cap."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    omitted: int = 0
+    """Bytes left out between head and tail."""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes kept, with a line that says how much was left out."""
+        if not self.omitted:
+            return self.head + self.tail
+        return self.head + b"\n[... %d bytes left out ...]\n" % self.omitted + self.tail
+
+    @property
+    def text(self) -> str:
+        """The same as text; bytes that are not UTF-8 become ``\\xNN``."""
+        return self.data.decode("utf-8", "backslashreplace")
+
+
+@attrs.frozen(kw_only=True)
+class ExecResult:
+    """How a command ended. Failing is data; an exception would mean that the machinery broke.
+
+    ``exit_code`` is ``None`` when the command was killed at its deadline, and ``128 + n`` for signal ``n``.
+    """
+
+    exit_code: int | None
+    stdout: Output = Output()
+    stderr: Output = Output()
+    timed_out: bool = False
+    duration_sec: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out

@@ -1,0 +1,187 @@
+"""What a run says: the manifest of a run directory, and one record per attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from agentbench_core.values.failures import FailureReason, Outcome
+
+SCHEMA = 1
+
+
+@attrs.frozen(kw_only=True)
+class Label:
+    """A remark on an attempt that is not its score, with its evidence."""
+
+    name: str
+    evidence: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Score:
+    """A scorer's judgement. ``exit_code`` is that of the passing command, or ``None`` if it did not end by itself."""
+
+    passed: bool
+    exit_code: int | None
+    timed_out: bool = False
+    tampered: bool = False
+    labels: tuple[Label, ...] = ()
+    explanation: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ModelInfo:
+    """The model of an attempt, with what was asked of it."""
+
+    provider: str
+    name: str
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    prompt_version: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Timestamps:
+    """Local wall-clock times with offset, ISO 8601; durations are measured elsewhere, by the monotonic clock."""
+
+    started_at: str
+    ended_at: str
+
+
+@attrs.frozen(kw_only=True)
+class BaselineValidation:
+    """Whether the failing command failed before the agent came."""
+
+    attempted: bool = False
+    failed_as_expected: bool = False
+    exit_code: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """The verdict in three fields."""
+
+    passed: bool
+    exit_code: int | None
+    failure_reason: FailureReason | None
+
+
+@attrs.frozen(kw_only=True)
+class SandboxInfo:
+    """Where the attempt ran, and whether anything held it there."""
+
+    name: str
+    isolated: bool
+    network: str
+    environment_digest: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AttemptUsage:
+    """What the attempt used."""
+
+    steps: int = 0
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class AttemptLimits:
+    """What the attempt was allowed, in seconds and tool calls."""
+
+    timeout_sec: float
+    tool_timeout_sec: float
+    max_steps: int
+
+
+@attrs.frozen(kw_only=True)
+class AttemptRecord:
+    """One line of ``attempts.jsonl``. ``scored: false`` means missing, never a fail."""
+
+    schema: int = SCHEMA
+    run_id: str
+    attempt_id: str
+    task_id: str
+    task_digest: str
+    suite: str
+    variant: str
+    variant_digest: str
+    agent: str
+    repeat: int
+    model: ModelInfo | None = None
+    timestamps: Timestamps
+    duration_sec: float
+    baseline_validation: BaselineValidation
+    result: Result
+    outcome: Outcome
+    scored: bool
+    supersedes: str | None = None
+    replayed: bool = False
+    sandbox: SandboxInfo
+    labels: tuple[Label, ...] = ()
+    usage: AttemptUsage
+    limits: AttemptLimits
+    artifact_paths: Mapping[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class Setting:
+    """One resolved setting and the layer it comes from."""
+
+    value: Any
+    origin: str
+
+
+@attrs.frozen(kw_only=True)
+class TaskEntry:
+    """A task as a run knew it."""
+
+    id: str
+    digest: str
+    path: str
+    commit: str
+
+
+@attrs.frozen(kw_only=True)
+class PluginEntry:
+    """A plugin as a run knew it."""
+
+    name: str
+    distribution: str
+    version: str
+
+
+@attrs.frozen(kw_only=True)
+class HarnessInfo:
+    """The harness that made a run. ``git_sha`` is empty when it was not run from a checkout."""
+
+    version: str
+    git_sha: str
+
+
+@attrs.frozen(kw_only=True)
+class RunManifest:
+    """``run.json``: enough to run it again and to refuse a comparison."""
+
+    schema: int = SCHEMA
+    run_id: str
+    group_id: str
+    created_at: str
+    harness: HarnessInfo
+    argv: tuple[str, ...]
+    suite: str
+    variant: str
+    variant_digest: str
+    agent: str
+    repeats: int
+    config: Mapping[str, Setting]
+    tasks: tuple[TaskEntry, ...]
+    plugins: tuple[PluginEntry, ...]
+    platform: Mapping[str, str]

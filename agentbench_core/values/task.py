@@ -1,0 +1,148 @@
+"""What a ``task.yaml`` says. Field by field the user's own schema; see ``docs/task.md``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal
+
+import attrs
+
+from agentbench_core.schema import option
+
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
+"""Ids of tasks and suites: safe as a directory name on every file system."""
+
+NetworkPolicy = Literal["none", "setup_only", "always"]
+
+DEFAULT_PROTECTED = (
+    "tests/**",
+    "test/**",
+    "**/conftest.py",
+    "/pytest.ini",
+    "/.pytest.ini",
+    "/tox.ini",
+    "/setup.cfg",
+    "/pyproject.toml",
+    "/pytest.py",
+    "/_pytest/**",
+    "**/sitecustomize.py",
+    "**/usercustomize.py",
+    "**/*.pth",
+    "**/*.pyc",
+    "**/*.dist-info/**",
+    "**/*.egg-info/**",
+)
+"""Restored before scoring unless the task says otherwise. Anchored where a project may own the same name."""
+
+
+@attrs.frozen(kw_only=True)
+class Repo:
+    """Where the code comes from."""
+
+    url: str = option(help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory")
+    commit: str = option(help="full SHA; nothing later is reachable from the workspace", pattern="[0-9a-f]{40}")
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentSettings:
+    """What the task runs in, and its limits."""
+
+    docker_image: str = option("agentbench/py-runner:0.1.0", help="ignored by sandboxes without images")
+    python: str = option("3.11", help="checked inside after set-up", pattern=r"3\.\d+(\.\d+)?")
+    workdir: str = option("/workspace", help="where the workspace lies in sandboxes with a file system of their own")
+    network_policy: NetworkPolicy = option("setup_only", help="always: the agent and the tests have network too")
+    cpu_limit: int = option(2, help="processors", minimum=1)
+    mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64)
+    timeout_sec: float = option(900.0, help="agent and scoring phases together", minimum=1)
+    setup_timeout_sec: float = option(1800.0, help="set-up", minimum=1)
+    tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1)
+    pids_limit: int = option(512, help="processes and threads", minimum=16)
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """Commands that make the environment, run once."""
+
+    commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the set-up")
+    capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after set-up and logged")
+
+
+@attrs.frozen(kw_only=True)
+class Validation:
+    """What must fail before and pass after."""
+
+    failing_command: str = option(help="must fail before the fix; its output on the public tree is shown to the agent")
+    passing_command: str = option(help="must pass after the fix")
+    files: str = option("", help="directory of hidden tests beside task.yaml; in the workspace only while judging")
+    protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
+    fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
+    pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
+
+    @property
+    def expected_tests(self) -> tuple[str, ...]:
+        """All test ids that must pass after the fix; empty when the exit code alone decides."""
+        return (*self.fail_to_pass, *self.pass_to_pass)
+
+
+@attrs.frozen(kw_only=True)
+class AgentSettings:
+    """What the agent may do."""
+
+    entrypoint: str = option("baseline", help="agent to use when the command line and the variant name none")
+    max_steps: int = option(30, help="tool calls", minimum=1)
+    allow_file_write: bool = option(True, help="false: no apply_patch, and the workspace is read-only")
+    editable_globs: tuple[str, ...] = option((), help="edits elsewhere are refused and dropped; empty: everywhere")
+
+
+@attrs.frozen(kw_only=True)
+class Oracle:
+    """The reference solution, which proves the task solvable."""
+
+    patch: str = option("", help="unified diff beside task.yaml")
+    script: str = option("", help="YAML list of tool calls beside task.yaml, instead of a patch")
+
+
+@attrs.frozen(kw_only=True)
+class Artifacts:
+    """What is kept."""
+
+    keep_workspace: bool = option(True, help="keep the final state of the workspace as repo/")
+    full_logs: bool = option(False, help="keep whole logs beside the shortened ones")
+    redact: tuple[str, ...] = option((), help="names of environment variables whose values never reach a file")
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentSpec:
+    """All that makes an environment: the value under which sandboxes cache what they prepare."""
+
+    commit: str
+    settings: EnvironmentSettings
+    setup: Setup
+
+
+@attrs.frozen(kw_only=True)
+class TaskSpec:
+    """One problem."""
+
+    id: str = option(help="unique in its suite", pattern=NAME_PATTERN)
+    suite: str = option(help="the suite it belongs to", pattern=NAME_PATTERN)
+    description: str = option("", help="what the agent is told; default: made from the failing command")
+    tags: tuple[str, ...] = option((), help="free words, such as a topic or a difficulty")
+    repo: Repo = option(help="where the code comes from")
+    environment: EnvironmentSettings = option(EnvironmentSettings(), help="what the task runs in, and its limits")
+    setup: Setup = option(Setup(), help="commands that make the environment")
+    validation: Validation = option(help="what must fail before and pass after")
+    agent: AgentSettings = option(AgentSettings(), help="what the agent may do")
+    oracle: Oracle = option(Oracle(), help="the reference solution")
+    artifacts: Artifacts = option(Artifacts(), help="what is kept")
+
+    def environment_spec(self) -> EnvironmentSpec:
+        """What a sandbox needs to prepare this task."""
+        return EnvironmentSpec(commit=self.repo.commit, settings=self.environment, setup=self.setup)
+
+
+def digest(value: object) -> str:
+    """``sha256:...`` of plain data in canonical JSON (sorted keys, no spaces, UTF-8)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
