@@ -1,0 +1,294 @@
+"""The contracts of the six kinds, and the contexts that their methods receive.
+
+A plugin implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``;
+nothing needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import attrs
+
+from agentbench_core.values.events import Entry, Event
+from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.limits import Budget, Deadline
+from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
+from agentbench_core.values.record import AttemptRecord, RunManifest, Score
+from agentbench_core.values.task import EnvironmentSpec, Validation
+
+# --- sandbox -----------------------------------------------------------------------------------------------------
+
+
+class SetupLog(Protocol):
+    """Where a provider reports the set-up commands that it runs, as it runs them."""
+
+    def started(self, command: str) -> None:
+        """A command begins."""
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        """A command ended, well or not."""
+
+
+class Sandbox(Protocol):
+    """A started environment. One thread uses it at a time; ``close`` may come from another one."""
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """Run a command (text goes to ``sh -c``) in the workspace, or in ``cwd`` below it.
+
+        At the deadline everything that the call started is killed. Standard input is empty.
+        Raises SandboxError when the machinery breaks; never retries.
+        """
+
+    def read_file(self, path: str, *, limit: int) -> bytes:
+        """Up to ``limit`` bytes of a file, by its path in the sandbox. Raises ToolError ``not_found``."""
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a file, by its path in the sandbox; makes its directories."""
+
+    def close(self) -> None:
+        """Kill what runs and give everything back. Idempotent."""
+
+
+class Environment(Protocol):
+    """A task after its set-up: immutable, and started many times."""
+
+    @property
+    def digest(self) -> str:
+        """Names this environment; equal digests mean equal environments."""
+
+    @property
+    def workspace(self) -> Path:
+        """The prepared tree on the host: base of every fork and of every diff. Nobody writes to it."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What is known of it: image digest, OS, python, pip freeze, cache hit, limits that do not hold."""
+
+    def start(self, workspace: Path, *, network: bool, deadline: Deadline) -> Sandbox:
+        """Start it over ``workspace`` (a fork of the prepared tree that belongs to the sandbox from here on)."""
+
+    def run_once(
+        self,
+        command: str,
+        workspace: Path,
+        *,
+        read_only: bool,
+        inputs: Mapping[str, Path],
+        results: Path | None,
+        network: bool,
+        deadline: Deadline,
+    ) -> ExecResult:
+        """Run one command as the main process of a start of its own; nothing of it is left afterwards.
+
+        Inside, ``$AGENTBENCH_INPUTS/NAME`` is each of ``inputs`` and ``$AGENTBENCH_RESULTS`` the writable
+        directory ``results``. The exit code comes from the engine, never from what the command printed.
+        """
+
+
+class SandboxProvider(Protocol):
+    """Makes environments. One per command, thread-safe.
+
+    Capabilities: ``isolated`` (what runs inside cannot reach the host), ``images`` (``docker_image`` counts).
+    """
+
+    def preflight(self) -> None:
+        """Raise UnavailableError, with what to do, when it cannot work here."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        """Run a task's set-up, or find the result of an equal one.
+
+        Args:
+            spec: what makes the environment.
+            workspace: the pristine tree; it stays as it is.
+            log: told of each set-up command.
+            deadline: for the whole of it.
+
+        Raises:
+            SetupError: a command failed, or Python has another version than asked for.
+            SandboxError: the machinery broke.
+        """
+
+    def sweep(self) -> Sequence[str]:
+        """Remove what dead runs left behind; says what that was."""
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+
+
+# --- llm ---------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A model behind a provider. Thread-safe. Runs on the host only."""
+
+    def complete(self, request: Request, deadline: Deadline) -> Completion:
+        """Answer one request. Raises LLMError for infrastructure; refusal and truncation are answers."""
+
+
+# --- tool --------------------------------------------------------------------------------------------------------
+
+
+class Workspace(Protocol):
+    """The files that an agent works on, seen from the host. Paths are relative, with ``/``; none escapes."""
+
+    def read(self, path: str, *, limit: int) -> bytes:
+        """Up to ``limit`` bytes of a regular file. Raises ToolError: ``not_found``, ``path_escape``, ``not_a_file``."""
+
+    def write(self, path: str, data: bytes, *, executable: bool | None = None) -> None:
+        """Write a file as a whole, making its directories. ``executable=None`` keeps the mode that it has."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, and the directories that become empty."""
+
+    def is_executable(self, path: str) -> bool:
+        """Whether its owner may execute a regular file."""
+
+    def files(self, root: str = "") -> Iterator[str]:
+        """Every regular file below ``root``, sorted; ``.git`` is left out and links are not followed."""
+
+
+class EventLog(Protocol):
+    """Where events of an attempt go."""
+
+    def emit(self, event: Event) -> None:
+        """Write one event."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolContext:
+    """What a tool call works with."""
+
+    workspace: Workspace
+    sandbox: Sandbox
+    deadline: Deadline
+    """Ends with the tool's own time or the attempt's, whichever comes first."""
+    editable: Callable[[str], bool]
+    """Whether the task lets the agent edit a path."""
+    save_diff: Callable[[str, Sequence[str]], None]
+    """Keep a diff that was applied, with the files it changed, as evidence of this step."""
+
+
+class Tool(Protocol):
+    """What an agent may call. Capabilities: ``writes`` (not offered where a task forbids edits)."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told about it."""
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Do it. Raises ToolError or InputError (bad arguments) for what the agent did wrong."""
+
+
+class Toolbox(Protocol):
+    """The tools of an attempt. Each call is one step."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What is on offer, sorted by name."""
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Call a tool. Raises AttemptStop when time or steps are over; everything else is in the result."""
+
+
+# --- agent -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class AttemptContext:
+    """What an agent may know: never the solution, the hidden tests or the task's file."""
+
+    instruction: str
+    failure_output: str
+    """What the failing command prints on the public tree."""
+    tools: Toolbox
+    budget: Budget
+    deadline: Deadline
+    log: EventLog
+    llm: LLM | None = None
+    """For agents with the capability ``needs_llm``."""
+    script: tuple[ToolCall, ...] = ()
+    """The oracle as tool calls, for agents with the capability ``needs_oracle``."""
+
+
+@attrs.frozen(kw_only=True)
+class AgentResult:
+    """How the agent ended by itself. ``message`` is for people."""
+
+    ended: Literal["completed", "gave_up", "tool_error"] = "completed"
+    message: str = ""
+    prompt_version: str = ""
+
+
+class Agent(Protocol):
+    """The program under test. Made anew for each attempt.
+
+    Capabilities: ``needs_llm``, ``needs_oracle``.
+    """
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Work on the task until it is done, or nothing more can be done. Let AttemptStop pass."""
+
+
+# --- scorer ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class ScoringContext:
+    """What a scorer judges."""
+
+    environment: Environment
+    validation: Validation
+    fork: Callable[[], Path]
+    """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests in it."""
+    scratch: Callable[[str], Path]
+    """A new empty directory with that name on the host, for results."""
+    network: bool
+    deadline: Deadline
+    save_output: Callable[[ExecResult], None]
+    """Keep the passing command's output as evidence."""
+
+
+class Scorer(Protocol):
+    """Judges an attempt."""
+
+    def score(self, context: ScoringContext) -> Score:
+        """The judgement. Raises SandboxError when the machinery breaks."""
+
+
+# --- reporter ----------------------------------------------------------------------------------------------------
+
+
+class RunView(Protocol):
+    """A run directory, for reading."""
+
+    @property
+    def directory(self) -> Path:
+        """Where it lies."""
+
+    @property
+    def manifest(self) -> RunManifest:
+        """``run.json``."""
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """The last record of each (task, variant, repeat), in the order of the file."""
+
+    def events(self) -> Iterator[Entry]:
+        """Every event."""
+
+
+class Reporter(Protocol):
+    """Turns a run into files that people or programs read."""
+
+    def report(self, run: RunView, into: Path) -> Sequence[Path]:
+        """Write files into a directory; returns them."""

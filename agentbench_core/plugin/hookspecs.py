@@ -1,0 +1,103 @@
+"""The hooks: what a plugin can add to AgentBench. Read this page first.
+
+A plugin is a module that an entry point of the group ``agentbench`` names. It implements any of these hooks
+with :data:`hookimpl`; each hook is called once per command, when plugins are loaded, and gets a ``register``
+to call for every component it adds::
+
+    @hookimpl
+    def agentbench_register_agents(register: Register[Agent]) -> None:
+        register("mine", mine, MineOptions, summary="what it does, on one line")
+
+    def mine(options: MineOptions) -> Agent:
+        from my_package.agent import Mine      # heavy imports happen here, not when plugins are listed
+        return Mine(options)
+
+A factory takes its options and gives the component. Options are a frozen attrs class whose fields are made
+with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9._-]*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol, TypeVar
+
+import pluggy
+
+from agentbench_core.plugin.contracts import LLM, Agent, Reporter, SandboxProvider, Scorer, Tool
+
+PROJECT = "agentbench"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+C_contra = TypeVar("C_contra", contravariant=True)
+O = TypeVar("O")  # noqa: E741
+
+
+class Register(Protocol[C_contra]):
+    """Adds one component of a kind. Type checkers hold factory and options together here."""
+
+    def __call__(
+        self,
+        name: str,
+        factory: Callable[[O], C_contra],
+        options: type[O],
+        *,
+        summary: str,
+        capabilities: Collection[str] = (),
+    ) -> None:
+        """Register ``factory`` under ``name``. ``capabilities`` are words that the kind's contract defines."""
+
+
+class RegisterCommand(Protocol):
+    """Adds one command, by a path that is imported when the command is typed."""
+
+    def __call__(self, name: str, target: str, *, summary: str) -> None:
+        """Register the click command at ``target`` (``package.module:attribute``) as ``agentbench NAME``."""
+
+
+class RegisterVariant(Protocol):
+    """Adds one named variant."""
+
+    def __call__(self, name: str, settings: Mapping[str, Any], *, summary: str) -> None:
+        """Register ``settings`` (what a file in ``configs/variants/`` would say) for ``--variant NAME``."""
+
+
+@hookspec
+def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
+    """Add sandboxes, for ``--sandbox NAME``. Capabilities: ``isolated``, ``images``."""
+
+
+@hookspec
+def agentbench_register_llms(register: Register[LLM]) -> None:
+    """Add providers of models, for ``--llm NAME``."""
+
+
+@hookspec
+def agentbench_register_agents(register: Register[Agent]) -> None:
+    """Add agents, for ``--agent NAME``. Capabilities: ``needs_llm``, ``needs_oracle``."""
+
+
+@hookspec
+def agentbench_register_tools(register: Register[Tool]) -> None:
+    """Add tools that a variant may list under ``tools``. Capabilities: ``writes``."""
+
+
+@hookspec
+def agentbench_register_scorers(register: Register[Scorer]) -> None:
+    """Add scorers, for ``--set scorer=NAME``."""
+
+
+@hookspec
+def agentbench_register_reporters(register: Register[Reporter]) -> None:
+    """Add reporters, for ``--set reporters=[NAME]``; they run when a run ends."""
+
+
+@hookspec
+def agentbench_register_commands(register: RegisterCommand) -> None:
+    """Add commands below ``agentbench``."""
+
+
+@hookspec
+def agentbench_register_variants(register: RegisterVariant) -> None:
+    """Add named variants, for ``--variant NAME``."""

@@ -1,0 +1,104 @@
+"""What plugins have registered, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core.errors import InputError, PluginError, UnknownNameError, did_you_mean
+
+CAPABILITIES: Mapping[str, frozenset[str]] = {
+    "sandbox": frozenset({"isolated", "images"}),
+    "llm": frozenset(),
+    "agent": frozenset({"needs_llm", "needs_oracle"}),
+    "tool": frozenset({"writes"}),
+    "scorer": frozenset(),
+    "reporter": frozenset(),
+}
+"""The six kinds, and the words that a component of each may declare."""
+
+KINDS = (*CAPABILITIES, "command", "variant")
+
+
+@attrs.frozen(kw_only=True)
+class Provenance:
+    """Where a component comes from. ``plugin`` is the name of the entry point."""
+
+    plugin: str
+    distribution: str
+    version: str
+
+
+@attrs.frozen(kw_only=True)
+class Component:
+    """Something registered under a name. ``target`` is a factory, a command's path, or a variant's settings."""
+
+    kind: str
+    name: str
+    target: Any
+    options: type | None
+    summary: str
+    capabilities: frozenset[str]
+    source: Provenance
+
+    def make(self, options: object) -> Any:
+        """The component itself, made from its options. Raises PluginError when the factory raises."""
+        factory: Callable[[object], Any] = self.target
+        try:
+            return factory(options)
+        except (InputError, PluginError):
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"{self.kind} {self.name!r} of {self.source.distribution} cannot be made: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+class Registry:
+    """Components by kind and name; a value that is passed, never a global."""
+
+    def __init__(self, components: Iterable[Component], unusable: Mapping[str, str]) -> None:
+        """Take what was registered, and why plugins are missing (plugin name to reason)."""
+        self._components = sorted(components, key=lambda c: (KINDS.index(c.kind), c.name, c.source.distribution))
+        self._unusable = dict(sorted(unusable.items()))
+
+    def all(self, kind: str | None = None) -> Sequence[Component]:
+        """Every component, or those of one kind, sorted by kind and name."""
+        return [component for component in self._components if kind in (None, component.kind)]
+
+    def names(self, kind: str) -> Sequence[str]:
+        """The names of one kind, sorted, each once."""
+        return sorted({component.name for component in self.all(kind)})
+
+    def find(self, kind: str, name: str) -> Component:
+        """The component of that name.
+
+        Raises:
+            UnknownNameError: nothing has it; says the nearest name, what there is, and what cannot be used.
+            PluginError: more than one plugin has registered it.
+        """
+        found = [component for component in self.all(kind) if component.name == name]
+        if not found:
+            raise self._unknown(kind, name)
+        if len(found) > 1:
+            owners = " and ".join(f"{c.source.distribution} (plugin {c.source.plugin!r})" for c in found)
+            raise PluginError(
+                f"{kind} {name!r} is registered by {owners}",
+                remedy=f"Switch one of them off: --no-plugin {found[-1].source.plugin}",
+            )
+        return found[0]
+
+    def conflicts(self) -> Collection[tuple[str, str]]:
+        """Every (kind, name) that more than one plugin has registered."""
+        keys = [(component.kind, component.name) for component in self._components]
+        return {key for key in keys if keys.count(key) > 1}
+
+    def _unknown(self, kind: str, name: str) -> UnknownNameError:
+        known = self.names(kind)
+        lines = [f"Available: {', '.join(known)}." if known else f"No plugin provides a {kind}."]
+        lines += [f"Plugin {plugin!r} is not in use: {reason}" for plugin, reason in self._unusable.items()]
+        lines.append(f"A plugin may be missing; the family names them agentbench-*: pip install agentbench-{name}")
+        return UnknownNameError(f"no {kind} {name!r}{did_you_mean(name, known)}", remedy="\n".join(lines))

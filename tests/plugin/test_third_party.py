@@ -1,0 +1,129 @@
+"""Plugins of strangers, really installed: built by pip from one file and a ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "2.1"
+
+[project.entry-points.agentbench]
+{plugin} = "{module}"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["{module}.py"]
+"""
+
+FIXER = '''\
+"""An agent that reads a file and rewrites it, by the tools that everybody has."""
+import attrs
+from agentbench_core import Agent, AgentResult, AttemptContext, Register, ToolCall, hookimpl, option
+
+
+@attrs.frozen(kw_only=True)
+class FixerOptions:
+    word: str = option("fixed", help="what to write")
+
+
+@attrs.frozen
+class Fixer:
+    options: FixerOptions
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        command = f"echo {self.options.word} > app.txt && cat app.txt"
+        result = context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+        return AgentResult(message=result.fields["stdout"])
+
+
+@hookimpl
+def agentbench_register_agents(register: Register[Agent]) -> None:
+    register("fixer", Fixer, FixerOptions, summary="writes one word")
+'''
+
+MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
+
+Process = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with three distributions, installed by pip: a good one and two broken ones."""
+    scratch = tmp_path_factory.mktemp("strangers")
+    sources = {"fixer": FIXER, "misspelt": MISSPELT, "unimportable": "import surely_not_there\n"}
+    for plugin, source in sources.items():
+        directory = scratch / plugin
+        directory.mkdir()
+        module = f"agentbench_{plugin}"
+        (directory / f"{module}.py").write_text(source)
+        name = f"agentbench-{plugin}"
+        (directory / "pyproject.toml").write_text(PROJECT.format(name=name, plugin=plugin, module=module))
+    target = scratch / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(target)]
+    subprocess.run([*pip, *(str(scratch / plugin) for plugin in sources)], check=True, timeout=120)
+    return target
+
+
+def test_they_show_in_the_list_with_their_state(site: Path, agentbench_process: Process) -> None:
+    """The good one with its version, the broken ones with the reason."""
+    done = agentbench_process("plugins", "list", "--json", PYTHONPATH=str(site))
+    rows = {(row["name"], row["kind"]): row for row in json.loads(done.out)}
+    assert rows["fixer", "agent"] == {
+        "name": "fixer",
+        "kind": "agent",
+        "distribution": "agentbench-fixer",
+        "version": "2.1",
+        "status": "ok",
+        "summary": "writes one word",
+    }
+    assert rows["misspelt", "plugin"]["status"] == "broken"
+    assert "did you mean 'agentbench_register_agents'?" in rows["misspelt", "plugin"]["summary"]
+    assert "No module named 'surely_not_there'" in rows["unimportable", "plugin"]["summary"]
+
+
+def test_the_good_one_runs_as_agent(
+    site: Path, agentbench_process: Process, make_task: Callable[..., Path], records: Callable[..., Any]
+) -> None:
+    """With its options, beside the broken ones, which are named."""
+    make_task()
+    done = agentbench_process("run", "--suite", "mini", "--agent", "fixer", PYTHONPATH=str(site))
+    assert done.code == 0, done.err
+    assert "1 of 1 scored attempts passed" in done.out
+    assert "plugin 'misspelt' is broken and not in use" in done.err
+    assert [(r["agent"], r["result"]["passed"]) for r in records()] == [("fixer", True)]
+
+
+def test_its_options_are_shown_and_checked(site: Path, agentbench_process: Process, make_task: Any) -> None:
+    """A wrong option is refused before anything runs."""
+    make_task()
+    shown = agentbench_process("plugins", "show", "fixer", PYTHONPATH=str(site))
+    assert "word" in shown.out
+    assert "what to write" in shown.out
+    arguments = ("run", "--suite", "mini", "--agent", "fixer", "--set", "agent.wrod=x")
+    refused = agentbench_process(*arguments, PYTHONPATH=str(site))
+    assert (refused.code, refused.out) == (2, "")
+    assert "options of agent 'fixer': wrod: unknown field (did you mean 'word'?)" in refused.err
+
+
+def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> None:
+    """By flag and by variable; the list says so."""
+    for arguments, variables in (
+        (("--no-plugin", "fixer", "plugins", "list"), {}),
+        (("plugins", "list"), {"AGENTBENCH_DISABLE_PLUGINS": "fixer, misspelt"}),
+    ):
+        done = agentbench_process(*arguments, PYTHONPATH=str(site), **variables)
+        (line,) = [line for line in done.out.splitlines() if line.startswith("fixer")]
+        assert "disabled" in line
+        assert "switched off by the user" in line
