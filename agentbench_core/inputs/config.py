@@ -1,0 +1,175 @@
+"""Settings: ordered layers in, one value with the origin of each setting out.
+
+A file and a flag are the same kind of layer. A later layer wins, leaf by leaf; naming another component
+(``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers gave for the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import dump, load
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.documents import parse_yaml
+from agentbench_core.schema import option
+from agentbench_core.values.record import Setting
+
+COMPONENTS = ("agent", "llm", "sandbox", "scorer")
+"""Sections that name a component; every other key in them is one of its options."""
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """A component chosen by name, with options; an empty name chooses none."""
+
+    name: str = ""
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ModelSettings:
+    """The model, and how it is asked."""
+
+    name: str = option("", help="as the provider calls it")
+    temperature: float | None = option(None, help="not sent when null", minimum=0)
+    top_p: float | None = option(None, help="not sent when null", minimum=0)
+    max_tokens: int = option(2048, help="of one completion", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class LimitSettings:
+    """Limits of every attempt, instead of the task's own."""
+
+    max_steps: int | None = option(None, help="tool calls", minimum=1)
+    timeout_sec: float | None = option(None, help="agent and scoring phases together", minimum=1)
+    tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1)
+    max_tokens: int | None = option(None, help="tokens of all model calls of an attempt", minimum=1)
+    max_cost_usd: float | None = option(None, help="US dollars of all model calls of an attempt", minimum=0)
+
+
+@attrs.frozen(kw_only=True)
+class RunSettings:
+    """What is run, and where results go."""
+
+    suite: str = option("custom-dev", help="suite to run")
+    tasks: str = option("tasks", help="directory of suites")
+    out: str = option("artifacts/runs", help="directory of run directories")
+    workers: int = option(2, help="attempts at once", minimum=1)
+    repeats: int = option(1, help="attempts per task and variant", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """All settings of one variant of a run."""
+
+    run: RunSettings = RunSettings()
+    agent: Choice = Choice()
+    llm: Choice = Choice()
+    sandbox: Choice = Choice(name="local")
+    scorer: Choice = Choice(name="tests")
+    model: ModelSettings = ModelSettings()
+    limits: LimitSettings = LimitSettings()
+    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")
+    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    reporters: tuple[str, ...] = ("console",)
+    reporter: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Layer:
+    """Some settings and where they come from: a file's path, a flag as typed."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Resolved:
+    """Settings, and for each leaf its value and origin."""
+
+    settings: Settings
+    leaves: Mapping[str, Setting]
+
+
+def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer:
+    """Check plain data and make a layer of it.
+
+    Args:
+        origin: the file or flag, for messages and for ``config show``.
+        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``, and so for ``model``.
+        sections: the sections allowed; all when empty.
+
+    Raises:
+        InputError: unknown section or key, or a value of the wrong type.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"{origin}: expected a mapping of settings, found {values!r}")
+    for key in values:
+        if sections and key not in sections:
+            raise InputError(f"{origin}: {key}: does not belong here; allowed: {', '.join(sections)}")
+    short = (*COMPONENTS, "model")
+    plain = {key: {"name": v} if key in short and isinstance(v, str) else v for key, v in values.items()}
+    _load(plain, origin)
+    return Layer(origin=origin, values=plain)
+
+
+def assignment(text: str) -> Layer:
+    """The layer of ``--set a.b=value``; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.split(".")):
+        raise InputError(f"--set {text}: expected KEY=VALUE, for instance --set limits.max_steps=10")
+    return layer(f"--set {text}", _nested({key: parse_yaml(value, f"--set {key}")}))
+
+
+def resolve(layers: Sequence[Layer]) -> Resolved:
+    """Merge layers, the later over the earlier, over the defaults."""
+    leaves: dict[str, Setting] = {}
+    for each in (Layer(origin="default", values=_defaults()), *layers):
+        flat = dict(_flatten(each.values))
+        for section in COMPONENTS:
+            chosen = flat.get(f"{section}.name")
+            if chosen is not None and f"{section}.name" in leaves and leaves[f"{section}.name"].value != chosen:
+                leaves = {key: leaf for key, leaf in leaves.items() if not key.startswith(f"{section}.")}
+        for key, value in flat.items():
+            leaves = {old: leaf for old, leaf in leaves.items() if not old.startswith(f"{key}.")}
+            leaves[key] = Setting(value=value, origin=each.origin)
+    settings = _load(_nested({key: leaf.value for key, leaf in leaves.items()}), "settings")
+    return Resolved(settings=settings, leaves=dict(sorted(leaves.items())))
+
+
+def _load(plain: Mapping[str, Any], origin: str) -> Settings:
+    split = dict(plain)
+    for section in COMPONENTS:
+        if isinstance(split.get(section), Mapping):
+            options = {key: value for key, value in split[section].items() if key != "name"}
+            split[section] = {"options": options} | {k: v for k, v in split[section].items() if k == "name"}
+    return load(split, Settings, where=origin)
+
+
+def _defaults() -> dict[str, Any]:
+    plain: dict[str, Any] = dump(Settings())
+    for section in COMPONENTS:
+        plain[section] = {"name": plain[section]["name"]}
+    return plain
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for dotted, value in flat.items():
+        *sections, leaf = dotted.split(".")
+        place = nested
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[leaf] = value
+    return nested

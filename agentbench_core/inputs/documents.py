@@ -1,0 +1,87 @@
+"""YAML and TOML documents, read strictly: plain data, no tags, no aliases, no duplicate keys, bounded size."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentbench_core.errors import InputError
+
+_LARGEST = 1 << 20  # bytes; a larger document is an accident or an attack
+_DEEPEST = 32
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses what changes meaning in silence: duplicate keys, aliases, implicit dates."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise yaml.MarkedYAMLError(None, None, "anchors and aliases are not allowed", event.start_mark)
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise yaml.MarkedYAMLError(None, None, f"nested deeper than {_DEEPEST} levels", event.start_mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable) or key in seen:
+                raise yaml.MarkedYAMLError(None, None, f"the key {key!r} stands here twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+# `2026-01-01` stays text, as everywhere else that people write dates.
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """A YAML document as plain data. Raises InputError with line and column."""
+    if len(text) > _LARGEST:
+        raise InputError(f"{where}: larger than {_LARGEST} bytes")
+    try:
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader, only stricter
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise InputError(f"{where}{place}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """A YAML file as plain data."""
+    return parse_yaml(_text(path), str(path))
+
+
+def read_toml(path: Path) -> Any:
+    """A TOML file as plain data."""
+    try:
+        return tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LARGEST + 1).decode()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None

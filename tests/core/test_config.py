@@ -1,0 +1,86 @@
+"""Layers of settings, merged once, with origins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import InputError
+from agentbench_core.inputs.config import Settings, assignment, layer, resolve
+from agentbench_core.inputs.variants import find_variant
+
+
+def test_without_layers_everything_is_the_default() -> None:
+    """And says so."""
+    resolved = resolve([])
+    assert resolved.settings == Settings()
+    assert {leaf.origin for leaf in resolved.leaves.values()} == {"default"}
+
+
+def test_the_later_layer_wins_leaf_by_leaf() -> None:
+    """A leaf that a later layer leaves out stays."""
+    resolved = resolve([layer("file", {"run": {"workers": 4, "repeats": 3}}), assignment("run.workers=8")])
+    assert (resolved.settings.run.workers, resolved.settings.run.repeats) == (8, 3)
+    assert resolved.leaves["run.workers"].origin == "--set run.workers=8"
+    assert resolved.leaves["run.repeats"].origin == "file"
+    assert resolved.leaves["run.out"].origin == "default"
+
+
+def test_a_name_alone_chooses_a_component() -> None:
+    """``agent: NAME`` and ``agent: {name: NAME}`` are the same."""
+    assert resolve([layer("f", {"agent": "x"})]).settings == resolve([layer("f", {"agent": {"name": "x"}})]).settings
+
+
+def test_another_component_does_not_inherit_options() -> None:
+    """Options belong to the component that they were written for."""
+    file = layer("f", {"agent": {"name": "x", "depth": 3}})
+    assert resolve([file, assignment("agent.width=1")]).settings.agent.options == {"depth": 3, "width": 1}
+    assert resolve([file, assignment("agent=y"), assignment("agent.width=1")]).settings.agent.options == {"width": 1}
+    assert resolve([file, assignment("agent=x")]).settings.agent.options == {"depth": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("limits.max_step=3", "--set limits.max_step=3: limits.max_step: unknown field (did you mean 'max_steps'?)"),
+        ("limits.max_steps=x", "--set limits.max_steps=x: limits.max_steps: expected whole number, found 'x'"),
+        ("nonsense", "--set nonsense: expected KEY=VALUE"),
+        ("run..x=1", "--set run..x=1: expected KEY=VALUE"),
+        ("run.suite=[", "--set run.suite:1:2: "),
+    ],
+)
+def test_a_bad_assignment_names_the_flag(text: str, message: str) -> None:
+    """As the user typed it."""
+    with pytest.raises(InputError, match=re.escape(message)):
+        assignment(text)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["run.workers", "run.repeats", "limits.max_steps"]), st.integers(1, 99))))
+def test_the_last_assignment_of_a_leaf_decides(pairs: list[tuple[str, int]]) -> None:
+    """Whatever came before."""
+    leaves = resolve([assignment(f"{key}={value}") for key, value in pairs]).leaves
+    assert {key: leaves[key].value for key, _ in pairs} == dict(pairs)
+
+
+def test_a_variant_may_not_say_where_and_how_often_it_runs(tmp_path: Path) -> None:
+    """What is compared is one thing, the circumstances another."""
+    path = tmp_path / "v.yaml"
+    path.write_text("agent: x\nsandbox: docker\n")
+    with pytest.raises(InputError, match="sandbox: does not belong here"):
+        find_variant(str(path), {})
+
+
+def test_a_variant_is_found_by_name_path_or_plugin(tmp_path: Path) -> None:
+    """A file and a plugin's variant of one name are a conflict; a typo gets the nearest name."""
+    (tmp_path / "mine.yaml").write_text("agent: x\n")
+    shipped = {"theirs": {"agent": "y"}, "mine": {"agent": "z"}}
+    assert find_variant("theirs", shipped, tmp_path)[1].values == {"agent": {"name": "y"}}
+    assert find_variant(str(tmp_path / "mine.yaml"), shipped)[0] == "mine"
+    with pytest.raises(InputError, match="both"):
+        find_variant("mine", shipped, tmp_path)
+    with pytest.raises(InputError, match=r"no variant 'thiers' \(did you mean 'theirs'\?\)"):
+        find_variant("thiers", shipped, tmp_path)

@@ -1,0 +1,69 @@
+"""Tasks on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentbench_core import InputError
+from agentbench_core.inputs.suite import oracle_script, read_suite, read_task, select
+
+
+def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> None:
+    """What task.yaml leaves out has the default of the schema."""
+    task = read_task(make_task())
+    assert task.spec.agent.max_steps == 30
+    assert "**/conftest.py" in task.spec.validation.protected_globs
+    assert [call.tool for call in oracle_script(task)] == ["apply_patch"]
+
+
+def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., Path]) -> None:
+    """Hidden tests and limits count; tags, the oracle and the repository's address do not."""
+    directory = make_task(hidden={"test_x.txt": "1"})
+    first = read_task(directory).digest
+    (directory / "solution.patch").write_text("--- a/x\n")
+    (directory / "task.yaml").write_text((directory / "task.yaml").read_text() + "tags: [a]\n")
+    assert read_task(directory).digest == first
+    (directory / "checks/test_x.txt").write_text("2")
+    assert read_task(directory).digest != first
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"agent": {"stps": 3}}, "agent.stps: unknown field"),
+        ({"id": "UPPER"}, "id: 'UPPER' does not match"),
+        ({"validation": {"files": "../other/"}}, "validation.files: '../other/' leads out of the task's directory"),
+        ({"oracle": {"patch": "missing.patch"}}, "oracle.patch: 'missing.patch' does not exist"),
+        ({"oracle": {"script": "solution.patch"}}, "has a patch and a script"),
+        ({"repo": {"commit": "abc"}}, "repo.commit: 'abc' does not match"),
+    ],
+)
+def test_a_bad_task_is_refused_with_file_and_path(
+    make_task: Callable[..., Path], sections: dict[str, object], message: str
+) -> None:
+    """Before anything runs."""
+    directory = make_task(**sections)
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        read_task(directory)
+    assert str(directory / "task.yaml") in caught.value.message
+
+
+def test_a_suite_has_each_id_once_and_only_its_own_tasks(make_task: Callable[..., Path], tmp_path: Path) -> None:
+    """Otherwise results could not be told apart."""
+    make_task("a")
+    make_task("b", id="a")
+    with pytest.raises(InputError, match="'a' is also used in"):
+        read_suite(tmp_path / "tasks", "mini")
+
+
+def test_unknown_names_get_the_nearest(make_task: Callable[..., Path], tmp_path: Path) -> None:
+    """For suites and for tasks."""
+    make_task("alpha")
+    with pytest.raises(InputError, match=r"no suite 'mina' .* \(did you mean 'mini'\?\)"):
+        read_suite(tmp_path / "tasks", "mina")
+    with pytest.raises(InputError, match=r"no task matches 'alpah' \(did you mean 'alpha'\?\)"):
+        select(read_suite(tmp_path / "tasks", "mini"), ["alpah"])
