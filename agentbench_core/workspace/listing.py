@@ -1,0 +1,135 @@
+"""What a hostile tree has in it, directory by directory, with one open file descriptor at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+import attrs
+
+from agentbench_core.errors import ToolError
+from agentbench_core.workspace import opening
+from agentbench_core.workspace.paths import is_repository_name
+
+DEPTH_MAX = 256
+"""Directories below one another that a walk goes into."""
+ENTRIES_MAX = 500_000
+"""Entries that a walk lists before it refuses the tree."""
+
+EntryKind = Literal["file", "link", "special", "repository", "directory", "deep", "unreadable"]
+
+
+@attrs.frozen
+class TreeEntry:
+    """One name in a tree.
+
+    ``kind`` is ``repository`` for anything called ``.git``, ``deep`` for a directory below the 256th level and
+    ``unreadable`` for a directory that cannot be listed; neither is gone into. A walk yields no ``directory``.
+    ``path`` holds bytes that are not UTF-8 as surrogate escapes; ``size`` is in bytes.
+    """
+
+    path: str
+    kind: EntryKind
+    status: os.stat_result
+    target: str = ""
+    """Where a link points to."""
+
+    @property
+    def mode(self) -> int:
+        """``st_mode``: type and permissions."""
+        return self.status.st_mode
+
+    @property
+    def size(self) -> int:
+        """``st_size``: bytes."""
+        return self.status.st_size
+
+    @property
+    def nlink(self) -> int:
+        """``st_nlink``: names of this file."""
+        return self.status.st_nlink
+
+
+def _kind(name: str, mode: int, *, git: bool) -> EntryKind:
+    if not git and is_repository_name(name):
+        return "repository"
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "link" if stat.S_ISLNK(mode) else "special"
+
+
+def _sort_key(entry: TreeEntry) -> bytes:
+    return os.fsencode(entry.path + "/" if entry.kind == "directory" else entry.path)
+
+
+def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry]:
+    """The entries of the directory ``path`` below an open ``root``, sorted as the paths of a walk are.
+
+    Args:
+        root: an open directory.
+        path: relative to it; empty for itself.
+        git: treat ``.git`` as a name like any other.
+
+    Raises:
+        OSError: it cannot be opened or listed.
+    """
+    prefix = f"{path}/" if path else ""
+    found: list[TreeEntry] = []
+    directory = opening.open_beneath(root, path, opening.DIRECTORY)
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                    kind = _kind(entry.name, status.st_mode, git=git)
+                    target = os.readlink(entry.name, dir_fd=directory) if kind == "link" else ""
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.EINVAL):
+                        continue  # gone, or no longer a link, since it was listed
+                    raise
+                found.append(TreeEntry(prefix + entry.name, kind, status, target))
+                if len(found) > ENTRIES_MAX:
+                    raise too_many()
+    finally:
+        os.close(directory)
+    return sorted(found, key=_sort_key)
+
+
+def too_many() -> ToolError:
+    """The refusal of a tree with more than ``ENTRIES_MAX`` entries."""
+    return ToolError("too_many_files", f"the tree has more than {ENTRIES_MAX} entries")
+
+
+def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[TreeEntry]:
+    """Everything below ``start`` but directories and what is in a ``.git``, sorted by the bytes of the paths.
+
+    Raises:
+        OSError: ``start`` cannot be listed.
+        ToolError: ``too_many_files``.
+    """
+    count = 0
+    stack = [iter(list_directory(root, start))]
+    while stack:
+        entry = next(stack[-1], None)
+        if entry is None:
+            stack.pop()
+            continue
+        count += 1
+        if count > ENTRIES_MAX:
+            raise too_many()
+        if entry.kind != "directory":
+            yield entry
+        elif len(stack) >= depth_max:
+            yield attrs.evolve(entry, kind="deep")
+        else:
+            try:
+                stack.append(iter(list_directory(root, entry.path)))
+            except FileNotFoundError:
+                continue
+            except OSError:
+                yield attrs.evolve(entry, kind="unreadable")

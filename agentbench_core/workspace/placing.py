@@ -1,0 +1,185 @@
+"""Find the place of each hunk in a file, and put it there: exactly, or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+
+from agentbench_core.workspace.hunks import FilePatch, Hunk, PatchConflict, split_lines
+
+_COMPARED = 50  # lines of a hunk
+_SHOWN = 12  # lines of a file or a hunk that a message shows
+
+
+@attrs.frozen
+class Applied:
+    """The new text, and for each hunk by how many lines its place was off (0: exactly where it said)."""
+
+    text: str
+    moved: tuple[int, ...]
+
+
+def apply_hunks(patch: FilePatch, old: str) -> Applied:
+    """The text of a file after a patch. All hunks or none.
+
+    A hunk goes where it says if all its kept and removed lines stand there, otherwise to the nearest place where
+    they all do; never where only some do. Two such places equally near are refused.
+
+    Line ends: they must fit as well. The one exception: a hunk without carriage returns that fits nowhere goes
+    where it fits a file with ``\\r\\n``, and its added lines get ``\\r\\n`` too.
+
+    Args:
+        patch: for one file.
+        old: its text; empty for a file that is created.
+
+    Raises:
+        PatchConflict: a hunk fits nowhere or in two places; says which, what it expects and what stands there.
+    """
+    lines = split_lines(old)
+    if patch.kind == "create" and lines:
+        raise PatchConflict(f"{patch.path!r} is to be created, but it exists; change it with hunks instead")
+    result: list[str] = []
+    done = 0
+    moved = []
+    for number, hunk in enumerate(patch.hunks, 1):
+        where = f"hunk {number} of {patch.path!r} ({hunk.header})"
+        at, placed = _place(hunk, lines, done, where)
+        moved.append(at - _expected(hunk))
+        result += lines[done:at]
+        result += placed.after
+        done = at + len(placed.before)
+        if done < len(lines) and placed.after and not placed.after[-1].endswith("\n"):
+            raise PatchConflict(f"{where} says that the file ends there, but line {done + 1} follows it")
+    result += lines[done:]
+    if patch.kind == "delete" and result:
+        raise PatchConflict(f"{patch.path!r} is to be deleted, but the patch leaves {len(result)} of its lines")
+    return Applied("".join(result), tuple(moved))
+
+
+def _expected(hunk: Hunk) -> int:
+    """Where a hunk says it goes, as an index; one with nothing to find goes into an empty file."""
+    return max(0, hunk.start - 1) if hunk.before else 0
+
+
+def _place(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> tuple[int, Hunk]:
+    if not hunk.before:
+        if lines:
+            raise PatchConflict(f"{where} has no context lines, so nothing says where it goes; add some")
+        return 0, hunk
+    expected = _expected(hunk)
+    for candidate in (hunk, _with_crlf(hunk)):
+        before = candidate.before
+        if expected >= first and tuple(lines[expected : expected + len(before)]) == before:
+            return expected, candidate
+        places = _places(before, lines, first)
+        if places:
+            return _nearest(places, expected, where), candidate
+    raise PatchConflict(_explanation(hunk, lines, first, where))
+
+
+def _with_crlf(hunk: Hunk) -> Hunk:
+    if any(line.text.endswith("\r\n") for line in hunk.lines):
+        return hunk
+    lines = (
+        attrs.evolve(line, text=f"{line.text[:-1]}\r\n") if line.text.endswith("\n") else line for line in hunk.lines
+    )
+    return attrs.evolve(hunk, lines=tuple(lines))
+
+
+def _places(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
+    """Every index from ``first`` on where all wanted lines stand.
+
+    Knuth, Morris and Pratt: trying each index anew takes minutes on a large file of equal lines.
+    """
+    fallback = [0] * len(wanted)  # after a mismatch behind i lines: how many of them need not be looked at again
+    size = 0
+    for at in range(1, len(wanted)):
+        while size and wanted[at] != wanted[size]:
+            size = fallback[size - 1]
+        size += wanted[at] == wanted[size]
+        fallback[at] = size
+    places = []
+    size = 0
+    for at in range(first, len(lines)):
+        while size and (size == len(wanted) or lines[at] != wanted[size]):
+            size = fallback[size - 1]
+        size += lines[at] == wanted[size]
+        if size == len(wanted):
+            places.append(at - size + 1)
+    return places
+
+
+def _nearest(places: Sequence[int], expected: int, where: str) -> int:
+    nearest = min(abs(at - expected) for at in places)
+    best = [at for at in places if abs(at - expected) == nearest]
+    if len(best) > 1:
+        either = " and ".join(str(at + 1) for at in best)
+        raise PatchConflict(f"{where} fits equally well at lines {either}; add more context lines")
+    return best[0]
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> str:
+    before = hunk.before
+    words = [f"{where} does not fit. It expects:", *_listed(before, None)]
+    if not lines:
+        return "\n".join([*words, "but the file is empty."])
+    at = _alike(before, lines)
+    if hunk.after and _places(hunk.after, lines, 0):
+        words.append("The lines that it would leave are in the file already: the change may have been made before.")
+        at = _places(hunk.after, lines, 0)[0]
+    elif _places(before, lines[:first], 0):
+        at = _places(before, lines[:first], 0)[0]
+        words.append("Those lines stand in or above the previous hunk, and hunks must be in order:")
+    elif at is not None:
+        words.append(f"{_difference(before, lines[at : at + len(before)])}:")
+    else:
+        at = _most_alike(before, lines, _expected(hunk))
+        differs = next((n for n, line in enumerate(before) if lines[at + n : at + n + 1] != [line]), 0)
+        words.append(f"There is instead, with line {at + differs + 1} as the first that differs:")
+    return "\n".join([*words, *_listed(lines[at : at + len(before)], at + 1)])
+
+
+def _most_alike(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
+    """Where the most of the first wanted lines stand in their places; of several such, the nearest."""
+    offsets: dict[str, list[int]] = {}
+    for offset, line in enumerate(wanted[:_COMPARED]):
+        if line.strip():
+            offsets.setdefault(line, []).append(offset)
+    votes = Counter(at - offset for at, line in enumerate(lines) for offset in offsets.get(line, ()) if at >= offset)
+    if not votes:
+        return min(expected, max(0, len(lines) - len(wanted)))
+    return min(votes, key=lambda at: (-votes[at], abs(at - expected)))
+
+
+def _alike(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
+    """Where the lines stand but for white space."""
+    places = _places([_squeezed(line) for line in wanted], [_squeezed(line) for line in lines], 0)
+    return places[0] if places else None
+
+
+def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
+    if [line.rstrip("\r\n") for line in wanted] == [line.rstrip("\r\n") for line in found]:
+        ending = wanted[-1].rstrip("\r\n") == found[-1].rstrip("\r\n") and wanted[-1][-1:] != found[-1][-1:]
+        return "Only the newline at the end of the file differs" if ending else "Only the line ends (CRLF, LF) differ"
+    return "Only white space differs"
+
+
+def _squeezed(line: str) -> str:
+    return "".join(line.split())
+
+
+def _listed(lines: Sequence[str], number: int | None) -> list[str]:
+    shown = []
+    for offset, line in enumerate(lines[:_SHOWN]):
+        prefix = "    " if number is None else f"{number + offset:>6}  "
+        body = line.removesuffix("\n")
+        note = "" if line.endswith("\n") else "    (no newline at the end of the file)"
+        shown.append(f"{prefix}{body[:200]}{note}" if not body.endswith("\r") else f"{prefix}{body[:200]!r}")
+    if len(lines) > _SHOWN:
+        shown.append(f"    ... and {len(lines) - _SHOWN} more lines")
+    return shown

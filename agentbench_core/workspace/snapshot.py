@@ -1,0 +1,251 @@
+"""Freeze a workspace and say what changed in it, without ever trusting what is in it.
+
+Files go as bytes into a bare repository of ours: no ``.gitignore``, no filter, no nested repository and no index
+of the workspace has a say in what is seen. Freeze only after the workspace's processes are dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from agentbench_core.errors import PathEscapeError, SandboxError, ToolError
+from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git
+from agentbench_core.workspace.listing import TreeEntry
+from agentbench_core.workspace.paths import printable
+from agentbench_core.workspace.tree import Tree
+
+FILE_SIZE_MAX = 64 * 1024 * 1024
+"""Bytes; a larger file is reported and left out."""
+DIFF_SIZE_MAX = 64 * 1024 * 1024
+"""Bytes; a diff ends there, with a line that says so."""
+_WHOLE = 1024 * 1024  # bytes; larger files are streamed
+_CHUNK = 1024 * 1024
+_DIFF = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+@attrs.frozen
+class Snapshot:
+    """A tree as it was: the id of its git tree, and what git cannot keep of it, one line each."""
+
+    tree: str
+    oddities: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Change:
+    """One path that differs. Modes are git's (100644, 100755, 120000), ids are blobs; empty where there is none.
+
+    A link is a change with mode 120000 whose blob is its target.
+    """
+
+    path: str
+    kind: Literal["added", "modified", "deleted"]
+    old_mode: str = ""
+    new_mode: str = ""
+    old_blob: str = ""
+    new_blob: str = ""
+
+
+@attrs.frozen
+class Frozen:
+    """What an agent did to a workspace: the changes, and what became odd."""
+
+    snapshot: Snapshot
+    changes: tuple[Change, ...]
+    oddities: tuple[str, ...]
+
+
+class Snapshots:
+    """Snapshots of trees, kept in one bare repository. Threads may share it.
+
+    Args:
+        directory: becomes the repository; made when it is missing. Nothing from a sandbox may write to it.
+        deadline: for all that is done here, unless a call brings its own.
+    """
+
+    def __init__(self, directory: Path, deadline: Deadline) -> None:
+        self._git = Git(directory)
+        self._deadline = deadline
+        self._known: set[bytes] = set()  # digests of blobs that the repository has
+        self._lock = threading.Lock()
+        self._git.create()
+
+    def take(self, workspace: Path, deadline: Deadline | None = None) -> Snapshot:
+        """Freeze a tree. Memory stays flat: files are streamed.
+
+        Raises:
+            ToolError: ``too_many_files``.
+            SandboxError: somebody still writes to the tree, or git failed.
+            UnavailableError: git is missing.
+            DeadlineExceeded: not in time.
+        """
+        deadline = deadline or self._deadline
+        taking = _Taking(self._known)
+        ref = f"refs/snapshots/{uuid.uuid4().hex}"
+        with Tree(workspace) as tree, self._git.commit(ref, deadline) as writer:
+            for entry in tree.walk():
+                taking.take(tree, entry, writer)
+        with self._lock:  # only now has the repository what was sent to it
+            self._known |= taking.sent
+        return Snapshot(writer.tree, tuple(taking.oddities))
+
+    def freeze(self, base: Snapshot, workspace: Path, deadline: Deadline | None = None) -> Frozen:
+        """Take a snapshot and compare it with where the work began. Raises as :meth:`take` does."""
+        taken = self.take(workspace, deadline)
+        before = set(base.oddities)
+        new = tuple(oddity for oddity in taken.oddities if oddity not in before)
+        return Frozen(taken, self.changes(base, taken, deadline), new)
+
+    def changes(self, base: Snapshot, other: Snapshot, deadline: Deadline | None = None) -> tuple[Change, ...]:
+        """What differs, sorted by path. A rename is a deletion and an addition."""
+        arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", base.tree, other.tree)
+        output = self._git.run(*arguments, deadline=deadline or self._deadline)
+        fields = output.split(b"\0")[:-1]
+        return tuple(_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True))
+
+    def diff(
+        self, base: Snapshot, other: Snapshot, changes: Collection[Change], deadline: Deadline | None = None
+    ) -> bytes:
+        """The patch of these changes between the two, and of no other; binary files are in it as well.
+
+        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that says so.
+        """
+        deadline = deadline or self._deadline
+        # Path arguments would mean directories and globs too: compare with a tree that has just these changes.
+        with self._git.commit(f"refs/snapshots/{uuid.uuid4().hex}", deadline, base_tree=base.tree) as writer:
+            for change in sorted(changes, key=lambda change: change.kind != "deleted"):
+                if change.kind == "deleted":
+                    writer.remove(change.path)
+                else:
+                    writer.add_known(change.path, change.new_mode, change.new_blob)
+        arguments = ("diff-tree", "-r", "-p", *_DIFF, base.tree, writer.tree)
+        with self._git.start(*arguments, deadline=deadline) as (process, kill):
+            assert process.stdout is not None
+            patch = process.stdout.read(DIFF_SIZE_MAX + 1)
+            if len(patch) > DIFF_SIZE_MAX:
+                kill()
+                patch = patch[:DIFF_SIZE_MAX] + f"\n# cut after {DIFF_SIZE_MAX} bytes\n".encode()
+        return patch
+
+    def restore(
+        self, changes: Collection[Change], into: Tree, *, links: bool = False, deadline: Deadline | None = None
+    ) -> None:
+        """Write the new state of these changes into a tree; what they delete is removed there.
+
+        Raises:
+            PathEscapeError: a change is a link and ``links`` is false; nothing was written then.
+            ToolError: a path cannot be written in that tree.
+        """
+        wanted = [change for change in changes if change.kind != "deleted"]
+        if not links and (made := [change for change in wanted if change.new_mode == LINK]):
+            raise PathEscapeError(f"{printable(made[0].path)!r} is a link; links are not written")
+        for change in changes:
+            if change.kind == "deleted" or change.old_mode == LINK:
+                _remove(into, change.path)
+        with closing(self._git.blobs([change.new_blob for change in wanted], deadline or self._deadline)) as blobs:
+            for change, data in zip(wanted, blobs, strict=True):
+                if change.new_mode == LINK:
+                    into.link(change.path, os.fsdecode(data))
+                else:
+                    into.write(change.path, data, executable=change.new_mode == EXECUTABLE)
+
+
+class _Taking:
+    """One snapshot being taken: what was sent, and what is odd."""
+
+    def __init__(self, known: set[bytes]) -> None:
+        self._known = known
+        self.sent: set[bytes] = set()
+        self.oddities: list[str] = []
+
+    def take(self, tree: Tree, entry: TreeEntry, writer: CommitWriter) -> None:
+        self.oddities += _oddities(entry)
+        if entry.kind == "link":
+            target = os.fsencode(entry.target)
+            writer.add(entry.path, LINK, len(target), (target,))
+        elif entry.kind == "file" and entry.size <= FILE_SIZE_MAX:
+            self._take_file(tree, entry, writer)
+
+    def _take_file(self, tree: Tree, entry: TreeEntry, writer: CommitWriter) -> None:
+        try:
+            fd = tree.open(entry.path)
+        except ToolError as error:
+            self.oddities.append(f"unreadable: {printable(entry.path)} ({error.error_type})")
+            return
+        mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
+        with os.fdopen(fd, "rb", buffering=0) as file:
+            size = os.fstat(fd).st_size
+            # Most files are as they were in the last snapshot: their digest is all that git needs then.
+            whole = file.read(_WHOLE) if size < _WHOLE else None
+            chunks = (whole,) if whole is not None else _chunks(fd)
+            digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+            for chunk in chunks:
+                digest.update(chunk)
+            if digest.digest() in self._known:
+                writer.add_known(entry.path, mode, digest.hexdigest())
+                return
+            try:
+                writer.add(entry.path, mode, size, (whole,) if whole is not None else _chunks(fd))
+            except ValueError as error:
+                raise SandboxError(f"the workspace changes while it is frozen: {error}") from None
+            self.sent.add(digest.digest())
+
+
+def _chunks(fd: int) -> Iterator[bytes]:
+    start = 0
+    while chunk := os.pread(fd, _CHUNK, start):
+        yield chunk
+        start += len(chunk)
+
+
+def _oddities(entry: TreeEntry) -> Iterator[str]:
+    path = printable(entry.path)
+    match entry.kind:
+        case "repository" if entry.path != ".git" or not stat.S_ISDIR(entry.mode):
+            yield f"nested repository: {path}"
+        case "special":
+            yield f"{_special(entry.mode)}: {path}"
+        case "deep" | "unreadable":
+            yield f"{'too deep' if entry.kind == 'deep' else 'unreadable'}: {path}"
+        case "file":
+            if entry.mode & (stat.S_ISUID | stat.S_ISGID):
+                yield f"setuid or setgid: {path}"
+            if entry.nlink > 1:
+                yield f"hard link ({entry.nlink} names): {path}"
+            if entry.size > FILE_SIZE_MAX:
+                yield f"too large ({entry.size} bytes): {path}"
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "fifo"
+    return "socket" if stat.S_ISSOCK(mode) else "device"
+
+
+def _change(raw: bytes, path: bytes) -> Change:
+    old_mode, new_mode, old_blob, new_blob, status = raw.decode().lstrip(":").split(" ")
+    name = os.fsdecode(path)
+    if status == "A":
+        return Change(name, "added", new_mode=new_mode, new_blob=new_blob)
+    if status == "D":
+        return Change(name, "deleted", old_mode=old_mode, old_blob=old_blob)
+    return Change(name, "modified", old_mode, new_mode, old_blob, new_blob)
+
+
+def _remove(tree: Tree, path: str) -> None:
+    try:
+        tree.remove(path)
+    except ToolError as error:
+        if error.error_type != "not_found":
+            raise

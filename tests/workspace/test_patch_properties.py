@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentbench_core.errors import ToolError
+from agentbench_core.workspace.patching import apply_hunks, parse, unified_diff
+
+# Few different lines make many places alike; some look like the parts of a patch.
+LINES = st.sampled_from(["a", "b", "", "-- a", "++ b", "@@ -1 +1 @@", "diff --git a/x b/x", "\\ No", " ", "x\r", "é"])
+TEXTS = st.builds(
+    lambda lines, end: "\n".join(lines) + ("\n" if end and lines else ""), st.lists(LINES, max_size=30), st.booleans()
+)
+NAMES = st.text("ab é\"\\\t\n-'", min_size=1, max_size=6)
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+
+
+@given(path=PATHS, old=TEXTS, new=TEXTS)
+@settings(max_examples=300, deadline=None)
+def test_round_trip(path: str, old: str, new: str) -> None:
+    """What the writer writes, the reader reads, and every hunk is exactly where it says."""
+    diff = unified_diff(path, old.encode(), new.encode())
+    if old == new:
+        assert diff == ""
+        return
+    (patch,) = parse(diff)
+    applied = apply_hunks(patch, old)
+    assert (patch.path, patch.kind, applied.text) == (path, "modify", new)
+    assert set(applied.moved) == {0}
+
+
+@given(path=PATHS, text=TEXTS, executable=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_round_trip_of_new_and_deleted_files(path: str, text: str, executable: bool) -> None:
+    """Created and deleted files too, with their mode."""
+    (create,) = parse(unified_diff(path, None, text.encode(), mode="100755" if executable else "100644"))
+    assert (create.path, create.kind, create.executable) == (path, "create", executable)
+    assert apply_hunks(create, "").text == text
+    (delete,) = parse(unified_diff(path, text.encode(), None))
+    assert (delete.path, delete.kind, apply_hunks(delete, text).text) == (path, "delete", "")
+
+
+@given(st.text(max_size=200) | st.lists(LINES | st.sampled_from(["--- a/x", "+++ b/x", "-a", "+b"])).map("\n".join))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No input makes the reader fail in any other way than by saying so."""
+    try:
+        outcome = "patches" if parse(text) else "nothing"
+    except ToolError as error:
+        outcome = error.error_type
+    assert outcome in ("patches", "bad_patch", "path_escape")
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+@given(path=PATHS, old=TEXTS, new=TEXTS, above=st.integers(0, 5), unique=st.booleans())
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_as_git_apply(
+    path: str, old: str, new: str, above: int, unique: bool, scratch: Path, git: Callable[..., str]
+) -> None:
+    """Git accepts every patch that we write, and where both accept one for a changed file, they do the same."""
+    if unique:  # moved text: each line only once, so that there is one place
+        old = "".join(f"{number} {line}\n" for number, line in enumerate(old.split("\n")))
+        new = old.replace("1", "one", 1).replace("12", "twelve\n12.5", 1)
+    if old == new or (not unique and above):
+        return
+    diff = unified_diff(path, old.encode(), new.encode())
+    present = "".join(f"above {number}\n" for number in range(above)) + old
+    file = scratch / "tree" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.write_bytes(present.encode())
+        (scratch / "patch").write_bytes(diff.encode())
+        git(scratch / "tree", "apply", "--whitespace=nowarn", "../patch", check=not above)
+        result = file.read_bytes().decode()
+        assert above or result == new
+        if result != present:
+            assert apply_hunks(parse(diff)[0], present).text == result
+    finally:
+        file.unlink()
+        for directory in file.relative_to(scratch / "tree").parents:
+            (scratch / "tree" / directory).rmdir()

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core.errors import InputError, PathEscapeError
+from agentbench_core.values.task import DEFAULT_PROTECTED
+from agentbench_core.workspace.naming import quoted, unquoted
+from agentbench_core.workspace.paths import components, matches, printable
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", ".", "./a", "a/./b", "a//b", "a/", "a\0b"),
+        *(".git", ".git/config", "a/.git/hooks/x", ".GIT/x", ".Git", "a/.git", ".git./x", ".git /x", "git~1/x"),
+        *(".g\u200cit/config", "\ud800"),
+    ],
+)
+def test_refused(path: str) -> None:
+    """H03, P01, P02, P04: nothing but plain relative paths, and no spelling of .git."""
+    with pytest.raises(PathEscapeError) as caught:
+        components(path)
+    assert caught.value.error_type == "path_escape"
+
+
+@pytest.mark.parametrize("path", ["a", "a/b c", ".gitignore", ".github/x", "git", "..a", "a..", "é", "a\nb", "x\udcff"])
+def test_accepted(path: str) -> None:
+    """Unusual names are names."""
+    assert components(path) == tuple(path.split("/"))
+
+
+def test_printable() -> None:
+    """Bytes that are not UTF-8 show as such."""
+    assert printable("a\udcff/é") == "a\\xff/é"
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        ("tests/test_a.py", True),
+        ("src/tests/test_a.py", False),
+        ("conftest.py", True),
+        ("a/b/conftest.py", True),
+        ("a\nb/conftest.py", True),
+        ("pytest.ini", True),
+        ("docs/pytest.ini", False),
+        ("src/pyproject.toml", False),
+        ("_pytest/x.py", True),
+        ("src/_pytest/x.py", False),
+        ("x.pth", True),
+        ("venv/a.dist-info/entry_points.txt", True),
+        ("src/module.py", False),
+    ],
+)
+def test_default_protected(path: str, protected: bool) -> None:
+    """The default globs are anchored where a project may own the same name."""
+    assert matches(DEFAULT_PROTECTED)(path) is protected
+
+
+def test_negation_in_order() -> None:
+    """The last glob that fits decides."""
+    assert [matches(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
+    assert matches(["!keep.py", "**/*.py"])("keep.py")
+
+
+def test_no_globs() -> None:
+    """No globs mean no path."""
+    assert not matches([])("a.py")
+
+
+def test_bad_glob() -> None:
+    """A glob that cannot be read is named."""
+    with pytest.raises(InputError, match="a glob of"):
+        matches(["!"])
+
+
+@given(st.binary(max_size=20).filter(lambda raw: b"\0" not in raw))
+def test_quotes_round_trip(raw: bytes) -> None:
+    """Every name of bytes survives git's quotes."""
+    path = os.fsdecode(raw)
+    assert unquoted(quoted(path)[1:-1]) == path
+    assert quoted(path).isascii()
+
+
+@pytest.mark.parametrize("text", ["\\x", "\\400", "\\19"])
+def test_bad_escape(text: str) -> None:
+    """Escapes that git never writes are refused."""
+    with pytest.raises(ValueError, match="unknown escape"):
+        unquoted(text)

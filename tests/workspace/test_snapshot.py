@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentbench_core.errors import DeadlineExceeded, PathEscapeError, SandboxError, ToolError
+from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace import snapshot
+from agentbench_core.workspace.snapshot import Change, Snapshots
+from agentbench_core.workspace.tree import Tree, fork
+
+RunGit = Callable[..., str]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    root = tmp_path / "base"
+    for name in ("src/a.py", "src/b.py", "run.sh", "docs/x.md", ".git/config"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{name}\nsecond\n")
+    (root / "link").symlink_to("src/a.py")
+    return root
+
+
+@pytest.fixture
+def work(base: Path, tmp_path: Path) -> Path:
+    fork(base, tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path, deadline: Deadline) -> Snapshots:
+    return Snapshots(tmp_path / "snapshots", deadline)
+
+
+def kinds(changes: tuple[Change, ...]) -> dict[str, str]:
+    return {change.path: change.kind for change in changes}
+
+
+def test_nothing_changed(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """Equal trees have equal ids; the .git of the workspace is not looked at."""
+    (work / ".git/config").write_text("changed")
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    assert (frozen.changes, frozen.oddities) == ((), ())
+    assert frozen.snapshot.tree == taken.tree
+    assert snapshots.diff(taken, frozen.snapshot, ()) == b""
+
+
+def test_changes(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """Added, changed, deleted, made executable, and turned into something else."""
+    (work / "new\n\udcff").write_bytes(b"\0\xff")
+    (work / "src/a.py").write_text("changed\n")
+    (work / "src/b.py").unlink()
+    (work / "run.sh").chmod(0o755)
+    (work / "docs/x.md").unlink()
+    (work / "docs/x.md").symlink_to("/etc/passwd")
+    (work / "link").unlink()
+    (work / "link").mkdir()
+    (work / "link/file").write_text("x")
+    frozen = snapshots.freeze(snapshots.take(base), work)
+    assert kinds(frozen.changes) == {
+        "docs/x.md": "modified",
+        "link": "deleted",
+        "link/file": "added",
+        "new\n\udcff": "added",
+        "run.sh": "modified",
+        "src/a.py": "modified",
+        "src/b.py": "deleted",
+    }
+    by_path = {change.path: change for change in frozen.changes}
+    assert (by_path["run.sh"].old_mode, by_path["run.sh"].new_mode) == ("100644", "100755")
+    assert by_path["run.sh"].old_blob == by_path["run.sh"].new_blob
+    assert (by_path["docs/x.md"].old_mode, by_path["docs/x.md"].new_mode) == ("100644", "120000")
+    assert (by_path["link"].old_mode, by_path["link"].new_mode, by_path["link"].new_blob) == ("120000", "", "")
+
+
+def test_what_git_would_hide(snapshots: Snapshots, base: Path, work: Path, git: RunGit) -> None:
+    """G03, G04: nested repositories, ignored files and converted bytes all appear as they are."""
+    (work / "src/a.py").write_text("hidden by a nested repository\n")
+    git(work / "src", "init")
+    git(work / "src", "add", "a.py")
+    git(work / "src", "commit", "-m", "x")
+    (work / ".gitignore").write_text("*.secret\n")
+    (work / "x.secret").write_text("ignored\n")
+    (work / ".gitattributes").write_text("*.txt working-tree-encoding=UTF-16 ident\n* eol=crlf text filter=evil\n")
+    (work / "x.txt").write_bytes(b"$Id$\r\n\xff")
+    base_taken = snapshots.take(base)
+    frozen = snapshots.freeze(base_taken, work)
+    assert set(kinds(frozen.changes)) == {".gitattributes", ".gitignore", "src/a.py", "x.secret", "x.txt"}
+    assert frozen.oddities == ("nested repository: src/.git",)
+    patch = snapshots.diff(base_taken, frozen.snapshot, frozen.changes)
+    assert b"+hidden by a nested repository\n" in patch
+    assert b"+$Id$\r\n+\xff" in patch
+
+
+def test_nothing_of_the_workspace_runs(
+    snapshots: Snapshots, base: Path, work: Path, tmp_path: Path, git: RunGit
+) -> None:
+    """G01, G10: hostile configuration, attributes and hooks run nothing, in the top or in a nested repository."""
+    ran = tmp_path / "ran"
+    evil = work / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    evil.chmod(0o755)
+    config = (
+        f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {evil}\n\thooksPath = {work}\n"
+        f'[filter "e"]\n\tclean = {evil}\n\tsmudge = {evil}\n[diff]\n\texternal = {evil}\n'
+        f'[diff "e"]\n\ttextconv = {evil}\n\tcommand = {evil}\n'
+    )
+    (work / ".gitattributes").write_text("* filter=e diff=e\n")
+    (work / ".git/config").unlink()
+    for nested in (work, work / "src"):
+        git(nested, "init", "-q")
+        (nested / ".git/config").write_text(config)
+        (nested / "a.py").write_text("changed\n")
+    ran.unlink(missing_ok=True)
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    assert b"+changed" in snapshots.diff(taken, frozen.snapshot, frozen.changes)
+    assert not ran.exists()
+
+
+def test_oddities(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G10, H04, H06, H08, H11, H12: what git cannot keep is named."""
+    monkeypatch.setattr(snapshot, "FILE_SIZE_MAX", 1000)
+    os.mkfifo(work / "fifo")
+    (work / "run.sh").chmod(0o4755)
+    (work / "src/hard").hardlink_to(work / "src/a.py")
+    (work / "sparse").touch()
+    os.truncate(work / "sparse", 50 << 30)
+    (work / "sub").mkdir()
+    (work / "sub/.GIT").write_text("gitdir: /host")
+    (work / "/".join(["d"] * 256)).mkdir(parents=True)
+    monkeypatch.chdir(work)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+    frozen = snapshots.freeze(snapshots.take(base), work)
+    deep = "/".join(["d"] * 256)
+    assert frozen.oddities == (
+        f"too deep: {deep}",
+        "fifo: fifo",
+        "setuid or setgid: run.sh",
+        "socket: socket",
+        f"too large ({50 << 30} bytes): sparse",
+        "hard link (2 names): src/a.py",
+        "hard link (2 names): src/hard",
+        "nested repository: sub/.GIT",
+    )
+    assert kinds(frozen.changes) == {"run.sh": "modified", "src/hard": "added"}
+    assert {change.new_mode for change in frozen.changes} == {"100755", "100644"}
+
+
+def test_git_file_at_the_top(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """G08: a .git that is a file leads elsewhere, and is odd."""
+    (work / ".git/config").unlink()
+    (work / ".git").rmdir()
+    (work / ".git").write_text("gitdir: /host/.git")
+    assert snapshots.freeze(snapshots.take(base), work).oddities == ("nested repository: .git",)
+
+
+def test_old_oddities_are_not_the_agents(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """What was odd before the work began is not reported again."""
+    os.mkfifo(base / "fifo")
+    os.mkfifo(work / "fifo")
+    taken = snapshots.take(base)
+    assert taken.oddities == ("fifo: fifo",)
+    assert snapshots.freeze(taken, work).oddities == ()
+
+
+def test_diff_of_some_changes(snapshots: Snapshots, base: Path, work: Path, git: RunGit, tmp_path: Path) -> None:
+    """The patch has the chosen changes and no others, and git applies it."""
+    (work / "src/a.py").write_text("changed\n")
+    (work / "src/b.py").unlink()
+    (work / "[a-z]*").write_text("a name like a glob\n")
+    (work / "data").write_bytes(os.urandom(5000))
+    (work / "docs/x.md").write_text("left out\n")
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    chosen = [change for change in frozen.changes if change.path != "docs/x.md"]
+    patch = snapshots.diff(taken, frozen.snapshot, chosen)
+    assert b"docs/x.md" not in patch
+    (tmp_path / "patch").write_bytes(patch)
+    git(base, "apply", str(tmp_path / "patch"))
+    (work / "docs/x.md").write_text("docs/x.md\nsecond\n")
+    assert snapshots.take(base).tree == snapshots.take(work).tree
+
+
+def test_diff_is_capped(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H18: a diff that never ends does, and says so."""
+    monkeypatch.setattr(snapshot, "DIFF_SIZE_MAX", 1000)
+    (work / "long").write_text("x\n" * 100_000)
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    patch = snapshots.diff(taken, frozen.snapshot, frozen.changes)
+    assert patch.endswith(b"\n# cut after 1000 bytes\n")
+    assert len(patch) < 1100
+
+
+def test_restore(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """The new state of changes, written into another copy, makes it equal."""
+    (work / "src/a.py").write_text("changed\n")
+    (work / "src/b.py").unlink()
+    (work / "run.sh").chmod(0o755)
+    (work / "new/deep").mkdir(parents=True)
+    (work / "new/deep/file").write_bytes(os.urandom(3_000_000))
+    (work / "link").unlink()
+    (work / "link").write_text("a file now")
+    (work / "docs/x.md").unlink()
+    (work / "docs").rmdir()
+    (work / "docs").write_text("a file where a directory was")
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    fork(base, tmp_path / "scoring")
+    with Tree(tmp_path / "scoring") as tree:
+        snapshots.restore(frozen.changes, tree)
+        snapshots.restore([change for change in frozen.changes if change.kind == "deleted"], tree)  # already gone
+    assert snapshots.take(tmp_path / "scoring").tree == frozen.snapshot.tree
+    assert not (tmp_path / "scoring/link").is_symlink()
+
+
+def test_restore_links(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """P05, P17: links are listed, and written only where they are asked for."""
+    (work / "run.sh").unlink()
+    (work / "run.sh").symlink_to("/etc/passwd")
+    (work / "src/a.py").write_text("changed")
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    fork(base, tmp_path / "scoring")
+    with Tree(tmp_path / "scoring") as tree:
+        with pytest.raises(PathEscapeError, match=r"'run\.sh' is a link"):
+            snapshots.restore(frozen.changes, tree)
+        assert snapshots.take(tmp_path / "scoring").tree == taken.tree
+        snapshots.restore(frozen.changes, tree, links=True)
+    assert snapshots.take(tmp_path / "scoring").tree == frozen.snapshot.tree
+
+
+def test_restore_refuses_links_in_the_way(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """P06: a tree whose directory is a link is not written through."""
+    (work / "docs/x.md").write_text("changed")
+    (work / "src/b.py").unlink()
+    frozen = snapshots.freeze(snapshots.take(base), work)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("outside")
+    fork(base, tmp_path / "scoring")
+    (tmp_path / "scoring/docs/x.md").unlink()
+    (tmp_path / "scoring/docs").rmdir()
+    (tmp_path / "scoring/docs").symlink_to("../outside")
+    with Tree(tmp_path / "scoring") as tree, pytest.raises(PathEscapeError):
+        snapshots.restore(frozen.changes, tree)
+    assert (tmp_path / "outside/x.md").read_text() == "outside"
+
+
+def test_restore_needs_a_place(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """A chosen part that does not fit the tree is an error, not a guess."""
+    (work / "run.sh").unlink()
+    (work / "run.sh").mkdir()
+    (work / "run.sh/inside").write_text("x")
+    frozen = snapshots.freeze(snapshots.take(base), work)
+    fork(base, tmp_path / "scoring")
+    added = [change for change in frozen.changes if change.kind == "added"]
+    with Tree(tmp_path / "scoring") as tree, pytest.raises(ToolError, match="is a file, not a directory"):
+        snapshots.restore(added, tree)
+
+
+def test_threads(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
+    """Many attempts freeze at once in one repository."""
+    taken = snapshots.take(base)
+    results: dict[int, tuple[bytes, bytes]] = {}
+
+    def attempt(number: int) -> None:
+        work = tmp_path / f"work{number}"
+        fork(base, work)
+        (work / "same").write_text("same everywhere\n")
+        (work / "src/a.py").write_text(f"{number}\n")
+        frozen = snapshots.freeze(taken, work)
+        patch = snapshots.diff(taken, frozen.snapshot, frozen.changes)
+        with Tree(work) as tree:
+            snapshots.restore(frozen.changes, tree)
+            results[number] = patch, tree.read("src/a.py", limit=99)
+
+    threads = [threading.Thread(target=attempt, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 8
+    for number, (patch, content) in results.items():
+        assert f"+{number}\n".encode() in patch
+        assert content == f"{number}\n".encode()
+
+
+def test_a_second_object_on_the_same_directory(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """A repository that is there is used; ids mean the same."""
+    taken = snapshots.take(base)
+    again = Snapshots(tmp_path / "snapshots", Deadline(60))
+    assert again.take(base).tree == taken.tree
+    (work / "x").write_text("x")
+    assert kinds(again.freeze(taken, work).changes) == {"x": "added"}
+
+
+def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
+    """A large file is streamed."""
+    (tmp_path / "big").mkdir()
+    (tmp_path / "big/file").write_bytes(b"x" * (40 << 20))
+    tracemalloc.start()
+    try:
+        snapshots.take(tmp_path / "big")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_empty_workspace(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
+    """All files gone is a change of each."""
+    (tmp_path / "empty").mkdir()
+    frozen = snapshots.freeze(snapshots.take(base), tmp_path / "empty")
+    assert set(kinds(frozen.changes).values()) == {"deleted"}
+    assert len(frozen.changes) == 5
+
+
+def test_file_that_changes_while_it_is_read(snapshots: Snapshots, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H37: a workspace somebody still writes to is broken machinery, not a wrong snapshot."""
+    monkeypatch.setattr(snapshot, "_WHOLE", 1)
+    monkeypatch.setattr(snapshot, "_chunks", lambda _: iter([b"short"]))
+    with pytest.raises(SandboxError, match="changes while it is frozen"):
+        snapshots.take(base)
+    monkeypatch.undo()
+    assert snapshots.take(base).tree
+
+
+def test_deadline(tmp_path: Path, base: Path) -> None:
+    """Nothing begins after the end."""
+    snapshots = Snapshots(tmp_path / "snapshots", Deadline(0))
+    with pytest.raises(DeadlineExceeded):
+        snapshots.take(base)
+    assert snapshots.take(base, Deadline(60)).tree
+
+
+def test_no_descriptor_leaks(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """A thousand freezes must not use up the descriptors."""
+    taken = snapshots.take(base)
+    (work / "x").write_text("x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        frozen = snapshots.freeze(taken, work)
+        snapshots.diff(taken, frozen.snapshot, frozen.changes)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert before < resource.getrlimit(resource.RLIMIT_NOFILE)[0]

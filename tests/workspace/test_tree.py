@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench_core.errors import PathEscapeError, ToolError
+from agentbench_core.plugin.contracts import Workspace
+from agentbench_core.workspace import listing, opening
+from agentbench_core.workspace.tree import Tree, remove_tree
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (tmp_path / "secret").write_text("SECRET")
+    return root
+
+
+@pytest.fixture
+def tree(root: Path, way_to_open: str) -> Iterator[Tree]:
+    with Tree(root) as tree:
+        yield tree
+
+
+def refused(error_type: str) -> pytest.RaisesExc[ToolError]:
+    return pytest.raises(ToolError, check=lambda error: error.error_type == error_type)
+
+
+def test_is_a_workspace(tree: Tree) -> None:
+    """The contract that tools see."""
+    workspace: Workspace = tree
+    assert list(workspace.files()) == []
+
+
+def test_write_read_remove(tree: Tree, root: Path) -> None:
+    """A file and its directories come and go."""
+    tree.write("a/b/c.py", b"1234")
+    assert tree.read("a/b/c.py", limit=100) == b"1234"
+    assert tree.read("a/b/c.py", limit=2) == b"12"
+    assert stat.S_IMODE((root / "a/b/c.py").stat().st_mode) == 0o644
+    tree.write("a/d", b"")
+    tree.remove("a/b/c.py")
+    assert list(tree.files()) == ["a/d"]
+    assert not (root / "a/b").exists()
+    tree.remove("a/d")
+    assert list(root.iterdir()) == []
+
+
+def test_executable(tree: Tree, root: Path) -> None:
+    """The mode stays unless it is asked for; setuid never stays (H08, H09)."""
+    tree.write("x", b"1", executable=True)
+    assert tree.is_executable("x")
+    tree.write("x", b"2")
+    assert tree.is_executable("x")
+    (root / "x").chmod(0o4750)
+    tree.write("x", b"3")
+    assert stat.S_IMODE((root / "x").stat().st_mode) == 0o750
+    tree.write("x", b"4", executable=False)
+    assert stat.S_IMODE((root / "x").stat().st_mode) == 0o640
+    assert not tree.is_executable("x")
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "d/../../secret", "", "a\0", ".git/config", "d//x"])
+def test_paths_that_escape(tree: Tree, root: Path, path: str) -> None:
+    """H03: refused for every operation, and nothing is made."""
+    for operation in (
+        lambda: tree.read(path, limit=9),
+        lambda: tree.write(path, b"x"),
+        lambda: tree.remove(path),
+        lambda: tree.is_executable(path),
+        lambda: list(tree.files(path)) if path else tree.read(path, limit=9),
+    ):
+        with pytest.raises(PathEscapeError):
+            operation()
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["../secret", "/proc/self/environ", "real", "nowhere"])
+def test_links_to_files(tree: Tree, root: Path, target: str) -> None:
+    """H01: a link is never read or written through, wherever it leads."""
+    (root / "real").write_text("real")
+    (root / "x").symlink_to(target)
+    with pytest.raises(PathEscapeError, match="'x'"):
+        tree.read("x", limit=9)
+    with pytest.raises(PathEscapeError, match="link"):
+        tree.write("x", b"new")
+    assert (root / "real").read_text() == "real"
+    assert list(tree.files()) == ["real"]
+
+
+def test_links_to_directories(tree: Tree, root: Path, tmp_path: Path) -> None:
+    """H01, P06: nor is a directory reached through a link."""
+    (root / "d").symlink_to("..")
+    for path in ("d/secret", "d/new", "d/new/deeper"):
+        with pytest.raises(PathEscapeError):
+            tree.read(path, limit=9)
+        with pytest.raises(PathEscapeError):
+            tree.write(path, b"x")
+        with pytest.raises(PathEscapeError):
+            tree.remove(path)
+    with pytest.raises(PathEscapeError):
+        list(tree.files("d"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "workspace"]
+
+
+def test_remove_a_link(tree: Tree, root: Path, tmp_path: Path) -> None:
+    """The link goes, what it leads to stays."""
+    (root / "x").symlink_to("../secret")
+    tree.remove("x")
+    assert not (root / "x").is_symlink()
+    assert (tmp_path / "secret").exists()
+
+
+def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
+    """H02: while a directory and a link swap their names, nothing outside is ever read or written."""
+    (root / "d").mkdir()
+    (root / "d/secret").write_text("inside")
+    (root / "l").symlink_to("..")
+    over = threading.Event()
+    names = os.fsencode(root / "d"), os.fsencode(root / "l")
+    try:
+        exchange = ctypes.CDLL(None).renameat2
+    except AttributeError:
+        pytest.skip("this system cannot exchange two names")
+
+    def swap() -> None:
+        while not over.is_set():
+            exchange(-100, names[0], -100, names[1], 2)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen: set[bytes | str] = set()
+    try:
+        for _ in range(2000):
+            try:
+                seen.add(tree.read("d/secret", limit=99))
+                tree.write("d/secret", b"inside")
+            except ToolError as error:
+                seen.add(error.error_type)
+    finally:
+        over.set()
+        swapper.join()
+    assert seen <= {b"inside", "path_escape"}
+    assert (root.parent / "secret").read_text() == "SECRET"
+
+
+def test_hard_links(tree: Tree, root: Path) -> None:
+    """H04: a write leaves the other names of the file as they were, and a walk counts them."""
+    (root / "test_x.py").write_text("protected")
+    (root / "a.py").hardlink_to(root / "test_x.py")
+    assert [entry.nlink for entry in tree.walk()] == [2, 2]
+    tree.write("a.py", b"changed")
+    assert (root / "test_x.py").read_text() == "protected"
+
+
+def test_special_files(tree: Tree, root: Path) -> None:
+    """H06, H07: FIFO, socket and device are refused at once and never waited for."""
+    os.mkfifo(root / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
+        listener.bind(f"/proc/self/fd/{descriptor}/socket")
+        os.close(descriptor)
+    names = ["fifo", "socket"]
+    if os.geteuid() == 0:
+        os.mknod(root / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        names.append("null")
+    for name in names:
+        with refused("not_a_file"):
+            tree.read(name, limit=9)
+        with refused("not_a_file"):
+            tree.write(name, b"x")
+    assert {entry.kind for entry in tree.walk()} == {"special"}
+    assert list(tree.files()) == []
+
+
+def test_directory_in_the_way(tree: Tree, root: Path) -> None:
+    """A directory is no file; a file is no directory."""
+    (root / "d").mkdir()
+    (root / "f").write_text("x")
+    with refused("not_a_file"):
+        tree.read("d", limit=9)
+    with refused("not_a_file"):
+        tree.write("d", b"x")
+    with refused("not_a_file"):
+        tree.remove("d")
+    with refused("not_found"):
+        tree.read("f/x", limit=9)
+    with refused("not_found"):
+        tree.write("f/x", b"x")
+    with refused("not_found"):
+        tree.remove("missing")
+    with refused("not_found"):
+        list(tree.files("missing"))
+    assert sorted(path.name for path in root.iterdir()) == ["d", "f"]
+
+
+def test_long_names(tree: Tree) -> None:
+    """H03: a name or path that is too long is an answer, not a crash."""
+    for path in ("x" * 300, "/".join(["x" * 200] * 40)):
+        with refused("not_found"):
+            tree.read(path, limit=9)
+    with refused("not_found"):
+        tree.write("x" * 300, b"")
+
+
+def test_paths_longer_than_one_call(tree: Tree) -> None:
+    """A path beyond PATH_MAX still works, part by part."""
+    path = "/".join(["x" * 200] * 30)
+    tree.write(path, b"deep")
+    assert tree.read(path, limit=9) == b"deep"
+    assert list(tree.files()) == [path]
+    tree.remove(path)
+    assert list(tree.root.iterdir()) == []
+
+
+def test_sparse_file(tree: Tree, root: Path) -> None:
+    """H12: a huge sparse file is read up to the limit only."""
+    (root / "huge").touch()
+    os.truncate(root / "huge", 50 << 30)
+    assert tree.read("huge", limit=1000) == bytes(1000)
+    assert [entry.size for entry in tree.walk()] == [50 << 30]
+
+
+def test_walk(tree: Tree, root: Path) -> None:
+    """Sorted by whole paths; .git at any level is one entry; links are not followed."""
+    for name in ("b/x", "b.py", "a/.git/config", ".git/HEAD", "a/y", "B", "b-c"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    (root / "a/z").symlink_to("../b")
+    (root / "empty").mkdir()
+    (root / "sub").mkdir()
+    (root / "sub/.git").write_text("gitdir: /elsewhere")
+    found = [(entry.path, entry.kind) for entry in tree.walk()]
+    assert found == [
+        (".git", "repository"),
+        ("B", "file"),
+        ("a/.git", "repository"),
+        ("a/y", "file"),
+        ("a/z", "link"),
+        ("b-c", "file"),
+        ("b.py", "file"),
+        ("b/x", "file"),
+        ("sub/.git", "repository"),
+    ]
+    assert [entry.target for entry in tree.walk() if entry.kind == "link"] == ["../b"]
+    assert list(tree.files()) == ["B", "a/y", "b-c", "b.py", "b/x"] == sorted(tree.files())
+    assert list(tree.files("a")) == ["a/y"]
+    assert list(tree.files("b/x")) == ["b/x"]
+
+
+def test_names_of_bytes(tree: Tree, root: Path) -> None:
+    """H19: names that are not UTF-8 or hold newlines work like others."""
+    (root / "d\n").mkdir()
+    (root / os.fsdecode(b"d\n/\xff\x1b[31m")).write_bytes(b"1")
+    (path,) = tree.files()
+    assert os.fsencode(path) == b"d\n/\xff\x1b[31m"
+    assert tree.read(path, limit=9) == b"1"
+
+
+def make_deep(root: Path, depth: int) -> None:
+    """A chain of directories called d, with a file at the end; too deep for a path."""
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("end", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+def test_deep(tree: Tree, root: Path) -> None:
+    """H11: a walk stops at 256 directories and says so, without recursion."""
+    make_deep(root, 300)
+    (root / "z").write_text("x")
+    deep, after = tree.walk()
+    assert (deep.kind, deep.path.count("/")) == ("deep", 255)
+    assert after.path == "z"
+    assert list(tree.files()) == ["z"]
+    remove_tree(root)
+
+
+def test_as_deep_as_allowed(tree: Tree, root: Path) -> None:
+    """The file in the 255th directory is still seen."""
+    make_deep(root, listing.DEPTH_MAX - 1)
+    (entry,) = tree.walk()
+    assert (entry.kind, entry.path.count("/")) == ("file", 255)
+    remove_tree(root)
+
+
+def test_too_many_entries(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H14: a tree that is stuffed with files is refused instead of filling the memory."""
+    monkeypatch.setattr(listing, "ENTRIES_MAX", 10)
+    for name in range(11):
+        (root / str(name)).mkdir()
+    with refused("too_many_files"):
+        list(tree.walk())
+
+
+def test_failed_write_leaves_nothing(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that breaks off leaves the old file and no temporary one."""
+    (root / "a").write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fchmod", fail)
+    with pytest.raises(OSError, match="No space"):
+        tree.write("a", b"new")
+    assert [path.read_text() for path in root.iterdir()] == ["old"]
+
+
+def test_owner(tree: Tree, root: Path) -> None:
+    """As root, what is made belongs to the owner of its directory."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    os.chown(root, 12345, 12346)
+    tree.write("a/b", b"x")
+    for path in (root / "a", root / "a/b"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
+def test_root_must_be_a_directory(root: Path) -> None:
+    """The root itself is no link and no file."""
+    (root / "f").touch()
+    (root / "l").symlink_to(".")
+    for name in ("f", "l"):
+        with pytest.raises(NotADirectoryError):
+            Tree(root / name)
+
+
+def test_close_twice(root: Path) -> None:
+    """Closing is idempotent, and a closed tree is unusable."""
+    tree = Tree(root)
+    tree.close()
+    tree.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        tree.write("a", b"x")
+
+
+def test_openat2_changing_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree that never stops changing ends in a refusal, not in a loop."""
+    if not opening.has_openat2():
+        pytest.skip("this kernel has no openat2")
+
+    class Busy:
+        def syscall(self, *_: object) -> int:
+            ctypes.set_errno(11)
+            return -1
+
+    monkeypatch.setattr(opening, "_libc", Busy)
+    with Tree(root) as tree, pytest.raises(PathEscapeError):
+        tree.read("a", limit=1)
