@@ -1,0 +1,45 @@
+"""Names and places in a run directory. The exact layout is written down in ``docs/run-directory.md``."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+MANIFEST = "run.json"
+ATTEMPTS = "attempts.jsonl"
+EVENTS = "events.jsonl"
+SUMMARY = "report_summary.md"
+LOCK = ".lock"
+
+LOG_LINES = 1000
+"""Lines of a log that are kept at its beginning, and as many at its end."""
+
+
+def run_directory_name(started: datetime.datetime, suite: str, variant: str, model: str) -> str:
+    """``2025-12-15T18-00-00-0500__custom-dev__baseline__anthropic_claude-3-5``; the last part only with a model."""
+    stamp = started.strftime("%Y-%m-%dT%H-%M-%S%z")
+    parts = [stamp, suite, variant, *([model] if model else [])]
+    return "__".join(re.sub(r"[^A-Za-z0-9.+-]+", "_", part)[:60] for part in parts)
+
+
+def task_directory(task_id: str, repeat: int) -> str:
+    """Directory of an attempt, relative to the run's; repeats from the second on carry their number."""
+    return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
+
+
+def log_path(phase: str, stream: str) -> str:
+    """Log of a phase (``setup``, ``failing``, ``passing``), relative to the task's directory."""
+    return f"logs/{phase}_{stream}.txt"
+
+
+def step_diff(step: int) -> str:
+    """Diff of one step, relative to the task's directory."""
+    return f"diffs/step_{step:04d}.patch"
+
+
+def shorten(text: str, lines: int = LOG_LINES) -> str:
+    """The first and last ``lines`` lines of a log, with a line between that says how many were left out."""
+    every = text.splitlines(keepends=True)
+    if len(every) <= 2 * lines:
+        return text
+    return "".join([*every[:lines], f"[... {len(every) - 2 * lines} lines left out ...]\n", *every[-lines:]])

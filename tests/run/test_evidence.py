@@ -1,0 +1,126 @@
+"""The store writes in order and loses nothing; the reader reads back what is whole."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import InputError, open_run
+from agentbench_core.errors import RunStoppedError
+from agentbench_core.evidence import layout
+from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.evidence.store import Store
+from agentbench_core.values.events import RunStarted, Warning_
+
+
+def event(number: int) -> Warning_:
+    return Warning_(message=str(number))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_events_of_many_threads_are_whole_and_numbered(tmp_path: Path) -> None:
+    """One writer: no line is torn, none is lost, the numbers have no gap."""
+    store = Store(tmp_path / "run", Redactor({}))
+
+    def emit_many(number: int) -> None:
+        for _ in range(100):
+            store.emit(event(number), f"a{number}")
+
+    threads = [threading.Thread(target=emit_many, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.close()
+    found = lines(tmp_path / "run/events.jsonl")
+    assert [line["seq"] for line in found] == list(range(1, 801))
+    assert sorted(line["attempt_id"] for line in found) == sorted(f"a{n}" for n in range(8) for _ in range(100))
+
+
+def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:
+    """So that a reservation is written before the money is spent."""
+    store = Store(tmp_path / "run", Redactor({}))
+    store.emit(RunStarted(run_id="r", attempts=1), durable=True)
+    assert lines(tmp_path / "run/events.jsonl")[0]["run_id"] == "r"
+    store.close()
+
+
+def test_two_writers_of_one_directory(tmp_path: Path) -> None:
+    """The second refuses, in words; after the first it may."""
+    store = Store(tmp_path / "run", Redactor({}))
+    with pytest.raises(InputError, match="is being written by another agentbench"):
+        Store(tmp_path / "run", Redactor({}))
+    store.close()
+    Store(tmp_path / "run", Redactor({})).close()
+
+
+def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
+    """Nothing that cannot be recorded goes on. ``/dev/full`` refuses every write, as a full disk does."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/events.jsonl").symlink_to("/dev/full")
+    store = Store(tmp_path / "run", Redactor({}))
+    with pytest.raises(RunStoppedError, match="No space left on device"):
+        store.emit(event(1), durable=True)
+    with pytest.raises(RunStoppedError):
+        store.emit(event(2))
+    store.close()
+
+
+def test_redaction_knows_the_usual_disguises() -> None:
+    """Plain, hex, base64, URL-encoded, inside JSON; names by pattern and by task; short values are left alone."""
+    redactor = Redactor({"A_TOKEN": 'va/l"ue', "MINE": "private", "X_SECRET": "abc", "PATH": "/usr/bin"}, ["MINE"])
+    said = b'va/l"ue 76612f6c227565 dmEvbCJ1ZQ== va%2Fl%22ue va/l\\"ue private abc /usr/bin'
+    assert redactor.clean(said) == (
+        b"[redacted A_TOKEN] [redacted A_TOKEN] [redacted A_TOKEN]== [redacted A_TOKEN] [redacted A_TOKEN]"
+        b" [redacted MINE] abc /usr/bin"
+    )
+
+
+def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named(make_task: Any, agentbench: Any) -> None:
+    """A line counts when it is whole."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "idle")
+    (directory,) = Path("artifacts/runs").iterdir()
+    attempts = directory / "attempts.jsonl"
+    whole = attempts.read_text()
+    attempts.write_text(whole + whole[:100])
+    assert len(list(open_run(directory).records())) == 1
+    attempts.write_text(whole + "{nonsense}\n")
+    with pytest.raises(InputError, match=r"attempts\.jsonl:2 is damaged"):
+        list(open_run(directory).records())
+
+
+def test_a_newer_schema_is_refused(make_task: Any, agentbench: Any) -> None:
+    """With both versions."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "idle")
+    (manifest,) = Path("artifacts/runs").glob("*/run.json")
+    manifest.write_text(manifest.read_text().replace('"schema": 1', '"schema": 9'))
+    done = agentbench("runs", "show", str(manifest.parent))
+    assert done.code == 2
+    assert "schema version 9; this agentbench reads version 1" in done.err
+
+
+def test_the_last_record_of_a_repeat_counts(make_task: Any, agentbench: Any) -> None:
+    """Earlier ones were superseded."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "idle")
+    (attempts,) = Path("artifacts/runs").glob("*/attempts.jsonl")
+    line = attempts.read_text()
+    attempts.write_text(line + line.replace('"duration_sec":', '"duration_sec":9'))
+    (record,) = open_run(attempts.parent).records()
+    assert record.duration_sec >= 9
+
+
+def test_long_logs_keep_head_and_tail() -> None:
+    """And say how much is missing."""
+    text = "".join(f"{number}\n" for number in range(100))
+    assert layout.shorten(text, 50) == text
+    assert layout.shorten(text, 2) == "0\n1\n[... 96 lines left out ...]\n98\n99\n"
