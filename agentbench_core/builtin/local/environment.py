@@ -1,0 +1,80 @@
+"""An environment of the sandbox ``local``: a prepared tree, and perhaps a virtual environment beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult
+from agentbench_core.builtin.local.launcher import Launcher
+from agentbench_core.builtin.local.root import remove_tree
+from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_core.builtin.local.virtualenv import VirtualEnv
+
+
+@attrs.frozen(kw_only=True)
+class LocalEnvironment:
+    """A task after its set-up, on this machine."""
+
+    digest: str
+    workspace: Path
+    facts: Mapping[str, str]
+    spec: EnvironmentSpec
+    venv: VirtualEnv | None
+    launcher: Launcher
+
+    def start(self, workspace: Path, *, network: bool, deadline: Deadline) -> LocalSandbox:
+        """Start it over ``workspace``; ``network`` cannot be taken away here."""
+        deadline.check()
+        return self.launcher.start(self.spec, workspace.absolute(), self.venv)
+
+    def run_once(
+        self,
+        command: str,
+        workspace: Path,
+        *,
+        read_only: bool,
+        inputs: Mapping[str, Path],
+        results: Path | None,
+        network: bool,
+        deadline: Deadline,
+    ) -> ExecResult:
+        """Run one command in a start of its own; see the contract."""
+        given = self.launcher.fresh_directory("inputs")
+        more = {"AGENTBENCH_INPUTS": str(given)}
+        if results is not None:
+            more["AGENTBENCH_RESULTS"] = str(results.absolute())
+        try:
+            for name, source in inputs.items():
+                (given / name).parent.mkdir(parents=True, exist_ok=True)
+                (given / name).symlink_to(source.absolute())
+            with _write_protected(workspace) if read_only else contextlib.nullcontext():
+                sandbox = self.launcher.start(self.spec, workspace.absolute(), self.venv, more=more)
+                try:
+                    return sandbox.run(command, deadline=deadline, once=True)
+                finally:
+                    sandbox.close()
+        finally:
+            remove_tree(given)
+
+
+@contextlib.contextmanager
+def _write_protected(tree: Path) -> Iterator[None]:
+    """Take the write bits from a tree for a while. Against accidents only: its owner can give them back."""
+    changed: list[tuple[Path, int]] = []
+    try:
+        for directory, _, names in os.walk(tree):
+            for path in (Path(directory), *(Path(directory, name) for name in names)):
+                mode = path.lstat().st_mode & 0o7777
+                if not path.is_symlink() and mode & 0o222:
+                    path.chmod(mode & ~0o222)
+                    changed.append((path, mode))
+        yield
+    finally:
+        for path, mode in changed:
+            with contextlib.suppress(FileNotFoundError):
+                path.chmod(mode)

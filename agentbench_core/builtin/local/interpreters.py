@@ -1,0 +1,85 @@
+"""Which Python the tasks run on, and virtual environments made from it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import UnavailableError
+
+PROBE = (
+    "import importlib.util as u, platform as p, sys; print(p.python_version(), u.find_spec('pytest') is not None); "
+    "print(sys.prefix if sys.prefix != sys.base_prefix else '')"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Interpreter:
+    """A Python on this machine. Its path is never resolved: that would lead out of a virtual environment."""
+
+    executable: Path
+    version: str
+    has_pytest: bool
+    virtual_env: Path | None = None
+
+    @property
+    def bin_dir(self) -> Path:
+        """Where its commands lie."""
+        return self.executable.parent
+
+
+def running() -> Interpreter:
+    """The one that runs AgentBench."""
+    return Interpreter(
+        executable=Path(sys.executable),
+        version=platform.python_version(),
+        has_pytest=importlib.util.find_spec("pytest") is not None,
+        virtual_env=Path(sys.prefix) if sys.prefix != sys.base_prefix else None,
+    )
+
+
+def find(python: str) -> Interpreter:
+    """The one with a path or name. Raises UnavailableError."""
+    remedy = "set the option `python` of the sandbox `local` to an interpreter, or leave it empty"
+    place = shutil.which(python)
+    if place is None:
+        raise UnavailableError(f"there is no interpreter {python!r}", remedy=remedy)
+    place = os.path.abspath(place)  # noqa: PTH100 - links must stay
+    try:
+        done = subprocess.run(
+            [place, "-I", "-c", PROBE], capture_output=True, text=True, timeout=30, check=True, stdin=subprocess.DEVNULL
+        )
+        version, has_pytest = done.stdout.splitlines()[0].split()
+        prefix = done.stdout.splitlines()[1]
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        raise UnavailableError(f"{python!r} is not a working Python: {error}", remedy=remedy) from error
+    return Interpreter(
+        executable=Path(place),
+        version=version,
+        has_pytest=has_pytest == "True",
+        virtual_env=Path(prefix) if prefix else None,
+    )
+
+
+def command_dir(interpreter: Interpreter, directory: Path) -> Path | None:
+    """A directory with the commands that ``interpreter`` has under another name or not at all, if any.
+
+    Some systems know ``python3`` only, or keep the script ``pytest`` elsewhere.
+    """
+    wanted = {"python": "", "pytest": "-m pytest"} if interpreter.has_pytest else {"python": ""}
+    missing = {name: words for name, words in wanted.items() if not (interpreter.bin_dir / name).exists()}
+    if not missing:
+        return None
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, words in missing.items():
+        script = directory / name
+        script.write_text(f"#!/bin/sh\nexec '{interpreter.executable}' {words} \"$@\"\n")
+        script.chmod(0o755)
+    return directory

@@ -1,0 +1,124 @@
+"""Starts sandboxes and knows all that are open, so that nothing stays when the provider is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentbench_core import EnvironmentSpec, SandboxError
+from agentbench_core.builtin.local import interpreters
+from agentbench_core.builtin.local.interpreters import Interpreter
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.process import Supervision
+from agentbench_core.builtin.local.root import PrivateRoot, remove_tree
+from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_core.builtin.local.variables import command_variables
+from agentbench_core.builtin.local.virtualenv import WORKSPACE_VARIABLE, VirtualEnv
+
+LINUX = sys.platform == "linux"
+
+
+class Launcher:
+    """What all environments of a provider share."""
+
+    def __init__(self, options: LocalOptions) -> None:
+        self._options = options
+        self._root = PrivateRoot()
+        self._supervision = Supervision()
+        self._lock = threading.Lock()
+        self._interpreter: Interpreter | None = None
+        self._sandboxes: set[LocalSandbox] = set()
+        self._starts = itertools.count()
+        self._closed = False
+
+    def interpreter(self) -> Interpreter:
+        """The Python of the tasks. Raises UnavailableError when the option names none."""
+        with self._lock:
+            if self._interpreter is None:
+                python = self._options.python
+                self._interpreter = interpreters.find(python) if python else interpreters.running()
+            return self._interpreter
+
+    def start(
+        self,
+        spec: EnvironmentSpec,
+        workspace: Path,
+        venv: VirtualEnv | None,
+        *,
+        more: Mapping[str, str] | None = None,
+    ) -> LocalSandbox:
+        """A sandbox over ``workspace`` with its own HOME and TMPDIR; ``more`` are variables on top."""
+        own = self._root.fresh("start")
+        variables = self._variables(own, workspace, venv)
+
+        def give_back(sandbox: LocalSandbox) -> None:
+            with self._lock:
+                self._sandboxes.discard(sandbox)
+            remove_tree(own)
+
+        sandbox = LocalSandbox(
+            workspace,
+            supervision=self._supervision,
+            variables={**variables, **(more or {})},
+            memory_mb=spec.settings.mem_limit_mb,
+            cpus=self._cpus(spec.settings.cpu_limit),
+            on_close=give_back,
+        )
+        with self._lock:
+            self.check_open()
+            self._sandboxes.add(sandbox)
+        return sandbox
+
+    def fresh_directory(self, kind: str) -> Path:
+        """A new empty directory that goes when the provider is closed."""
+        return self._root.fresh(kind)
+
+    def sweep(self) -> list[str]:
+        """Remove what dead owners left behind; returns their directories."""
+        return self._root.sweep()
+
+    def close(self) -> None:
+        """Kill what runs and remove everything. Idempotent."""
+        with self._lock:
+            self._closed = True
+            sandboxes = tuple(self._sandboxes)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._root.close)
+            stack.callback(self._supervision.close)
+            for sandbox in sandboxes:
+                stack.callback(sandbox.close)
+
+    def check_open(self) -> None:
+        """Raise SandboxError when it is closed."""
+        if self._closed:
+            raise SandboxError("the sandbox provider `local` is closed")
+
+    def _variables(self, own: Path, workspace: Path, venv: VirtualEnv | None) -> dict[str, str]:
+        for name in ("home", "tmp"):
+            (own / name).mkdir()
+        interpreter = self.interpreter()
+        missing = None if venv else interpreters.command_dir(interpreter, own / "bin")
+        bin_dir = venv.bin_dir if venv else interpreter.bin_dir
+        variables = command_variables(
+            bin_dirs=[missing, bin_dir] if missing else [bin_dir],
+            home=own / "home",
+            tmp=own / "tmp",
+            virtual_env=venv.path if venv else interpreter.virtual_env,
+            passed=self._options.pass_environment,
+        )
+        return variables | ({WORKSPACE_VARIABLE: str(workspace)} if venv else {})
+
+    def _cpus(self, limit: int) -> tuple[int, ...]:
+        """Processors for the next sandbox, another choice for each; empty means all."""
+        if not LINUX:
+            return ()
+        allowed = sorted(os.sched_getaffinity(0))
+        if limit >= len(allowed):
+            return ()
+        first = next(self._starts) * limit
+        return tuple(allowed[(first + index) % len(allowed)] for index in range(limit))

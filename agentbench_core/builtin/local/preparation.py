@@ -1,0 +1,205 @@
+"""What happens once per environment: copy the tree, run the set-up commands, find out what came of it."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import (
+    Deadline,
+    EnvironmentSpec,
+    ExecResult,
+    SandboxError,
+    SetupError,
+    SetupLog,
+    digest,
+)
+from agentbench_core.builtin.local import virtualenv
+from agentbench_core.builtin.local.interpreters import Interpreter
+from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_core.builtin.local.virtualenv import VirtualEnv
+
+RECIPE = 1
+"""Raised when a preparation comes to another result than before."""
+LAST_LINES = 20
+OF_INTERPRETER = ("python -V", "pip -V", "pip freeze")
+"""Captures whose answer is the same for every task that shares an interpreter."""
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """What a preparation made."""
+
+    workspace: Path
+    venv: VirtualEnv | None
+    facts: Mapping[str, str]
+
+
+def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
+    """Names the environment that a preparation would make."""
+    settings = spec.settings
+    return digest(
+        {
+            "sandbox": "local",
+            "recipe": RECIPE,
+            "commit": spec.commit,
+            "commands": list(spec.setup.commands),
+            "capture": list(spec.setup.capture),
+            "python": [interpreter.version, str(interpreter.executable)],
+            "settings": [settings.python, settings.network_policy, settings.cpu_limit, settings.mem_limit_mb],
+            "platform": platform.platform(),
+        }
+    )
+
+
+class Captures:
+    """Answers of capture commands, asked once per interpreter where every task would get the same."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[Path, str], ExecResult] = {}
+
+    def ask(self, command: str, shared: Path | None, run: Callable[[], ExecResult]) -> ExecResult:
+        """What ``command`` answers; ``shared`` is the interpreter, where it is one that several tasks use."""
+        if shared is None or command not in OF_INTERPRETER:
+            return run()
+        with self._lock:
+            if (shared, command) not in self._known:
+                self._known[shared, command] = run()
+            return self._known[shared, command]
+
+
+@attrs.frozen(kw_only=True)
+class Preparation:
+    """One preparation. ``start`` gives a sandbox over a directory, for set-up, with a virtual environment or not."""
+
+    spec: EnvironmentSpec
+    interpreter: Interpreter
+    place: Path
+    log: SetupLog
+    deadline: Deadline
+    start: Callable[[Path, VirtualEnv | None], LocalSandbox]
+    captures: Captures
+
+    def run(self, pristine: Path) -> Prepared:
+        """Do it. Raises SetupError when the task is to blame."""
+        commands = self.spec.setup.commands
+        if commands:
+            self._check_version(self.interpreter.version)  # before minutes of set-up, not only after
+        workspace = self.place / "workspace"
+        shutil.copytree(pristine, workspace, symlinks=True)
+        own = bool(commands) or not self.interpreter.has_pytest
+        venv = self._make_venv() if own else None
+        sandbox = self.start(workspace, venv)
+        try:
+            for command in commands:
+                self._set_up(sandbox, command)
+            if venv is not None:
+                self._add_pytest(sandbox, venv)
+            facts = self._facts(sandbox, venv)
+        finally:
+            sandbox.close()
+        if venv is not None and (roots := venv.follow_workspace(workspace)):
+            facts["installed_in_place"] = ", ".join(roots)
+        return Prepared(workspace=workspace, venv=venv, facts=facts)
+
+    def _check_version(self, version: str) -> None:
+        wanted = self.spec.settings.python
+        if not _fits(version, wanted):
+            raise SetupError(
+                f"the task asks for Python {wanted}, and the sandbox `local` has {version}",
+                remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}",
+            )
+
+    def _make_venv(self) -> VirtualEnv:
+        """A virtual environment with pip."""
+        venv = VirtualEnv(self.place / "venv")
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        pip = virtualenv.bundled_pip() if _fits(self.interpreter.version, version) else ()
+        argv = [str(self.interpreter.executable), "-m", "venv", *(["--without-pip"] if pip else []), str(venv.path)]
+        sandbox = self.start(self.place, None)
+        try:
+            result = sandbox.run(argv, deadline=self.deadline, once=True)
+        finally:
+            sandbox.close()
+        if result.timed_out:
+            raise SetupError("the set-up timed out while a virtual environment was made")
+        if not result.ok:
+            raise SandboxError(f"a virtual environment could not be made\n{_last_lines(result)}")
+        for dist in pip:
+            venv.copy_in(dist)
+        return venv
+
+    def _set_up(self, sandbox: LocalSandbox, command: str) -> None:
+        result = self._logged(command, partial(sandbox.exec, command, deadline=self.deadline))
+        if not result.ok:
+            how = "timed out" if result.timed_out else f"ended with exit code {result.exit_code}"
+            raise SetupError(f"the set-up command {command!r} {how}\n{_last_lines(result)}".rstrip())
+
+    def _logged(self, command: str, run: Callable[[], ExecResult]) -> ExecResult:
+        self.log.started(command)
+        result = run()
+        self.log.finished(command, result)
+        return result
+
+    def _add_pytest(self, sandbox: LocalSandbox, venv: VirtualEnv) -> None:
+        """Put pytest into an environment that has none: what the scorer runs must not depend on the network."""
+        names = venv.names()
+        if "pytest" not in names:
+            for name, dist in virtualenv.pytest_closure(self.interpreter.version).items():
+                if name not in names:
+                    venv.copy_in(dist)
+        # With compiled files written: every later start is faster.
+        result = sandbox.exec(
+            ["python", "-m", "pytest", "--version"],
+            deadline=self.deadline,
+            env={"PYTHONDONTWRITEBYTECODE": ""},
+            cwd=str(self.place),
+        )
+        if not result.ok:
+            raise SetupError(
+                f"pytest does not work in the environment\n{_last_lines(result)}",
+                remedy="add `python -m pip install pytest` to setup.commands",
+            )
+
+    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None) -> dict[str, str]:
+        version = self.interpreter.version
+        if self.spec.setup.commands:
+            asked = sandbox.exec(
+                ["python", "-c", "import platform; print(platform.python_version())"], deadline=self.deadline
+            )
+            version = asked.stdout.text.strip() or "none"
+            self._check_version(version)
+        wanted = self.spec.settings.python
+        facts = {"python": version if _fits(version, wanted) else f"{version} (asked for {wanted})"}
+        shared = self.interpreter.executable if venv is None else None
+        for command in self.spec.setup.capture:
+            result = self._logged(command, partial(self._capture, sandbox, command, shared))
+            text = result.stdout.text.strip()
+            facts[_fact_name(command)] = text if result.ok else f"failed: {_last_lines(result)}"
+        return facts
+
+    def _capture(self, sandbox: LocalSandbox, command: str, shared: Path | None) -> ExecResult:
+        return self.captures.ask(command, shared, partial(sandbox.exec, command, deadline=self.deadline))
+
+
+def _fits(version: str, wanted: str) -> bool:
+    """``3.11.7`` fits ``3.11``; ``3.1`` and ``3.110`` do not."""
+    return f"{version}.".startswith(f"{wanted}.")
+
+
+def _fact_name(command: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")
+
+
+def _last_lines(result: ExecResult) -> str:
+    lines = [line for stream in (result.stdout, result.stderr) for line in stream.text.splitlines() if line.strip()]
+    return "\n".join(lines[-LAST_LINES:])

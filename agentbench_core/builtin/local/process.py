@@ -1,0 +1,289 @@
+"""The harness's side of :mod:`.supervise`: start a command, collect what it prints, stop all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Deadline, ExecResult, SandboxError
+from agentbench_core.builtin.local.capture import Capture
+
+SUPERVISE = Path(__file__).with_name("supervise.py")
+POLL = 0.1
+"""Seconds after which a deadline that somebody ended or extended is noticed."""
+DRAIN_GRACE = 0.2
+"""Seconds that output may still come after the main process has ended, while others hold it open."""
+END_GRACE = 2.0
+"""Seconds for the end of the output and of the supervisor when nothing is left that could delay them."""
+KILL_GRACE = 15.0
+"""Seconds within which a killed command must be gone; a process stuck in the kernel may take longer."""
+CHUNK = 1 << 16
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """What to run. ``memory`` is in bytes; no ``cpus`` means all of them."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    memory: int
+    cpus: Sequence[int] = ()
+
+    def frame(self) -> bytes:
+        """As the supervisor reads it."""
+        data = json.dumps(attrs.asdict(self)).encode()
+        return len(data).to_bytes(4, "big") + data
+
+
+class Command:
+    """A command that runs. One thread waits for it; any thread may kill it."""
+
+    def __init__(self, control: socket.socket, out: int, err: int) -> None:
+        self._control = control
+        self._captures = {out: Capture(), err: Capture()}
+        self._open = {out, err}
+        self._selector = selectors.DefaultSelector()
+        for source in (control, out, err):
+            self._selector.register(source, selectors.EVENT_READ)
+        self._started_at = time.monotonic()
+        self._words = b""
+        self._lock = threading.Lock()
+        self._waiting = threading.Event()
+        self._waiting.set()
+        self._killed = False
+        self._closed = False
+        self._pids: tuple[int, int] | None = None
+        self._failure = ""
+        self.exit_code: int | None = None
+        self.alone = False
+        self.gone = False
+        """Whether the supervisor has ended, which it does when nothing of the command is left."""
+
+    def wait(self, deadline: Deadline, *, once: bool = False) -> ExecResult:
+        """Wait until the main process ends, or kill everything at the deadline.
+
+        Background processes stay, unless ``once``. What happens on any exception: everything is killed.
+        """
+        try:
+            while self.exit_code is None and not self.gone and not deadline.expired:
+                self._pump(min(POLL, deadline.remaining()))
+            timed_out = self.exit_code is None and not self.gone
+            if self.gone and self.exit_code is None and not self._killed:
+                self._supervisor_lost()
+            if timed_out or once:
+                self.kill()
+            self._finish()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            self._waiting.clear()
+        stdout, stderr = (capture.output() for capture in self._captures.values())
+        duration = time.monotonic() - self._started_at
+        return ExecResult(
+            exit_code=None if timed_out else self.exit_code,
+            stdout=stdout,
+            stderr=stderr,
+            timed_out=timed_out,
+            duration_sec=duration,
+        )
+
+    def kill(self) -> None:
+        """Kill all that the command started; return when it is proven gone. SandboxError when it is not.
+
+        Two threads may be here at once: the end of the control socket reaches both.
+        """
+        with self._lock:
+            self._killed = True
+            if self._closed:
+                return
+            with contextlib.suppress(OSError):
+                self._control.send(b"k")
+                if self._pids and not self.gone:
+                    os.kill(self._pids[0], signal.SIGCONT)  # its command may have stopped it
+        give_up_at = time.monotonic() + KILL_GRACE
+        while not self.gone:
+            if time.monotonic() > give_up_at:
+                raise SandboxError("what a command started could not be killed", remedy="look for stuck processes")
+            self._listen(POLL)
+
+    def close(self) -> None:
+        """Kill it and give its descriptors back, once the thread that waits for it has let go. Idempotent."""
+        self.kill()
+        give_up_at = time.monotonic() + KILL_GRACE
+        while self._waiting.is_set() and time.monotonic() < give_up_at:
+            time.sleep(0.002)
+        self.release()
+
+    def has_ended(self) -> bool:
+        """Whether nothing is left of a command that nobody waits for any more."""
+        if not self.gone and not self._waiting.is_set():
+            self._listen(0)
+        return self.gone and not self._waiting.is_set()
+
+    def release(self) -> None:
+        """Give the descriptors back; ends a supervisor that still listens."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._selector.close()
+            self._control.close()
+            for descriptor in self._open:
+                os.close(descriptor)
+            self._open.clear()
+
+    def _pump(self, seconds: float) -> None:
+        """Take what comes within some time."""
+        for key, _ in self._selector.select(seconds):
+            if key.fd in self._captures:
+                self._read(key.fd)
+            else:
+                self._hear()
+
+    def _read(self, descriptor: int) -> None:
+        data = os.read(descriptor, CHUNK)
+        self._captures[descriptor].add(data)
+        if not data:
+            self._drop(descriptor)
+
+    def _listen(self, seconds: float) -> None:
+        """Wait for a word of the supervisor only."""
+        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released meanwhile
+            selector.register(self._control, selectors.EVENT_READ)
+            if selector.select(seconds):
+                self._hear()
+
+    def _hear(self) -> None:
+        with self._lock:
+            try:
+                data = self._control.recv(CHUNK)
+            except BlockingIOError:
+                return  # another thread was faster
+            except OSError:
+                data = b""
+            self.gone = self.gone or not data
+            *lines, self._words = (self._words + data).split(b"\n")
+            for line in lines:
+                self._understand(*line.decode().split(maxsplit=2))
+
+    def _understand(self, word: str, first: str, second: str = "") -> None:
+        if word == "started":
+            self._pids = (int(first), int(second))
+        elif word == "exit":
+            self.exit_code, self.alone = int(first), second == "1"
+        else:
+            self._failure = f"{first} {second}"
+
+    def _finish(self) -> None:
+        """Take the last output; leave background processes to their supervisor."""
+        patience = END_GRACE if self.gone or self.alone else DRAIN_GRACE
+        give_up_at = time.monotonic() + patience
+        while (self._open or (self.alone and not self.gone)) and (left := give_up_at - time.monotonic()) > 0:
+            if self.gone and self._control in self._selector.get_map():
+                self._selector.unregister(self._control)  # its end would wake every turn
+            self._pump(min(POLL, left))
+        if not self.gone:
+            for descriptor in tuple(self._open):
+                self._drop(descriptor)
+            with contextlib.suppress(OSError):
+                self._control.send(b"d")
+
+    def _drop(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        self._open.discard(descriptor)
+        os.close(descriptor)
+
+    def _supervisor_lost(self) -> None:
+        """It ended without a word: killed by its command, which then ends like one killed, or never started."""
+        if self._pids is None or self._failure:
+            raise SandboxError(f"the supervisor of a command did not work: {self._failure or 'it is gone'}")
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pids[1], signal.SIGKILL)
+        self.exit_code = 128 + signal.SIGKILL
+
+
+class Supervision:
+    """Starts commands, each under a supervisor of its own. Thread-safe; one per provider."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+
+    def start(self, order: Order) -> Command:
+        """Start a command. Raises SandboxError when that does not work."""
+        control, theirs = socket.socketpair()
+        out, out_writer = os.pipe()
+        err, err_writer = os.pipe()
+        command = Command(control, out, err)
+        try:
+            self._ask((theirs.fileno(), out_writer, err_writer, out, err))
+            theirs.close()
+            control.settimeout(KILL_GRACE)
+            control.sendall(order.frame())
+            control.setblocking(False)
+        except OSError as error:
+            command.release()
+            raise SandboxError(f"a command could not be started: {error}") from error
+        finally:
+            theirs.close()
+            os.close(out_writer)
+            os.close(err_writer)
+        return command
+
+    def close(self) -> None:
+        """Let the server go. Idempotent."""
+        with self._lock:
+            self._stop()
+
+    def _ask(self, descriptors: Sequence[int]) -> None:
+        with self._lock:
+            try:
+                socket.send_fds(self._serving(), [b"+"], descriptors)
+            except ConnectionError:  # a command killed the server; supervisors do not depend on it
+                self._stop()
+                socket.send_fds(self._serving(), [b"+"], descriptors)
+
+    def _serving(self) -> socket.socket:
+        if self._channel is None:
+            self._channel, theirs = socket.socketpair()
+            with theirs:
+                # Nothing of this machine's environment: the command could read it in /proc.
+                env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+                self._server = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-X", "utf8", str(SUPERVISE), str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    env=env,
+                    cwd="/",
+                    start_new_session=True,
+                )
+        return self._channel
+
+    def _stop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._server is not None:
+            try:
+                self._server.wait(END_GRACE)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            self._server = None

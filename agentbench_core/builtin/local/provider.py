@@ -1,0 +1,144 @@
+"""The sandbox ``local``: environments made and started on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, SetupLog, UnavailableError
+from agentbench_core.builtin.local.environment import LocalEnvironment
+from agentbench_core.builtin.local.launcher import LINUX, Launcher
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.preparation import Captures, Preparation, environment_digest
+from agentbench_core.builtin.local.process import POLL
+from agentbench_core.builtin.local.root import remove_tree
+from agentbench_core.builtin.local.variables import STANDARD_PATH, setup_variables
+
+
+class LocalProvider:
+    """Makes environments out of directories and processes. For trusted agents: nothing is isolated."""
+
+    def __init__(self, options: LocalOptions) -> None:
+        self._launcher = Launcher(options)
+        self._captures = Captures()
+        self._lock = threading.Lock()
+        self._environments: dict[str, Future[LocalEnvironment]] = {}
+
+    def preflight(self) -> None:
+        """Raise UnavailableError, with what to do, when it cannot work here."""
+        if os.name != "posix":
+            raise UnavailableError("the sandbox `local` needs a POSIX system", remedy="use the sandbox `docker`")
+        if shutil.which("sh", path=STANDARD_PATH) is None:
+            raise UnavailableError("there is no `sh` in the standard directories", remedy="install a POSIX shell")
+        _check_temporary_directory()
+        self._launcher.interpreter()
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> LocalEnvironment:
+        """Run a task's set-up, or wait for whoever does so already; see the contract."""
+        key = environment_digest(spec, self._launcher.interpreter())
+        while True:
+            deadline.check()
+            with self._lock:
+                self._launcher.check_open()
+                known = self._environments.get(key)
+                future = known or self._environments.setdefault(key, Future())
+            if known is None:
+                return self._prepare(key, spec, workspace, log, deadline)
+            while not future.done():
+                deadline.check()
+                wait_for([future], timeout=POLL)
+            error = future.exception()
+            if error is None:
+                environment = future.result()
+                return attrs.evolve(environment, facts={**environment.facts, "cache": "hit"})
+            if isinstance(error, (SetupError, SandboxError)):
+                raise error
+            # The other one was stopped; that says nothing about this one.
+
+    def sweep(self) -> Sequence[str]:
+        """Remove what dead runs left behind; says what that was."""
+        return self._launcher.sweep()
+
+    def close(self) -> None:
+        """Kill what runs and remove everything. Idempotent."""
+        self._launcher.close()
+
+    def _prepare(
+        self, key: str, spec: EnvironmentSpec, pristine: Path, log: SetupLog, deadline: Deadline
+    ) -> LocalEnvironment:
+        """Prepare, and tell those who wait for the same."""
+        try:
+            environment = self._make(key, spec, pristine, log, deadline)
+        except BaseException as error:
+            with self._lock:
+                future = self._environments.pop(key)
+            future.set_exception(error)
+            raise
+        self._environments[key].set_result(environment)
+        return environment
+
+    def _make(
+        self, key: str, spec: EnvironmentSpec, pristine: Path, log: SetupLog, deadline: Deadline
+    ) -> LocalEnvironment:
+        place = self._launcher.fresh_directory("environment")
+        try:
+            prepared = Preparation(
+                spec=spec,
+                interpreter=self._launcher.interpreter(),
+                place=place,
+                log=log,
+                deadline=deadline,
+                start=lambda directory, venv: self._launcher.start(spec, directory, venv, more=setup_variables()),
+                captures=self._captures,
+            ).run(pristine)
+        except BaseException as error:
+            remove_tree(place)
+            if isinstance(error, OSError):
+                raise SandboxError(f"the environment could not be made: {error}") from error
+            raise
+        facts = {**_facts_of_machine(spec), **prepared.facts, "cache": "miss"}
+        return LocalEnvironment(
+            digest=key,
+            workspace=prepared.workspace,
+            facts=facts,
+            spec=spec,
+            venv=prepared.venv,
+            launcher=self._launcher,
+        )
+
+
+def _facts_of_machine(spec: EnvironmentSpec) -> dict[str, str]:
+    loose = ["pids_limit", "read-only workspace (write bits only)", "mem_limit_mb (per process)"]
+    if spec.settings.network_policy != "always":
+        loose.insert(0, f"network_policy: {spec.settings.network_policy} (the network stays reachable)")
+    if not LINUX:
+        loose += ["cpu_limit", "timeouts (a process that leaves its group survives)"]
+    return {
+        "os": platform.platform(),
+        "isolation": "none",
+        "supervision": "subreaper" if LINUX else "process group",
+        "limits_not_enforced": "; ".join(loose),
+    }
+
+
+def _check_temporary_directory() -> None:
+    """Whether commands can be written and run where everything will lie."""
+    remedy = "set TMPDIR to a directory where programs may be written and run"
+    try:
+        with tempfile.TemporaryDirectory(prefix="agentbench-probe-") as directory:
+            script = Path(directory, "probe")
+            script.write_text("#!/bin/sh\nexit 0\n")
+            script.chmod(0o700)
+            subprocess.run([script], check=True, timeout=10, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UnavailableError(f"the temporary directory cannot be used: {error}", remedy=remedy) from error

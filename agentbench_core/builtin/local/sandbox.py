@@ -1,0 +1,168 @@
+"""A started environment: one directory, and the processes that run over it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from agentbench_core import Deadline, DeadlineExceeded, ExecResult, PathEscapeError, SandboxError, ToolError
+from agentbench_core.builtin.local.process import Command, Order, Supervision
+
+
+class LocalSandbox:
+    """Runs commands in a directory of this machine, with the rights of whoever runs AgentBench."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        supervision: Supervision,
+        variables: Mapping[str, str],
+        memory_mb: int,
+        cpus: Sequence[int],
+        on_close: Callable[[LocalSandbox], None],
+    ) -> None:
+        self._workspace = workspace
+        self._supervision = supervision
+        self._variables = variables
+        self._memory = memory_mb << 20
+        self._cpus = cpus
+        self._on_close = on_close
+        self._lock = threading.Lock()
+        self._closing = threading.Lock()
+        self._commands: list[Command] = []
+        self._closed = False
+        self._given_back = False
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """Run a command; see the contract. Background processes stay until the sandbox is closed."""
+        return self.run(command, deadline=deadline, env=env, cwd=cwd)
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        once: bool = False,
+    ) -> ExecResult:
+        """The same; with ``once``, background processes are killed when the main process ends."""
+        if deadline.expired:
+            return _reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
+        running = self._start(command, env or {}, cwd)
+        try:
+            result = running.wait(deadline, once=once)
+        finally:
+            self._forget_ended()
+        if self._closed:
+            raise SandboxError("the sandbox was closed while a command ran")
+        return _reason_of(deadline, result) if result.timed_out else result
+
+    def read_file(self, path: str, *, limit: int) -> bytes:
+        """Up to ``limit`` bytes of a regular file. Relative paths start at the workspace."""
+        place = self._place(path)
+        try:
+            # Non-blocking: opening a pipe that nobody writes to would wait for ever.
+            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise _refusal(path, error) from error
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ToolError("not_a_file", f"{path!r} is not a regular file")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(limit)
+        finally:
+            os.close(descriptor)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a file as a whole; an existing one keeps its mode, and other names of it keep their content."""
+        place = self._place(path)
+        if place.is_dir():
+            raise ToolError("not_a_file", f"{path!r} is a directory")
+        draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(data)
+            with contextlib.suppress(FileNotFoundError):
+                draft.chmod(stat.S_IMODE(place.stat().st_mode))
+            draft.replace(place)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise _refusal(path, error) from error
+
+    def close(self) -> None:
+        """Kill what runs, wait until it is gone, remove HOME and TMPDIR. Idempotent, from any thread."""
+        with self._lock:
+            self._closed = True
+            commands = tuple(self._commands)
+        with self._closing, contextlib.ExitStack() as stack:
+            if not self._given_back:
+                stack.callback(self._on_close, self)
+                self._given_back = True
+            for command in commands:
+                stack.callback(command.close)
+
+    def _start(self, command: str | Sequence[str], env: Mapping[str, str], cwd: str | None) -> Command:
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        directory = self._place(cwd) if cwd else self._workspace
+        if not directory.is_dir():
+            if cwd is None:
+                raise SandboxError(f"the workspace is gone: {directory}")
+            raise ToolError("not_found", f"there is no directory {cwd!r}")
+        order = Order(
+            argv=argv, env={**self._variables, **env}, cwd=str(directory), memory=self._memory, cpus=self._cpus
+        )
+        with self._lock:  # so that `close` knows of every command that was started
+            if self._closed:
+                raise SandboxError("the sandbox is closed")
+            running = self._supervision.start(order)
+            self._commands.append(running)
+        return running
+
+    def _forget_ended(self) -> None:
+        """Let go of what has ended; commands with background processes stay for ``close``."""
+        with self._lock:
+            ended = [known for known in self._commands if known.has_ended()]
+            self._commands = [known for known in self._commands if known not in ended]
+        for known in ended:
+            known.release()
+
+    def _place(self, path: str) -> Path:
+        """Where a path lies on this machine. Absolute ones count as they are: nothing is isolated here."""
+        if "\0" in path:
+            raise ToolError("not_found", f"{path!r} is not a path")
+        relative = os.path.normpath(path)
+        if relative == os.pardir or relative.startswith(os.pardir + os.sep):
+            raise PathEscapeError(f"{path!r} leads out of the workspace")
+        return self._workspace / relative
+
+
+def _reason_of(deadline: Deadline, result: ExecResult) -> ExecResult:
+    """The result when time is over; raises when something else ended the deadline."""
+    with contextlib.suppress(DeadlineExceeded):
+        deadline.check()
+    return result
+
+
+def _refusal(path: str, error: OSError) -> ToolError:
+    codes: dict[type[OSError], str] = {
+        FileNotFoundError: "not_found",
+        NotADirectoryError: "not_found",
+        IsADirectoryError: "not_a_file",
+        PermissionError: "permission_denied",
+    }
+    return ToolError(codes.get(type(error), "io_error"), f"{path!r}: {error.strerror or error}")

@@ -1,0 +1,252 @@
+"""Runs commands so that nothing of them outlives the one who asked: a script of its own, standard library only.
+
+AgentBench starts it once (``python -I -S supervise.py FD``) and sends, over the socket FD, one byte and five
+descriptors per command: control socket, write ends of the command's stdout and stderr, and their read ends.
+For each it forks a *supervisor*, because a fork takes 1 ms where an interpreter takes 30.
+
+A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
+not escape. It says ``started OWN_PID PID`` and ``exit CODE ALONE`` on the control socket and listens there: ``d``
+asks it to throw away what background processes still print; ``k``, or the end of the other side for whatever
+reason, makes it kill every descendant. It ends when it has no child left, and not before: its end is the proof.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+LINUX = sys.platform == "linux"
+LIBC = ctypes.CDLL(None)
+
+
+def prctl(operation: int, argument: int) -> None:
+    """Set an attribute of this process, where the system knows it."""
+    if LINUX:
+        LIBC.prctl(operation, argument, 0, 0, 0)
+
+
+def serve(channel: socket.socket) -> None:
+    """Fork a supervisor for each request, until the other side is gone."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors tell how it ended on their sockets; no zombies here
+    while True:
+        asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
+        if not asked:
+            return
+        if os.fork() == 0:
+            channel.close()
+            supervise(descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def supervise(descriptors: list[int]) -> NoReturn:
+    """Be the supervisor of one command. Never returns into the server's loop."""
+    try:
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        Supervisor(*descriptors).run()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.write(descriptors[0], f"failed {error}\n".encode())
+    finally:
+        os._exit(0)
+
+
+class Supervisor:
+    """One command and everything that comes from it."""
+
+    def __init__(self, control: int, out: int, err: int, *drains: int) -> None:
+        self.control = socket.socket(fileno=control)
+        self.writers = (out, err)
+        self.drains = drains
+        self.main = 0
+        self.code: int | None = None
+        self.alone = False
+        os.setsid()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.wake, wake_writer = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(wake_writer, False)
+        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self) -> None:
+        """Start the command and stay until nothing of it is left."""
+        try:
+            order = self.receive()
+            self.main = os.fork()
+            if self.main == 0:
+                execute(order, *self.writers)
+            for descriptor in self.writers:
+                os.close(descriptor)
+            self.control.sendall(b"started %d %d\n" % (os.getpid(), self.main))
+            self.watch()
+        finally:
+            self.kill_all()
+
+    def receive(self) -> dict[str, Any]:
+        """What to run: a length of four bytes, then JSON."""
+        size = int.from_bytes(self.control.recv(4, socket.MSG_WAITALL), "big")
+        order: dict[str, Any] = json.loads(self.control.recv(size, socket.MSG_WAITALL))
+        return order
+
+    def watch(self) -> None:
+        """Tell how the main process ended; return when all is over or must be killed."""
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        poll.register(self.wake, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self.wake:
+                    os.read(self.wake, 4096)
+                elif descriptor in self.drains:
+                    if not os.read(descriptor, 1 << 16):
+                        poll.unregister(descriptor)
+                elif self.control.recv(1) == b"d":
+                    for drain in self.drains:
+                        poll.register(drain, select.POLLIN)
+                else:
+                    return
+            running = self.code is None
+            self.reap()
+            if running and self.code is not None:
+                self.control.sendall(b"exit %d %d\n" % (self.code, self.alone))
+            if self.alone:
+                return
+
+    def reap(self) -> None:
+        """Collect the dead; note the main process's exit code, and whether nobody is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.alone = True
+                return
+            if pid == 0:
+                return
+            if pid == self.main:
+                code = os.waitstatus_to_exitcode(status)
+                self.code = code if code >= 0 else 128 - code
+
+    def kill_all(self) -> None:
+        """Kill every descendant; return when the kernel says that there is none."""
+        pause = 0.001
+        while True:
+            self.reap()
+            if self.alone:
+                return
+            if LINUX:
+                for pid in stop_descendants():
+                    send(pid, signal.SIGKILL)
+            elif self.main:
+                send(-self.main, signal.SIGKILL)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+
+def stop_descendants() -> set[int]:
+    """Stop all descendants, again until no new one shows up: what is stopped cannot fork.
+
+    Process groups (as negative numbers) are signalled as well: a group is hit as a whole, so that a process which
+    forks and ends all the time is caught although its process id is stale when we have read it.
+    """
+    stopped: set[int] = set()
+    while True:
+        found = descendants() - stopped
+        for target in found:
+            send(target, signal.SIGSTOP)
+        stopped |= found
+        if not found:
+            return stopped
+
+
+def descendants() -> set[int]:
+    """Process ids of all descendants of this process that are not zombies, and their groups as negative numbers."""
+    children: dict[int, list[int]] = {}
+    groups: dict[int, int] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - many entries, and speed counts
+        if not entry.isdigit():
+            continue
+        try:
+            state, parent, group = Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()[:3]
+        except OSError:
+            continue  # it has gone meanwhile
+        children.setdefault(int(parent), []).append(int(entry))
+        if state not in b"ZX":
+            groups[int(entry)] = int(group)
+    found: set[int] = set()
+    pending = [os.getpid()]
+    while pending:
+        below = children.get(pending.pop(), [])
+        pending.extend(below)
+        for pid in below:
+            if pid in groups:
+                found |= {pid, -groups[pid]}
+    return found - {-os.getpgrp(), 0}
+
+
+def send(pid: int, number: int) -> None:
+    """Signal a process, or a group, that may have gone or may belong to another user."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
+    """Become the command: in a session of its own, with limits; 127 and 126 as a shell would say."""
+    code = 126
+    try:
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        reset_signals()
+        limit(order)
+        os.chdir(order["cwd"])
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the supervisor itself is killed
+        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606
+    except (OSError, ValueError) as error:
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        os.write(2, f"{order['argv'][0]}: {error}\n".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(code)
+
+
+def reset_signals() -> None:
+    """Give the command what a fresh login would: Python and its parents ignore some signals, exec keeps that."""
+    signal.set_wakeup_fd(-1)
+    for number in (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def limit(order: dict[str, Any]) -> None:
+    """Limits that a process can set for itself and its children."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not LINUX:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    memory = order["memory"] if most == resource.RLIM_INFINITY else min(most, order["memory"])
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    with contextlib.suppress(OSError):
+        if order["cpus"]:
+            os.sched_setaffinity(0, order["cpus"])
+        # When this machine runs out of memory, the kernel shall take the sandbox and not AgentBench.
+        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

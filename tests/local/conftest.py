@@ -1,0 +1,144 @@
+"""What the tests of the sandbox ``local`` share. Processes here are real."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult
+from agentbench_core.builtin.local.environment import LocalEnvironment
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_core.values.task import EnvironmentSettings, Setup
+
+Make = Callable[..., LocalEnvironment]
+SpecOf = Callable[..., EnvironmentSpec]
+
+
+@attrs.define
+class Log:
+    """A set-up log that remembers."""
+
+    commands: list[str] = attrs.field(factory=list)
+    results: list[ExecResult] = attrs.field(factory=list)
+
+    def started(self, command: str) -> None:
+        self.commands.append(command)
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        assert self.commands[-1] == command
+        self.results.append(result)
+
+
+@attrs.frozen
+class Mark:
+    """A variable that tells the processes of one test from all others."""
+
+    value: str = attrs.field(factory=lambda: secrets.token_hex(8))
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"AGENTBENCH_TEST_MARK": self.value}
+
+    def alive(self) -> list[int]:
+        """The processes that carry it."""
+        wanted = f"AGENTBENCH_TEST_MARK={self.value}".encode()
+        found = []
+        for place in Path("/proc").iterdir():
+            try:
+                if place.name.isdigit() and wanted in (place / "environ").read_bytes():
+                    found.append(int(place.name))
+            except OSError:
+                continue
+        return found
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many live."""
+        give_up_at = time.monotonic() + 10
+        while len(self.alive()) != count:
+            assert time.monotonic() < give_up_at, f"{len(self.alive())} processes instead of {count}"
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def mark() -> Mark:
+    return Mark()
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files, of this test only: nobody else's are swept."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+@pytest.fixture
+def provider(scratch: Path) -> Iterator[LocalProvider]:
+    provider = LocalProvider(LocalOptions())
+    yield provider
+    provider.close()
+    assert not list(scratch.iterdir()), "a provider must leave nothing behind"
+
+
+@pytest.fixture
+def pristine(tmp_path: Path) -> Path:
+    tree = tmp_path / "pristine"
+    (tree / "pkg").mkdir(parents=True)
+    (tree / "pkg" / "module.py").write_text("ANSWER = 41\n")
+    (tree / "link").symlink_to("pkg/module.py")
+    return tree
+
+
+@pytest.fixture(name="spec_of")
+def spec_of_fixture() -> SpecOf:
+    return spec_of
+
+
+def spec_of(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> EnvironmentSpec:
+    """A spec for whatever Python runs the tests."""
+    settings.setdefault("python", ".".join(platform.python_version_tuple()[:2]))
+    return EnvironmentSpec(
+        commit="0" * 40,
+        settings=EnvironmentSettings(**settings),
+        setup=Setup(commands=commands, capture=capture),
+    )
+
+
+@pytest.fixture
+def make(provider: LocalProvider, pristine: Path, log: Log) -> Make:
+    """Prepares an environment."""
+
+    def prepare(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> LocalEnvironment:
+        return provider.prepare(spec_of(*commands, capture=capture, **settings), pristine, log, Deadline(60))
+
+    return prepare
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    directory = tmp_path / "workspace"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def sandbox(make: Make, workspace: Path) -> Iterator[LocalSandbox]:
+    sandbox = make().start(workspace, network=False, deadline=Deadline(10))
+    yield sandbox
+    sandbox.close()

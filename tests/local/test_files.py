@@ -1,0 +1,75 @@
+"""Reading and writing files by their path in the sandbox."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentbench_core import PathEscapeError, ToolError
+from agentbench_core.builtin.local.sandbox import LocalSandbox
+
+
+def test_reading(sandbox: LocalSandbox, workspace: Path) -> None:
+    """As many bytes as asked for at most."""
+    (workspace / "file").write_bytes(b"0123456789")
+    assert sandbox.read_file("file", limit=4) == b"0123"
+    assert sandbox.read_file("./file", limit=100) == b"0123456789"
+    assert sandbox.read_file(str(workspace / "file"), limit=100) == b"0123456789"
+
+
+@pytest.mark.parametrize("path", ["missing", "file/below", "bad\0name"])
+def test_reading_what_is_not_there(sandbox: LocalSandbox, workspace: Path, path: str) -> None:
+    """A refusal that an agent understands."""
+    (workspace / "file").touch()
+    with pytest.raises(ToolError) as caught:
+        sandbox.read_file(path, limit=1)
+    assert caught.value.error_type == "not_found"
+
+
+def test_reading_what_is_not_a_file(sandbox: LocalSandbox, workspace: Path) -> None:
+    """Nothing that could block for ever."""
+    os.mkfifo(workspace / "pipe")
+    for path in (".", "pipe", "/dev/zero"):
+        with pytest.raises(ToolError) as caught:
+            sandbox.read_file(path, limit=1)
+        assert caught.value.error_type == "not_a_file"
+
+
+@pytest.mark.parametrize("path", ["..", "../other", "a/../../other"])
+def test_relative_paths_stay_below(sandbox: LocalSandbox, path: str) -> None:
+    """Whoever means another place on this machine says so with an absolute path."""
+    with pytest.raises(PathEscapeError):
+        sandbox.read_file(path, limit=1)
+    with pytest.raises(PathEscapeError):
+        sandbox.write_file(path, b"")
+
+
+def test_writing(sandbox: LocalSandbox, workspace: Path) -> None:
+    """Makes directories; replaces as a whole; leaves no draft."""
+    sandbox.write_file("a/b/file", b"one")
+    sandbox.write_file("a/b/file", b"two")
+    assert (workspace / "a/b/file").read_bytes() == b"two"
+    assert [path.name for path in (workspace / "a/b").iterdir()] == ["file"]
+
+
+def test_writing_keeps_the_mode_and_breaks_links(sandbox: LocalSandbox, workspace: Path) -> None:
+    """Another name of the same file does not change with it."""
+    script = workspace / "script"
+    script.write_text("old")
+    script.chmod(0o751)
+    (workspace / "other").hardlink_to(script)
+    sandbox.write_file("script", b"new")
+    assert script.stat().st_mode & 0o777 == 0o751
+    assert (workspace / "other").read_text() == "old"
+
+
+def test_writing_where_it_cannot_be(sandbox: LocalSandbox, workspace: Path) -> None:
+    """A directory is not replaced, and a file has nothing below it."""
+    (workspace / "directory").mkdir()
+    (workspace / "file").touch()
+    for path in ("directory", "file/below"):
+        with pytest.raises(ToolError):
+            sandbox.write_file(path, b"")
+    assert sorted(path.name for path in workspace.iterdir()) == ["directory", "file"]

@@ -1,0 +1,221 @@
+"""Set-up: once per environment, in a copy, and what it says when it fails."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
+from agentbench_core.builtin.local.environment import LocalEnvironment
+from agentbench_core.builtin.local.preparation import Preparation
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.builtin.local.virtualenv import pytest_closure
+
+if TYPE_CHECKING:
+    from tests.local.conftest import Log, Make, SpecOf
+
+SOON = 30.0
+RUNNING = ".".join(map(str, sys.version_info[:2]))
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set-up commands run on the interpreter of the tests: a virtual environment costs most of a second."""
+    monkeypatch.setattr(Preparation, "_make_venv", lambda _: None)
+
+
+def once(environment: LocalEnvironment, command: str, workspace: Path, **given: object) -> tuple[int | None, str]:
+    given = {"read_only": False, "inputs": {}, "results": None, "network": False, **given}
+    result = environment.run_once(command, workspace, deadline=Deadline(SOON), **given)  # type: ignore[arg-type]
+    return result.exit_code, result.stdout.text + result.stderr.text
+
+
+def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
+    """A copy with links as links, and no command but the captures."""
+    environment = make()
+    assert environment.workspace != pristine
+    assert (environment.workspace / "pkg/module.py").read_text() == "ANSWER = 41\n"
+    assert (environment.workspace / "link").is_symlink()
+    assert log.commands == []
+    facts = environment.facts
+    assert (facts["isolation"], facts["cache"], facts["python"].rpartition(".")[0]) == ("none", "miss", RUNNING)
+    assert "network" in facts["limits_not_enforced"]
+
+
+def test_another_python_is_a_fact_where_nothing_is_installed(make: Make) -> None:
+    """The suite still runs, and the record says on what."""
+    assert make(python="3.2").facts["python"].endswith("(asked for 3.2)")
+
+
+def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristine: Path) -> None:
+    """Six tasks without set-up do not pay for six times `pip freeze`."""
+    first = make(capture=("python -V", "cat pkg/module.py"))
+    (pristine / "pkg/module.py").write_text("ANSWER = 42\n")
+    second = make(capture=("python -V", "cat pkg/module.py"), cpu_limit=1)
+    assert log.commands == ["python -V", "cat pkg/module.py"] * 2
+    assert log.results[0] is log.results[2]
+    assert first.facts["python_v"] == second.facts["python_v"] == f"Python {sys.version.split()[0]}"
+    assert (first.facts["cat_pkg_module_py"], second.facts["cat_pkg_module_py"]) == ("ANSWER = 41", "ANSWER = 42")
+
+
+@pytest.mark.usefixtures("light")
+def test_equal_specs_are_prepared_once(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
+    """Whoever comes while it runs waits for it; the environment is the same."""
+    spec = spec_of("sleep 0.3; date +%N > made")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: provider.prepare(spec, pristine, log, Deadline(SOON)), range(4)))
+    assert log.commands == ["sleep 0.3; date +%N > made"]
+    assert len({(each.digest, each.workspace) for each in made}) == 1
+    assert sorted(each.facts["cache"] for each in made) == ["hit", "hit", "hit", "miss"]
+    assert not (pristine / "made").exists()
+
+
+@pytest.mark.usefixtures("light")
+def test_waiting_ends_with_the_deadline(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
+    """And when the one who prepares is stopped, the next one does it himself."""
+    spec = spec_of("echo x >> made; sleep 0.6")
+    deadline = Deadline(SOON)
+    stopped: list[BaseException] = []
+
+    def first() -> None:
+        try:
+            provider.prepare(spec, pristine, log, deadline)
+        except Interrupted as error:
+            stopped.append(error)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    while not log.commands:
+        time.sleep(0.005)
+    with pytest.raises(DeadlineExceeded):
+        provider.prepare(spec, pristine, log, Deadline(0.1))
+    deadline.end(Interrupted("stop"))
+    environment = provider.prepare(spec, pristine, log, Deadline(SOON))
+    thread.join()
+    assert len(stopped) == 1
+    assert (environment.workspace / "made").read_text() == "x\n"
+
+
+@pytest.mark.usefixtures("light")
+def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
+    """The first failure ends it; its message has what one needs to know."""
+    with pytest.raises(SetupError) as caught:
+        make("echo fine", "echo a line; echo the reason >&2; exit 7", "touch never")
+    assert str(caught.value).splitlines() == [
+        "the set-up command 'echo a line; echo the reason >&2; exit 7' ended with exit code 7",
+        "a line",
+        "the reason",
+    ]
+    assert [result.exit_code for result in log.results] == [0, 7]
+    assert not list(scratch.glob("*/environment-*"))
+
+
+@pytest.mark.usefixtures("light")
+def test_set_up_that_takes_too_long(
+    provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is killed, and says so."""
+    deadline = Deadline(SOON)
+    monkeypatch.setattr(type(log), "started", lambda *_: deadline.end(DeadlineExceeded("over")))
+    monkeypatch.setattr(type(log), "finished", lambda *_: None)
+    with pytest.raises(SetupError, match="'sleep 60' timed out"):
+        provider.prepare(spec_of("sleep 60"), pristine, log, deadline)
+
+
+def test_set_up_for_another_python(make: Make, log: Log) -> None:
+    """Fails before minutes of installing, names both versions, and what to do."""
+    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}.*\n.*option `python`"):
+        make("touch never", python="3.2")
+    assert log.commands == []
+
+
+def test_a_virtual_environment_of_its_own(
+    make: Make, workspace: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pip, with pytest although nobody installed it and no index can be reached, away from the harness."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    environment = make('pip --version && python -c \'import sys; open("prefix", "w").write(sys.prefix)\'')
+    prefix = (environment.workspace / "prefix").read_text()
+    assert prefix != sys.prefix
+    assert f"from {prefix}" in log.results[0].stdout.text
+    (workspace / "test_it.py").write_text("def test_it(): pass\n")
+    code, output = once(environment, 'echo "$VIRTUAL_ENV"; pytest -q -p no:cacheprovider', workspace)
+    assert code == 0, output
+    assert output.startswith(f"{prefix}\n.")
+    assert once(environment, "python -c 'import attrs'", workspace)[0] == 1
+    assert once(environment, "python -m pytest --version", workspace) == (0, f"pytest {pytest.__version__}\n")
+
+
+def test_what_was_installed_in_place_comes_from_the_fork(make: Make, workspace: Path) -> None:
+    """Otherwise an editable installation would test the prepared tree, which nobody ever fixes."""
+    link = "import site, os; open(site.getsitepackages()[0] + '/{name}', 'w').write({text})"
+    path = link.format(name="__editable__.demo.pth", text="os.getcwd() + '/pkg'")
+    hook = link.format(name="__editable___demo_finder.py", text="'M = ' + repr({'lib': os.getcwd() + '/src/lib'})")
+    environment = make(f'mkdir -p src/lib; python -c "{path}"; python -c "{hook}"')
+    assert environment.facts["installed_in_place"] == "pkg, src"
+    (workspace / "pkg").mkdir()
+    (workspace / "pkg/module.py").write_text("ANSWER = 42\n")
+    (workspace / "src/lib").mkdir(parents=True)
+    (workspace / "src/lib/__init__.py").write_text("ANSWER = 43\n")
+    command = "cd /; python -I -c 'import module, lib; print(module.ANSWER, lib.ANSWER)'"
+    assert once(environment, command, workspace) == (0, "42 43\n")
+    assert once(environment, "python -c 'import module; print(module.ANSWER)'", environment.workspace)[1] == "41\n"
+
+
+def test_the_closure_of_pytest() -> None:
+    """Computed, not listed; markers count for the Python asked about."""
+    assert {"pytest", "pluggy", "iniconfig", "packaging", "pygments"} <= set(pytest_closure("3.11.7"))
+    assert "colorama" not in pytest_closure("3.11.7")
+
+
+def test_inputs_and_results(make: Make, workspace: Path, tmp_path: Path) -> None:
+    """Files come in by name and go out through a directory."""
+    (tmp_path / "given").write_text("input\n")
+    (tmp_path / "results").mkdir()
+    code, output = once(
+        make(),
+        'cat "$AGENTBENCH_INPUTS/sub/name"; touch "$AGENTBENCH_RESULTS/out"; ls "$HOME"',
+        workspace,
+        inputs={"sub/name": tmp_path / "given"},
+        results=tmp_path / "results",
+    )
+    assert (code, output) == (0, "input\n")
+    assert (tmp_path / "results/out").exists()
+
+
+def test_a_read_only_workspace_has_no_write_bits(make: Make, workspace: Path) -> None:
+    """While the command runs; then all is as before. (root writes anyway, and the facts say so.)"""
+    (workspace / "file").touch(mode=0o644)
+    (workspace / "directory").mkdir(mode=0o755)
+    (workspace / "link").symlink_to("/etc/passwd")
+    environment = make()
+    code, output = once(environment, "stat -c %a file directory .", workspace, read_only=True)
+    assert (code, [int(mode, 8) & 0o222 for mode in output.split()]) == (0, [0, 0, 0])
+    modes = [stat.S_IMODE((workspace / name).stat().st_mode) for name in ("file", "directory")]
+    assert modes == [0o644, 0o755]
+    assert "read-only" in environment.facts["limits_not_enforced"]
+
+
+def test_closing_the_provider_ends_everything(
+    provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, workspace: Path
+) -> None:
+    """Also sandboxes that somebody forgot; afterwards nothing starts any more."""
+    environment = provider.prepare(spec_of(), pristine, log, Deadline(SOON))
+    sandbox = environment.start(workspace, network=False, deadline=Deadline(SOON))
+    sandbox.exec("sleep 60 & true", deadline=Deadline(SOON))
+    provider.close()
+    provider.close()
+    with pytest.raises(SandboxError, match="closed"):
+        sandbox.exec("true", deadline=Deadline(SOON))
+    with pytest.raises(SandboxError, match="closed"):
+        environment.start(workspace, network=False, deadline=Deadline(SOON))
+    with pytest.raises(SandboxError, match="closed"):
+        provider.prepare(spec_of(), pristine, log, Deadline(SOON))

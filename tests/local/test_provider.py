@@ -1,0 +1,133 @@
+"""Where the provider keeps things, what it sweeps, and whether it can work at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import agentbench_core
+from agentbench_core import UnavailableError
+from agentbench_core.builtin.local import interpreters
+from agentbench_core.builtin.local import provider as provider_module
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.builtin.local.root import PREFIX, UNLOCKED_AGE, PrivateRoot, remove_tree
+
+
+def test_preflight(provider: LocalProvider) -> None:
+    """This machine can do it."""
+    provider.preflight()
+
+
+def test_preflight_without_a_temporary_directory(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says which variable helps."""
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(UnavailableError, match="set TMPDIR"):
+        provider.preflight()
+
+
+def test_preflight_where_nothing_may_run(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system mounted with noexec."""
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    with pytest.raises(UnavailableError, match="set TMPDIR"):
+        provider.preflight()
+
+
+def test_preflight_without_a_shell(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing works without one."""
+    monkeypatch.setattr(provider_module, "STANDARD_PATH", "/nowhere")
+    with pytest.raises(UnavailableError, match="no `sh`"):
+        provider.preflight()
+
+
+@pytest.mark.parametrize(("python", "problem"), [("/no/python", "no interpreter"), ("true", "not a working Python")])
+def test_preflight_with_a_wrong_interpreter(python: str, problem: str) -> None:
+    """Before a run begins, not in its middle."""
+    provider = LocalProvider(LocalOptions(python=python))
+    with pytest.raises(UnavailableError, match=problem):
+        provider.preflight()
+    provider.close()
+
+
+def test_an_interpreter_by_path() -> None:
+    """Asked for what it is; a virtual environment stays one."""
+    assert interpreters.find(sys.executable) == interpreters.running()
+
+
+def test_commands_that_an_interpreter_lacks(tmp_path: Path) -> None:
+    """Some systems have `python3` only."""
+    (tmp_path / "python3").symlink_to(sys.executable)
+    bare = interpreters.Interpreter(executable=tmp_path / "python3", version="3.11.7", has_pytest=False)
+    directory = interpreters.command_dir(bare, tmp_path / "bin")
+    assert directory is not None
+    done = subprocess.run([directory / "python", "-c", "print('a b')"], capture_output=True, text=True)
+    assert done.stdout == "a b\n"
+    assert [path.name for path in directory.iterdir()] == ["python"]
+
+
+def test_the_root_is_private(scratch: Path) -> None:
+    """Made at first use, for this user only."""
+    root = PrivateRoot()
+    assert not list(scratch.iterdir())
+    assert root.path.stat().st_mode & 0o777 == 0o700
+    root.close()
+    root.close()
+    assert not list(scratch.iterdir())
+
+
+def test_sweeping_takes_only_what_is_dead(scratch: Path) -> None:
+    """A root whose owner was killed goes; those of the living stay."""
+    code = f"""
+import os, tempfile
+tempfile.tempdir = {str(scratch)!r}
+from agentbench_core.builtin.local.root import PrivateRoot
+root = PrivateRoot()
+place = root.fresh("start")
+(place / "locked").mkdir()
+(place / "locked" / "file").touch()
+(place / "locked").chmod(0)
+print(root.path, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(agentbench_core.__file__).parents[1])}
+    dead = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip()
+    assert Path(dead).is_dir()
+    living, sweeper = PrivateRoot(), PrivateRoot()
+    (scratch / (PREFIX + "link")).symlink_to(living.path)
+    young, old = scratch / (PREFIX + "young"), scratch / (PREFIX + "old")
+    young.mkdir()
+    old.mkdir()
+    long_ago = time.time() - UNLOCKED_AGE - 1
+    os.utime(old, (long_ago, long_ago))
+    assert sorted(sweeper.sweep()) == sorted([dead, str(old)])
+    assert sweeper.sweep() == []
+    assert living.path.is_dir()
+    assert young.is_dir()
+    living.close()
+    sweeper.close()
+
+
+def test_removing_what_resists(tmp_path: Path) -> None:
+    """Directories without write permission, and deeper than Python's recursion."""
+    tree = tmp_path / "tree"
+    (tree / "locked").mkdir(parents=True)
+    (tree / "locked" / "file").touch()
+    (tree / "locked").chmod(0o500)
+    subprocess.run(
+        [sys.executable, "-c", "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')"], cwd=tree, check=True
+    )
+    remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_the_options_module_is_light() -> None:
+    """Listing plugins must not import what running needs."""
+    code = "import sys, agentbench_core.builtin.local.options; print(*sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(Path(agentbench_core.__file__).parents[1])}
+    loaded = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.split()
+    assert not {"subprocess", "selectors", "packaging", "platformdirs"} & set(loaded)
