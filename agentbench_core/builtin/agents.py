@@ -1,0 +1,36 @@
+"""Two controls: an agent that applies the reference solution, and one that does nothing."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import AgentResult, AttemptContext
+from agentbench_core.builtin.options import NoOptions, ScriptedOptions
+
+
+@attrs.frozen
+class Scripted:
+    """Makes the tool calls of its script: the upper control, which must pass every fair task."""
+
+    options: ScriptedOptions
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Make the calls in order."""
+        if not context.script:
+            return AgentResult(ended="gave_up", message="the task has no oracle to follow")
+        for call in context.script:
+            result = context.tools.call(call)
+            if not result.ok and self.options.stop_on_error:
+                return AgentResult(ended="tool_error", message=f"{result.error_type}: {result.error_message}")
+        return AgentResult()
+
+
+@attrs.frozen
+class Idle:
+    """Does nothing: the lower control, which must pass no task."""
+
+    options: NoOptions
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Look at nothing, change nothing."""
+        return AgentResult(message=f"left {context.budget.steps_left} steps unused")

@@ -1,0 +1,65 @@
+"""The reporter ``console``: one page of plain text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import AttemptRecord, RunView
+from agentbench_core.builtin.options import NoOptions
+
+
+@attrs.frozen
+class Console:
+    """Writes ``report_summary.md``, which the command prints at the end of a run."""
+
+    options: NoOptions
+
+    def report(self, run: RunView, into: Path) -> Sequence[Path]:
+        """Write the page."""
+        path = into / "report_summary.md"
+        path.write_text(summary(run), encoding="utf-8")
+        return [path]
+
+
+def summary(run: RunView) -> str:
+    """The page as text."""
+    records = sorted(run.records(), key=lambda record: (record.task_id, record.repeat))
+    scored = [record for record in records if record.scored]
+    passed = sum(record.result.passed for record in scored)
+    rate = f" ({100 * passed / len(scored):.0f} %)" if scored else ""
+    manifest = run.manifest
+    planned = len(manifest.tasks) * manifest.repeats
+    lines = [
+        f"{manifest.suite}, variant {manifest.variant}: {passed} of {len(scored)} scored attempts passed{rate}",
+        "",
+        *_columns([("task", "result", "steps", "seconds", "remarks"), *map(_row, records)]),
+        "",
+    ]
+    reasons = Counter(str(record.result.failure_reason) for record in records if not record.result.passed)
+    if reasons:
+        lines.append("reasons: " + ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items())))
+    unscored = len(records) - len(scored)
+    if unscored:
+        lines.append(f"not scored (missing, not failed): {unscored}")
+    if planned > len(records):
+        lines.append(f"not attempted: {planned - len(records)} of {planned}")
+    if any(not record.sandbox.isolated for record in records):
+        lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(record: AttemptRecord) -> tuple[str, ...]:
+    name = record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
+    result = "passed" if record.result.passed else str(record.result.failure_reason)
+    remarks = ", ".join(label.name for label in record.labels)
+    return name, result, str(record.usage.steps), f"{record.duration_sec:.1f}", remarks
+
+
+def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    table = list(rows)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

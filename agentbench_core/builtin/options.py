@@ -1,0 +1,47 @@
+"""Options of what the core registers; apart, so that listing them loads nothing else."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import option
+
+
+@attrs.frozen(kw_only=True)
+class NoOptions:
+    """For components that have nothing to choose."""
+
+
+@attrs.frozen(kw_only=True)
+class ScriptedOptions:
+    """Options of agent ``scripted``."""
+
+    stop_on_error: bool = option(True, help="end with TOOL_ERROR at the first tool call that fails")
+
+
+@attrs.frozen(kw_only=True)
+class ListFilesOptions:
+    """Options of tool ``list_files``."""
+
+    max_paths: int = option(2000, help="paths in one result", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class ReadFileOptions:
+    """Options of tool ``read_file``."""
+
+    max_chars: int = option(60_000, help="characters in one result", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class SearchOptions:
+    """Options of tool ``search``."""
+
+    max_results: int = option(200, help="lines in one result, whatever the call asks for", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class RunOptions:
+    """Options of tool ``run``."""
+
+    max_chars: int = option(30_000, help="characters of each stream in one result; the middle is left out", minimum=1)

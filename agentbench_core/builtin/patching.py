@@ -1,0 +1,108 @@
+"""The tool ``apply_patch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from agentbench_core import (
+    FilePatch,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    ToolSpec,
+    Workspace,
+    apply_hunks,
+    load,
+    option,
+    parse_patch,
+    unified_diff,
+)
+from agentbench_core.builtin.options import NoOptions
+from agentbench_core.builtin.reading import LARGEST_FILE
+
+
+@attrs.frozen(kw_only=True)
+class _ApplyPatch:
+    unified_diff: str = option(help="unified diff with paths relative to the workspace")
+
+
+@attrs.frozen
+class _Edit:
+    """One file before and after; ``None`` where it does not exist."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    executable: bool | None
+    moved: tuple[int, ...]
+
+
+@attrs.frozen
+class ApplyPatch:
+    """A unified diff: every hunk of every file, or nothing."""
+
+    options: NoOptions
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told."""
+        description = (
+            "Change, create or delete files by a unified diff. All hunks are applied or none. "
+            "Context lines must match the file exactly; line numbers may be off."
+        )
+        return ToolSpec.of("apply_patch", description, _ApplyPatch)
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """``changed_files``; and ``moved``: by how many lines hunks were off, per file, where they were."""
+        wanted = load(arguments, _ApplyPatch, where="apply_patch")
+        patches = parse_patch(wanted.unified_diff)
+        for patch in patches:
+            if not context.editable(patch.path):
+                raise ToolError("not_editable", f"the task does not allow edits of {patch.path!r}")
+        edits = [_edit(patch, context.workspace) for patch in patches]
+        for edit in edits:
+            if edit.after is None:
+                context.workspace.remove(edit.path)
+            else:
+                context.workspace.write(edit.path, edit.after, executable=edit.executable)
+        paths = [edit.path for edit in edits]
+        context.save_diff("".join(unified_diff(edit.path, edit.before, edit.after) for edit in edits), paths)
+        moved = {edit.path: list(edit.moved) for edit in edits if any(edit.moved)}
+        return ToolResult.success(changed_files=paths, **({"moved": moved} if moved else {}))
+
+
+def _edit(patch: FilePatch, workspace: Workspace) -> _Edit:
+    """What a patch makes of one file, without writing it."""
+    before = _read(patch.path, workspace)
+    if patch.kind == "create":
+        if before is not None:
+            raise ToolError("patch_conflict", f"{patch.path!r} is to be created, but exists already")
+        before_text = ""
+    elif before is None:
+        raise ToolError("not_found", f"{patch.path!r} does not exist")
+    else:
+        before_text = _text(patch.path, before)
+    applied = apply_hunks(patch, before_text)
+    after = None if patch.kind == "delete" else applied.text.encode("utf-8", "surrogateescape")
+    return _Edit(patch.path, before, after, patch.executable, applied.moved)
+
+
+def _read(path: str, workspace: Workspace) -> bytes | None:
+    try:
+        data = workspace.read(path, limit=LARGEST_FILE + 1)
+    except ToolError as error:
+        if error.error_type != "not_found":
+            raise
+        return None
+    if len(data) > LARGEST_FILE:
+        raise ToolError("too_large", f"{path!r} is larger than {LARGEST_FILE >> 20} MiB")
+    return data
+
+
+def _text(path: str, data: bytes) -> str:
+    if b"\0" in data[:8192]:
+        raise ToolError("not_text", f"{path!r} is a binary file")
+    return data.decode("utf-8", "surrogateescape")

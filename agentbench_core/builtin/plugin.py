@@ -1,0 +1,147 @@
+"""What the core registers, through the same hooks as everybody else."""
+
+from __future__ import annotations
+
+from agentbench_core import (
+    Agent,
+    Register,
+    RegisterVariant,
+    Reporter,
+    SandboxProvider,
+    Scorer,
+    Tool,
+    hookimpl,
+)
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.options import (
+    ListFilesOptions,
+    NoOptions,
+    ReadFileOptions,
+    RunOptions,
+    ScriptedOptions,
+    SearchOptions,
+)
+
+
+@hookimpl
+def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
+    """The sandbox that is always there."""
+    register("local", local, LocalOptions, summary="a directory and processes; NO isolation, for trusted agents only")
+
+
+@hookimpl
+def agentbench_register_agents(register: Register[Agent]) -> None:
+    """The two controls."""
+    register(
+        "scripted",
+        scripted,
+        ScriptedOptions,
+        summary="applies the task's reference solution: must pass every fair task",
+        capabilities={"needs_oracle"},
+    )
+    register("idle", idle, NoOptions, summary="does nothing: must pass no task")
+
+
+@hookimpl
+def agentbench_register_tools(register: Register[Tool]) -> None:
+    """The five tools of the agent's contract."""
+    register("list_files", list_files, ListFilesOptions, summary="paths below a directory")
+    register("read_file", read_file, ReadFileOptions, summary="text of a file, or some lines of it")
+    register("search", search, SearchOptions, summary="lines that match, in all files or some")
+    register(
+        "apply_patch",
+        apply_patch,
+        NoOptions,
+        summary="a unified diff: all hunks or nothing",
+        capabilities={"writes"},
+    )
+    register("run", run, RunOptions, summary="a shell command in the sandbox")
+
+
+@hookimpl
+def agentbench_register_scorers(register: Register[Scorer]) -> None:
+    """The scorer of every task that does not say otherwise."""
+    register("tests", tests, NoOptions, summary="the passing command on a fresh copy with the agent's change")
+
+
+@hookimpl
+def agentbench_register_reporters(register: Register[Reporter]) -> None:
+    """The reporter of every run."""
+    register("console", console, NoOptions, summary="report_summary.md as one page of plain text")
+
+
+@hookimpl
+def agentbench_register_variants(register: RegisterVariant) -> None:
+    """The controls as variants, to be run beside others."""
+    register("scripted", {"agent": "scripted"}, summary="upper control: the reference solution")
+    register("idle", {"agent": "idle"}, summary="lower control: no change")
+
+
+def local(options: LocalOptions) -> SandboxProvider:
+    """Make the sandbox ``local``."""
+    from agentbench_core.builtin.local.provider import LocalProvider
+
+    return LocalProvider(options)
+
+
+def scripted(options: ScriptedOptions) -> Agent:
+    """Make the agent ``scripted``."""
+    from agentbench_core.builtin.agents import Scripted
+
+    return Scripted(options)
+
+
+def idle(options: NoOptions) -> Agent:
+    """Make the agent ``idle``."""
+    from agentbench_core.builtin.agents import Idle
+
+    return Idle(options)
+
+
+def list_files(options: ListFilesOptions) -> Tool:
+    """Make the tool ``list_files``."""
+    from agentbench_core.builtin.reading import ListFiles
+
+    return ListFiles(options)
+
+
+def read_file(options: ReadFileOptions) -> Tool:
+    """Make the tool ``read_file``."""
+    from agentbench_core.builtin.reading import ReadFile
+
+    return ReadFile(options)
+
+
+def search(options: SearchOptions) -> Tool:
+    """Make the tool ``search``."""
+    from agentbench_core.builtin.searching import Search
+
+    return Search(options)
+
+
+def apply_patch(options: NoOptions) -> Tool:
+    """Make the tool ``apply_patch``."""
+    from agentbench_core.builtin.patching import ApplyPatch
+
+    return ApplyPatch(options)
+
+
+def run(options: RunOptions) -> Tool:
+    """Make the tool ``run``."""
+    from agentbench_core.builtin.running import Run
+
+    return Run(options)
+
+
+def tests(options: NoOptions) -> Scorer:
+    """Make the scorer ``tests``."""
+    from agentbench_core.builtin.scorer import TestsScorer
+
+    return TestsScorer(options)
+
+
+def console(options: NoOptions) -> Reporter:
+    """Make the reporter ``console``."""
+    from agentbench_core.builtin.console import Console
+
+    return Console(options)

@@ -1,0 +1,57 @@
+"""The scorer ``tests``: the passing command on a fresh copy of the prepared tree with the agent's change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Score, ScoringContext
+from agentbench_core.builtin import junit
+from agentbench_core.builtin.options import NoOptions
+
+# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
+_WITH_JUNIT = """export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/junit.xml' -o junit_family=xunit1"; """
+_NAMED = 5
+
+
+@attrs.frozen
+class TestsScorer:
+    """Exit code 0 passes; with expected test ids, each of them must be there once and have passed."""
+
+    options: NoOptions
+
+    def score(self, context: ScoringContext) -> Score:
+        """Run the passing command once and judge it."""
+        expected = context.validation.expected_tests
+        results = context.scratch("results")
+        result = context.environment.run_once(
+            (_WITH_JUNIT if expected else "") + context.validation.passing_command,
+            context.fork(),
+            read_only=False,
+            inputs={},
+            results=results,
+            network=context.network,
+            deadline=context.deadline,
+        )
+        context.save_output(result)
+        if result.timed_out:
+            context.deadline.check()
+            return Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
+        if not expected:
+            return Score(passed=result.ok, exit_code=result.exit_code)
+        missing = not_passed(expected, results / "junit.xml")
+        return Score(passed=not missing, exit_code=result.exit_code, explanation=missing)
+
+
+def not_passed(expected: Collection[str], report: Path) -> str:
+    """Which of the expected tests did not pass, in words; empty when all did."""
+    try:
+        with report.open("rb") as file:
+            found = junit.outcomes(file.read(junit.LARGEST))
+    except OSError:
+        return "the tests left no result file"
+    bad = [f"{name} ({found.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
+    more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+    return f"{len(bad)} of {len(expected)} expected tests did not pass: {', '.join(bad[:_NAMED])}{more}" if bad else ""

@@ -1,0 +1,192 @@
+"""The agent at work: a sandbox, its tools, a thread of its own, and an end in time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.errors import (
+    AgentBenchError,
+    BudgetExceeded,
+    DeadlineExceeded,
+    Interrupted,
+    LLMError,
+    SandboxError,
+)
+from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.inputs.suite import Task, oracle_script
+from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment, EventLog, Sandbox
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Baseline
+from agentbench_core.run.toolbox import MeteredLLM, MeteredToolbox, Stop
+from agentbench_core.values.events import Warning_
+from agentbench_core.values.failures import Outcome
+from agentbench_core.values.limits import Budget, Deadline
+from agentbench_core.values.messages import Usage
+from agentbench_core.workspace.paths import matches
+from agentbench_core.workspace.tree import Tree
+
+GRACE_SEC = 5.0
+"""How long an agent may take to notice that its time is over before its thread is abandoned."""
+
+_SHOWN = 20_000  # characters of the failing command's output that go into an instruction
+
+
+@attrs.frozen(kw_only=True)
+class AgentEnd:
+    """How the agent phase ended, and what it used."""
+
+    outcome: Outcome
+    message: str
+    steps: int
+    llm_calls: int
+    usage: Usage
+    prompt_version: str
+
+
+class AgentPhase:
+    """One agent on one workspace."""
+
+    def __init__(
+        self,
+        plan: AttemptPlan,
+        environment: Environment,
+        baseline: Baseline,
+        files: AttemptFiles,
+        log: EventLog,
+        deadline: Deadline,
+        llm: LLM | None,
+    ) -> None:
+        self._plan = plan
+        self._environment = environment
+        self._baseline = baseline
+        self._files = files
+        self._log = log
+        self._deadline = deadline
+        self._model = llm
+        self._stop = Stop()
+        limits = plan.variant.settings.limits
+        self._budget = Budget(
+            max_steps=plan.limits.max_steps, max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd
+        )
+
+    def run(self, workspace: Path) -> AgentEnd:
+        """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
+        network = self._plan.task.spec.environment.network_policy == "always"
+        agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
+        sandbox = self._environment.start(workspace, network=network, deadline=self._deadline)
+        try:
+            with Tree(workspace) as tree:
+                llm = self._llm()
+                context = self._context(tree, sandbox, llm)
+                ended = self._solve(agent, context)
+        finally:
+            sandbox.close()
+        return AgentEnd(
+            outcome=self._outcome(ended),
+            message=ended.message if isinstance(ended, AgentResult) else str(ended),
+            steps=self._budget.steps,
+            llm_calls=llm.calls if llm else 0,
+            usage=llm.usage if llm else Usage(),
+            prompt_version=ended.prompt_version if isinstance(ended, AgentResult) else "",
+        )
+
+    def _llm(self) -> MeteredLLM | None:
+        variant = self._plan.variant
+        if self._model is None or variant.model is None or not variant.agent_for(self._plan.task).can("needs_llm"):
+            return None
+        return MeteredLLM(
+            llm=self._model,
+            model=variant.model,
+            budget=self._budget,
+            deadline=self._deadline,
+            log=self._log,
+            files=self._files,
+            stop=self._stop,
+        )
+
+    def _context(self, tree: Tree, sandbox: Sandbox, llm: MeteredLLM | None) -> AttemptContext:
+        plan, task = self._plan, self._plan.task.spec
+        offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
+        toolbox = MeteredToolbox(
+            tools={tool.name: tool.make() for tool in offered},
+            workspace=tree,
+            sandbox=sandbox,
+            editable=matches(task.agent.editable_globs or ("**",)),
+            budget=self._budget,
+            deadline=self._deadline,
+            tool_timeout_sec=plan.limits.tool_timeout_sec,
+            log=self._log,
+            files=self._files,
+            stop=self._stop,
+        )
+        shown = self._baseline.public.stdout.text + self._baseline.public.stderr.text
+        return AttemptContext(
+            instruction=instruction(plan.task, shown),
+            failure_output=shown,
+            tools=toolbox,
+            budget=self._budget,
+            deadline=self._deadline,
+            log=self._log,
+            llm=llm,
+            script=oracle_script(plan.task) if plan.variant.agent_for(plan.task).can("needs_oracle") else (),
+        )
+
+    def _solve(self, agent: Agent, context: AttemptContext) -> AgentResult | BaseException:
+        """Run the agent in a thread that can be left behind: a thread cannot be killed."""
+        ended: list[AgentResult | BaseException] = []
+
+        def work() -> None:
+            try:
+                ended.append(agent.solve(context))
+            except BaseException as error:  # noqa: BLE001 - SystemExit of an agent is its own end, not ours
+                ended.append(error)
+
+        thread = threading.Thread(target=work, name=f"agent {self._plan.task.spec.id}", daemon=True)
+        thread.start()
+        while thread.is_alive() and not self._deadline.expired:
+            thread.join(min(0.25, self._deadline.remaining()))
+        thread.join(GRACE_SEC)
+        if thread.is_alive():
+            self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
+        return ended[0] if ended else DeadlineExceeded("the agent did not stop at its deadline")
+
+    def _outcome(self, ended: object) -> Outcome:
+        """The end as a word; what ended the agent from outside counts even if the agent swallowed it."""
+        error = self._stop.error or (ended if isinstance(ended, BaseException) else None)
+        if error is None and isinstance(ended, AgentResult):
+            return Outcome(ended.ended)
+        if isinstance(error, BudgetExceeded):
+            return Outcome.OUT_OF_BUDGET if self._budget.steps_left else Outcome.OUT_OF_STEPS
+        for kind, outcome in _OUTCOMES.items():
+            if isinstance(error, kind):
+                return outcome
+        self._log.emit(Warning_(message=_blame(error, ended)))
+        return Outcome.AGENT_ERROR
+
+
+_OUTCOMES: dict[type[BaseException], Outcome] = {
+    Interrupted: Outcome.INTERRUPTED,
+    DeadlineExceeded: Outcome.TIMED_OUT,
+    LLMError: Outcome.LLM_ERROR,
+    SandboxError: Outcome.SANDBOX_ERROR,
+}
+
+
+def _blame(error: BaseException | None, ended: object) -> str:
+    if error is None:
+        return f"the agent returned {ended!r}, which is no AgentResult"
+    text = str(error) if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
+    return f"the agent raised {text}"
+
+
+def instruction(task: Task, failure_output: str) -> str:
+    """What the agent is told: the task's description, or one made from the failing command and its output."""
+    command = task.spec.validation.failing_command
+    told = task.spec.description or f"The command `{command}` fails in this repository. Find the cause and fix it."
+    if len(failure_output) > _SHOWN:
+        half = _SHOWN // 2
+        failure_output = f"{failure_output[:half]}\n[...]\n{failure_output[-half:]}"
+    return f"{told.strip()}\n\nThe command `{command}` prints:\n\n{failure_output.strip()}\n"

@@ -1,0 +1,178 @@
+"""One attempt, from source to score.
+
+::
+
+    source       pristine tree at the commit, no other history
+    environment  set-up once per task, cached
+    baseline     fresh start, failing_command must fail
+    agent        fresh sandbox: agent.solve(context) -> llm, tools
+    freeze       the agent's processes are dead; the change against the prepared tree, filtered
+    score        fresh start of the same environment + change + protected files as they were
+
+Whatever happens, an attempt ends in exactly one record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
+from agentbench_core.evidence.store import AttemptFiles, Store
+from agentbench_core.inputs.suite import TASK_FILE
+from agentbench_core.plugin.contracts import LLM
+from agentbench_core.run.agent_phase import AgentPhase
+from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
+from agentbench_core.run.listening import Listener
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.records import Findings, make_record, write_facts
+from agentbench_core.run.scoring import Judge
+from agentbench_core.values.events import Event, InfrastructureError, TaskStarted
+from agentbench_core.values.failures import UNSCORED, Outcome
+from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import AttemptRecord, Score
+
+
+@attrs.frozen
+class AttemptLog:
+    """Implements ``EventLog`` for one attempt."""
+
+    store: Store
+    attempt_id: str
+
+    def emit(self, event: Event) -> None:
+        """Write one event."""
+        self.store.emit(event, self.attempt_id)
+
+
+@attrs.frozen(kw_only=True)
+class Bench:
+    """What attempts share: prepared tasks, models by variant, the interrupt, and who listens."""
+
+    shared: Preparations
+    llms: Mapping[str, LLM]
+    stop: Deadline
+    listener: Listener
+
+
+def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord:
+    """Make one attempt and record it. Raises RunStoppedError when records cannot be written any more."""
+    task = plan.task.spec
+    bench.listener.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
+    files = store.attempt_files(task.id, plan.repeat)
+    log = AttemptLog(store, plan.attempt_id)
+    attempt = _Attempt(plan=plan, bench=bench, files=files, log=log)
+    log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat))
+    try:
+        attempt.go()
+    except RunStoppedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it ends in a record
+        attempt.found.outcome = attempt.outcome_of(error)
+    attempt.write_evidence()
+    record = make_record(plan, attempt.found, files)
+    store.record(record)
+    bench.listener.attempt_finished(record)
+    return record
+
+
+@attrs.define(kw_only=True)
+class _Attempt:
+    plan: AttemptPlan
+    bench: Bench
+    files: AttemptFiles
+    log: AttemptLog
+    found: Findings = attrs.field(factory=Findings)
+
+    def go(self) -> None:
+        """Go through the phases as far as they lead."""
+        shared, task, found = self.bench.shared, self.plan.task, self.found
+        with self._phase("source"):
+            pristine = shared.source(task)
+        with self._phase("environment"):
+            prepared = found.prepared = shared.environment(task, pristine, self.log)
+        with self._phase("baseline"):
+            baseline = found.baseline = shared.baseline(task, prepared.environment, self.log)
+        if not baseline.failed:
+            found.outcome = Outcome.INVALID_TASK
+            return
+        deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
+        with self._fork(prepared) as workspace:
+            with self._phase("agent"):
+                llm = self.bench.llms.get(self.plan.variant.name)
+                agent = AgentPhase(self.plan, prepared.environment, baseline, self.files, self.log, deadline, llm)
+                found.agent = agent.run(workspace)
+                found.outcome = found.agent.outcome
+            with self._phase("freeze"):
+                change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
+                self._keep(workspace, change)
+        if change.kept and found.outcome not in UNSCORED:
+            with self._phase("score"):
+                found.score = self._score(prepared, change, deadline)
+
+    def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
+        judge = Judge(
+            scorer=self.plan.variant.scorer.make(),
+            task=self.plan.task,
+            prepared=prepared,
+            shared=self.bench.shared,
+            files=self.files,
+            log=self.log,
+        )
+        try:
+            deadline.check()
+            return judge.score(change, deadline)
+        except DeadlineExceeded:
+            return Score(passed=False, exit_code=None, timed_out=True)
+
+    def _keep(self, workspace: Path, change: FrozenChange) -> None:
+        self.files.write("diffs/final.patch", change.diff)
+        if self.plan.task.spec.artifacts.keep_workspace:
+            keep_final_state(workspace, self.files.directory / "repo")
+
+    def write_evidence(self) -> None:
+        """What lies beside the record, whatever the end: the task as used, logs, timings, environment."""
+        task, found = self.plan.task, self.found
+        self.files.write("task.yaml", (task.directory / TASK_FILE).read_bytes())
+        full = task.spec.artifacts.full_logs
+        self.files.log("setup", *self.bench.shared.setup_output(task), full=full)
+        if found.baseline:
+            self.files.log("failing", found.baseline.verdict.stdout, found.baseline.verdict.stderr, full=full)
+        write_facts(self.plan, found, self.files)
+
+    @contextlib.contextmanager
+    def _fork(self, prepared: Prepared) -> Iterator[Path]:
+        shared = self.bench.shared
+        workspace = shared.fork(self.plan.task, prepared.environment, "workspace", hidden=False)
+        try:
+            yield workspace
+        finally:
+            shared.discard(workspace)
+
+    @contextlib.contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        """Time a phase; do not begin it when the run is stopped."""
+        self.bench.stop.check()
+        self.bench.listener.phase_started(self.plan.attempt_id, name)
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.found.timings[name] = round(time.monotonic() - started, 6)
+
+    def outcome_of(self, error: Exception) -> Outcome:
+        """What an exception that left a phase says; agents' own ends never come here."""
+        if isinstance(error, Interrupted):
+            return Outcome.INTERRUPTED
+        known = isinstance(error, AgentBenchError)
+        self.log.emit(InfrastructureError(message=str(error) if known else traceback.format_exc()))
+        before_agent = self.found.agent is None and "agent" not in self.found.timings
+        if isinstance(error, SetupError) or (isinstance(error, DeadlineExceeded) and before_agent):
+            return Outcome.SETUP_FAILED
+        return Outcome.SANDBOX_ERROR

@@ -1,0 +1,69 @@
+"""What an agent changed: frozen, filtered, and ready to be put on a fresh copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.values.record import Label
+from agentbench_core.values.task import TaskSpec
+from agentbench_core.workspace.git import LINK
+from agentbench_core.workspace.paths import matches, printable
+from agentbench_core.workspace.snapshot import Change, Snapshot, Snapshots
+from agentbench_core.workspace.tree import Tree
+
+_NAMED = 5  # paths that a label names before it only counts
+
+
+@attrs.frozen(kw_only=True)
+class FrozenChange:
+    """``kept`` is what gets judged; the rest is dropped and labelled."""
+
+    kept: tuple[Change, ...]
+    diff: bytes
+    labels: tuple[Label, ...]
+
+
+def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
+    """The change of a workspace against the prepared tree.
+
+    Dropped: links, protected files, hidden tests' places, and what the task does not let the agent edit. A
+    path that ``editable_globs`` names wins over the protection, and is labelled.
+    """
+    frozen = snapshots.freeze(base, workspace)
+    hidden = (f"/{task.validation.files.strip('/')}/**",) if task.validation.files else ()
+    protected = matches((*task.validation.protected_globs, *hidden))
+    editable = matches(task.agent.editable_globs or ("**",))
+    named = task.agent.editable_globs
+    kept: list[Change] = []
+    dropped: dict[str, list[str]] = {}
+    for change in frozen.changes:
+        guarded = protected(change.path)
+        if guarded:
+            dropped.setdefault("touched_protected", []).append(change.path)
+        if guarded and change.path not in named:
+            continue
+        if LINK in (change.old_mode, change.new_mode):
+            dropped.setdefault("dropped_link", []).append(change.path)
+        elif not editable(change.path):
+            dropped.setdefault("dropped_not_editable", []).append(change.path)
+        else:
+            kept.append(change)
+    labels = [Label(name=name, evidence=_some(paths)) for name, paths in sorted(dropped.items())]
+    if frozen.oddities:
+        labels.append(Label(name="odd_files", evidence=_some(list(frozen.oddities))))
+    return FrozenChange(kept=tuple(kept), diff=snapshots.diff(base, frozen.snapshot, kept), labels=tuple(labels))
+
+
+def keep_final_state(workspace: Path, into: Path) -> None:
+    """Copy the regular files of a workspace: no links, and no ``.git`` that a reader's own git would obey."""
+    into.mkdir()
+    with Tree(workspace) as source, Tree(into) as target:
+        for path in source.files():
+            target.write(path, source.read(path, limit=1 << 30), executable=source.is_executable(path))
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(map(printable, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,44 @@
+"""Work that many threads need and one of them does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from agentbench_core.errors import SetupError
+from agentbench_core.values.limits import Deadline
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Results by key, each made by the first thread that asks; the others wait within their own deadline.
+
+    A SetupError is a result too: it is raised for everyone. Any other error concerns only the thread that met
+    it, and the next one tries again.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[Hashable, threading.Lock] = {}
+        self._made: dict[Hashable, T | SetupError] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T], deadline: Deadline) -> T:
+        """The result for ``key``."""
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
+            deadline.check()
+        try:
+            if key not in self._made:
+                try:
+                    self._made[key] = make()
+                except SetupError as error:
+                    self._made[key] = error
+            made = self._made[key]
+        finally:
+            lock.release()
+        if isinstance(made, SetupError):
+            raise made
+        return made

@@ -1,0 +1,30 @@
+"""What is to be attempted: a plain value."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core.inputs.suite import Task
+from agentbench_core.run.variant import Variant
+from agentbench_core.values.record import AttemptLimits
+
+
+@attrs.frozen(kw_only=True)
+class AttemptPlan:
+    """One variant on one task, the ``repeat``-th time (from 1)."""
+
+    run_id: str
+    attempt_id: str
+    task: Task
+    variant: Variant
+    repeat: int
+
+    @property
+    def limits(self) -> AttemptLimits:
+        """The variant's limits, and the task's where the variant says nothing."""
+        ours, task = self.variant.settings.limits, self.task.spec
+        return AttemptLimits(
+            timeout_sec=ours.timeout_sec or task.environment.timeout_sec,
+            tool_timeout_sec=ours.tool_timeout_sec or task.environment.tool_timeout_sec,
+            max_steps=ours.max_steps or task.agent.max_steps,
+        )

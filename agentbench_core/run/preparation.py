@@ -1,0 +1,190 @@
+"""What all attempts at a task share: its source, its environment and its baseline, each made once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.errors import AgentBenchError, AttemptStop, SandboxError, SetupError
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
+from agentbench_core.run.once import Once
+from agentbench_core.values.events import (
+    BaselineFinished,
+    BaselineStarted,
+    SetupCommandFinished,
+    SetupCommandStarted,
+)
+from agentbench_core.values.execution import ExecResult, Output
+from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace.repos import checkout
+from agentbench_core.workspace.scratch import Scratch
+from agentbench_core.workspace.snapshot import Snapshot, Snapshots
+from agentbench_core.workspace.tree import Tree, fork, remove_tree
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """A task's environment, and the snapshot of its workspace that every diff starts from."""
+
+    environment: Environment
+    base: Snapshot
+
+
+@attrs.frozen(kw_only=True)
+class Baseline:
+    """The failing command before the agent: ``public`` is shown to agents, ``verdict`` had the hidden tests."""
+
+    public: ExecResult
+    verdict: ExecResult
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed, as it must."""
+        return not self.verdict.ok
+
+
+class SetupRecorder:
+    """Implements ``SetupLog``: events as it happens, output kept for the logs."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._stdout: list[bytes] = []
+        self._stderr: list[bytes] = []
+
+    def started(self, command: str) -> None:
+        """A command begins."""
+        self._log.emit(SetupCommandStarted(command=command))
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        """A command ended."""
+        for kept, output in ((self._stdout, result.stdout), (self._stderr, result.stderr)):
+            kept.append(b"$ " + command.encode("utf-8", "backslashreplace") + b"\n" + output.data)
+        self._log.emit(
+            SetupCommandFinished(
+                command=command, exit_code=result.exit_code, duration_sec=round(result.duration_sec, 6)
+            )
+        )
+
+    @property
+    def stdout(self) -> Output:
+        """What the commands printed."""
+        return Output(head=b"".join(self._stdout))
+
+    @property
+    def stderr(self) -> Output:
+        """What they printed to standard error."""
+        return Output(head=b"".join(self._stderr))
+
+
+class Preparations:
+    """Shared by all attempts of a command, whatever their variant. Thread-safe."""
+
+    def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
+        self._provider = provider
+        self._scratch = scratch
+        self._stop = stop
+        self._sources: Once[Path] = Once()
+        self._environments: Once[Prepared] = Once()
+        self._baselines: Once[Baseline] = Once()
+        self._setups: dict[Path, SetupRecorder] = {}
+        self.snapshots = Snapshots(scratch.new("snapshots"), stop)
+
+    def source(self, task: Task) -> Path:
+        """The pristine tree at the task's commit. Raises SetupError."""
+        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
+        return self._sources.get(task.directory, lambda: self._checkout(task, deadline), deadline)
+
+    def environment(self, task: Task, pristine: Path, log: EventLog) -> Prepared:
+        """The task after its set-up. Raises SetupError, SandboxError."""
+        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
+
+        def prepare() -> Prepared:
+            recorder = self._setups[task.directory] = SetupRecorder(log)
+            environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
+            return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
+
+        return self._environments.get(task.directory, prepare, deadline)
+
+    def setup_output(self, task: Task) -> tuple[Output, Output]:
+        """What the set-up printed, whether it went well or not, to standard output and standard error."""
+        recorder = self._setups.get(task.directory)
+        return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
+
+    def baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
+        """How the failing command ends on the unchanged tree."""
+        deadline = self._stop.within(2 * task.spec.environment.timeout_sec)
+        return self._baselines.get(task.directory, lambda: self._run_baseline(task, environment, log), deadline)
+
+    def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
+        """A private copy of the prepared tree, with or without the hidden tests."""
+        target = self._scratch.new(name)
+        fork(environment.workspace, target)
+        if hidden:
+            self.add_hidden(task, target)
+        return target
+
+    @staticmethod
+    def add_hidden(task: Task, workspace: Path) -> None:
+        """Copy the hidden tests into a workspace, in place of whatever stands at their name."""
+        if task.hidden_files is None:
+            return
+        name = task.spec.validation.files.strip("/")
+        with Tree(workspace) as tree:
+            for path in [path for path in tree.files() if path.startswith(f"{name}/")]:
+                tree.remove(path)
+            for file in sorted(task.hidden_files.rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    tree.write(f"{name}/{file.relative_to(task.hidden_files).as_posix()}", file.read_bytes())
+
+    def discard(self, workspace: Path) -> None:
+        """Remove a fork."""
+        remove_tree(workspace.parent)
+
+    def empty(self, name: str) -> Path:
+        """A new empty directory."""
+        directory = self._scratch.new(name)
+        directory.mkdir()
+        return directory
+
+    def _checkout(self, task: Task, deadline: Deadline) -> Path:
+        into = self._scratch.new("source")
+        try:
+            checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
+        except (AttemptStop, SandboxError):
+            raise
+        except AgentBenchError as error:
+            raise SetupError(error.message, remedy=error.remedy) from error
+        return into
+
+    def _run_baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
+        command = task.spec.validation.failing_command
+        log.emit(BaselineStarted(command=command))
+        started = time.monotonic()
+        public = self._run(task, environment, hidden=False)
+        verdict = self._run(task, environment, hidden=True) if task.hidden_files is not None else public
+        baseline = Baseline(public=public, verdict=verdict)
+        took = round(time.monotonic() - started, 6)
+        log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
+        return baseline
+
+    def _run(self, task: Task, environment: Environment, *, hidden: bool) -> ExecResult:
+        settings = task.spec.environment
+        workspace = self.fork(task, environment, "baseline", hidden=hidden)
+        try:
+            deadline = self._stop.within(settings.timeout_sec)
+            result = environment.run_once(
+                task.spec.validation.failing_command,
+                workspace,
+                read_only=False,
+                inputs={},
+                results=None,
+                network=settings.network_policy == "always",
+                deadline=deadline,
+            )
+            self._stop.check()
+            return result
+        finally:
+            self.discard(workspace)

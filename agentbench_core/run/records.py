@@ -1,0 +1,160 @@
+"""From what an attempt found to its record and its facts on disk."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import time
+from collections.abc import Mapping
+
+import attrs
+
+from agentbench_core.evidence import layout
+from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.run.agent_phase import AgentEnd
+from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Baseline, Prepared
+from agentbench_core.values.failures import Happened, Outcome, verdict
+from agentbench_core.values.messages import Usage
+from agentbench_core.values.record import (
+    AttemptRecord,
+    AttemptUsage,
+    BaselineValidation,
+    Label,
+    ModelInfo,
+    Result,
+    SandboxInfo,
+    Score,
+    Timestamps,
+)
+
+
+def local_time() -> str:
+    """Now, local wall-clock time with offset: ``2025-12-15T18:05:12-0500``."""
+    return datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+@attrs.define(kw_only=True)
+class Findings:
+    """What is known of an attempt so far; phases fill it in."""
+
+    started_at: str = attrs.field(factory=local_time)
+    started: float = attrs.field(factory=time.monotonic)
+    timings: dict[str, float] = attrs.field(factory=dict)
+    outcome: Outcome = Outcome.SANDBOX_ERROR
+    prepared: Prepared | None = None
+    baseline: Baseline | None = None
+    agent: AgentEnd | None = None
+    change: FrozenChange | None = None
+    score: Score | None = None
+
+
+def make_record(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> AttemptRecord:
+    """The record of an attempt."""
+    score, agent = found.score, found.agent
+    judged = verdict(
+        Happened(
+            outcome=found.outcome,
+            changed=bool(found.change and found.change.kept),
+            tests_passed=score.passed if score else None,
+            tests_timed_out=bool(score and score.timed_out),
+            tampered=bool(score and score.tampered),
+        )
+    )
+    usage = agent.usage if agent else Usage()
+    return AttemptRecord(
+        run_id=plan.run_id,
+        attempt_id=plan.attempt_id,
+        task_id=plan.task.spec.id,
+        task_digest=plan.task.digest,
+        suite=plan.task.spec.suite,
+        variant=plan.variant.name,
+        variant_digest=plan.variant.digest,
+        agent=plan.variant.agent_for(plan.task).name,
+        repeat=plan.repeat,
+        model=_model(plan, agent),
+        timestamps=Timestamps(started_at=found.started_at, ended_at=local_time()),
+        duration_sec=round(time.monotonic() - found.started, 3),
+        baseline_validation=_baseline(found.baseline),
+        result=Result(passed=judged.passed, exit_code=score.exit_code if score else None, failure_reason=judged.reason),
+        outcome=found.outcome,
+        scored=judged.scored,
+        sandbox=_sandbox(plan, found.prepared),
+        labels=_labels(plan, found),
+        usage=AttemptUsage(
+            steps=agent.steps if agent else 0,
+            llm_calls=agent.llm_calls if agent else 0,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost_usd=usage.cost_usd,
+        ),
+        limits=plan.limits,
+        artifact_paths=_artifacts(plan, files),
+    )
+
+
+def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None:
+    """``meta/timings.json`` (seconds per phase) and ``meta/environment.json``."""
+    files.write_json("meta/timings.json", {"phases_sec": found.timings})
+    settings = plan.task.spec.environment
+    environment = found.prepared.environment if found.prepared else None
+    sandbox = plan.variant.sandbox
+    facts: dict[str, object] = {
+        "sandbox": sandbox.name,
+        "isolated": sandbox.can("isolated"),
+        "docker_image": settings.docker_image if sandbox.can("images") else "ignored: this sandbox has no images",
+        "network_policy": settings.network_policy,
+        "limits": {"cpu": settings.cpu_limit, "mem_mb": settings.mem_limit_mb, "pids": settings.pids_limit},
+        "host": {"os": platform.platform(), "python": platform.python_version()},
+        "digest": environment.digest if environment else None,
+        "facts": dict(environment.facts) if environment else {},
+    }
+    files.write_json("meta/environment.json", facts)
+
+
+def _model(plan: AttemptPlan, agent: AgentEnd | None) -> ModelInfo | None:
+    if plan.variant.model is None or not plan.variant.agent_for(plan.task).can("needs_llm"):
+        return None
+    return attrs.evolve(plan.variant.model, prompt_version=agent.prompt_version if agent else "")
+
+
+def _baseline(baseline: Baseline | None) -> BaselineValidation:
+    if baseline is None:
+        return BaselineValidation()
+    return BaselineValidation(attempted=True, failed_as_expected=baseline.failed, exit_code=baseline.verdict.exit_code)
+
+
+def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
+    sandbox = plan.variant.sandbox
+    isolated = sandbox.can("isolated")
+    allowed = plan.task.spec.environment.network_policy == "always"
+    return SandboxInfo(
+        name=sandbox.name,
+        isolated=isolated,
+        network="none" if isolated and not allowed else "host" if not isolated else "bridge",
+        environment_digest=prepared.environment.digest if prepared else None,
+    )
+
+
+def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
+    labels = []
+    if plan.variant.agent_for(plan.task).can("needs_oracle"):
+        labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
+    if found.change:
+        labels += found.change.labels
+    if found.score:
+        labels += found.score.labels
+    return tuple(labels)
+
+
+def _artifacts(plan: AttemptPlan, files: AttemptFiles) -> Mapping[str, str]:
+    """What there is of the files that readers look for first; paths are relative to ``task_dir``."""
+    paths = {"task_dir": layout.task_directory(plan.task.spec.id, plan.repeat)}
+    for phase in ("setup", "failing", "passing"):
+        for stream in ("stdout", "stderr"):
+            paths[f"{phase}_{stream}"] = layout.log_path(phase, stream)
+    paths |= {"final_patch": "diffs/final.patch", "tool_calls": "agent/tool_calls.jsonl"}
+    paths |= {"conversation": "agent/conversation.jsonl", "repo": "repo"}
+    return {name: path for name, path in paths.items() if name == "task_dir" or (files.directory / path).exists()}

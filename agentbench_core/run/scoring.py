@@ -1,0 +1,70 @@
+"""Have a scorer judge a frozen change."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
+from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.values.events import TestsFinished, TestsStarted
+from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import Score
+from agentbench_core.workspace.tree import Tree
+
+
+@attrs.frozen(kw_only=True)
+class Judge:
+    """A scorer on one task, with what it works on."""
+
+    scorer: Scorer
+    task: Task
+    prepared: Prepared
+    shared: Preparations
+    files: AttemptFiles
+    log: EventLog
+
+    def score(self, change: FrozenChange, deadline: Deadline) -> Score:
+        """The judgement of a change. Raises SandboxError, DeadlineExceeded."""
+        spec = self.task.spec
+        made: list[Path] = []
+        context = ScoringContext(
+            environment=self.prepared.environment,
+            validation=spec.validation,
+            fork=lambda: self._remember(made, self._fork(change)),
+            scratch=lambda name: self._remember(made, self.shared.empty(name)),
+            network=spec.environment.network_policy == "always",
+            deadline=deadline,
+            save_output=self._save_output,
+        )
+        self.log.emit(TestsStarted(command=spec.validation.passing_command))
+        started = time.monotonic()
+        try:
+            score = self.scorer.score(context)
+        finally:
+            for path in made:
+                self.shared.discard(path)
+        took = round(time.monotonic() - started, 6)
+        self.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
+        return score
+
+    def _fork(self, change: FrozenChange) -> Path:
+        workspace = self.shared.fork(self.task, self.prepared.environment, "scoring", hidden=False)
+        with Tree(workspace) as tree:
+            self.shared.snapshots.restore(change.kept, tree)
+        self.shared.add_hidden(self.task, workspace)
+        return workspace
+
+    def _save_output(self, result: ExecResult) -> None:
+        self.files.log("passing", result.stdout, result.stderr, full=self.task.spec.artifacts.full_logs)
+
+    @staticmethod
+    def _remember(made: list[Path], path: Path) -> Path:
+        made.append(path)
+        return path

@@ -1,0 +1,250 @@
+"""Every way in which an attempt can end has its code, produced for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.run import agent_phase
+
+AGENTS = """
+    import sys, time
+    import attrs
+    from agentbench_core import AgentResult, LLMError, SandboxError, Request, Message, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    def call(context, tool, **arguments):
+        return context.tools.call(ToolCall(tool=tool, arguments=arguments))
+
+    def raises(context): raise ValueError("a bug")
+    def exits(context): sys.exit(0)
+    def sleeps(context): call(context, "run", command="sleep 60")
+    def swallows(context):
+        while True:
+            try:
+                call(context, "run", command="sleep 60")
+            except BaseException:
+                return AgentResult()
+    def loops(context):
+        end = time.monotonic() + 30
+        while time.monotonic() < end: pass
+    def greedy(context):
+        while True: call(context, "list_files", root="", glob=None)
+    def fixes_then_greedy(context):
+        call(context, "run", command="echo fixed > app.txt")
+        greedy(context)
+    def fixes_then_raises(context):
+        call(context, "run", command="echo fixed > app.txt")
+        raise ValueError("a bug")
+    def wrong(context):
+        call(context, "run", command="echo wrong > app.txt")
+        return AgentResult()
+    def returns_none(context): call(context, "list_files", root="", glob=None)
+    def gives_up(context): return AgentResult(ended="gave_up", message="too hard")
+    def tool_error(context):
+        result = call(context, "read_file", path="../../etc/passwd")
+        assert result.error_type == "path_escape", result
+        return AgentResult(ended="tool_error", message=result.error_message)
+    def asks(context):
+        completion = context.llm.complete(Request(messages=(Message(role="user", content="hi"),)), context.deadline)
+        call(context, "run", command=completion.message.content)
+        return AgentResult(prompt_version="v1")
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        for solve in (raises, exits, sleeps, swallows, loops, greedy, fixes_then_greedy, fixes_then_raises, wrong,
+                      returns_none, gives_up, tool_error):
+            agent = type("Agent", (), {"solve": staticmethod(solve)})
+            register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
+        asking = type("Agent", (), {"solve": staticmethod(asks)})
+        register("asks", lambda options: asking(), Options, summary="", capabilities={"needs_llm"})
+"""
+
+LLM = """
+    import attrs
+    from agentbench_core import Completion, LLMError, Message, Usage, hookimpl, option
+
+    @attrs.frozen(kw_only=True)
+    class Options:
+        down: bool = option(False, help="fail every call")
+
+    @attrs.frozen
+    class Canned:
+        options: Options
+        def complete(self, request, deadline):
+            if self.options.down:
+                raise LLMError("the provider is down")
+            assert request.model == "canned-1" and request.temperature == 0.5
+            return Completion(message=Message(role="assistant", content="echo fixed > app.txt"),
+                              usage=Usage(prompt_tokens=10, completion_tokens=5, cost_usd=0.01), model="canned-1")
+
+    @hookimpl
+    def agentbench_register_llms(register):
+        register("canned", Canned, Options, summary="says one thing")
+"""
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run(make_task: Any, agentbench: Any, plugin: Any, records: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs one agent on one task and gives its record."""
+    monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
+    plugin("agents", AGENTS)
+    plugin("canned", LLM)
+
+    def one(agent: str, *arguments: str, **sections: Any) -> dict[str, Any]:
+        make_task(**sections)
+        done = agentbench("run", "--suite", "mini", "--agent", agent, *arguments)
+        assert done.code == 0, done.err
+        (record,) = records()
+        return dict(record)
+
+    return one
+
+
+def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
+    result = record["result"]
+    return record["outcome"], record["scored"], result["passed"], result["failure_reason"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ("raises", ("agent_error", True, False, "AGENT_ERROR")),
+        ("exits", ("agent_error", True, False, "AGENT_ERROR")),
+        ("returns_none", ("agent_error", True, False, "AGENT_ERROR")),
+        ("greedy", ("out_of_steps", True, False, "AGENT_GAVE_UP")),
+        ("fixes_then_greedy", ("out_of_steps", True, True, None)),
+        ("fixes_then_raises", ("agent_error", True, True, None)),
+        ("wrong", ("completed", True, False, "TESTS_FAILED")),
+        ("gives_up", ("gave_up", True, False, "AGENT_GAVE_UP")),
+        ("tool_error", ("tool_error", True, False, "TOOL_ERROR")),
+        ("idle", ("completed", True, False, "AGENT_GAVE_UP")),
+    ],
+)
+def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple[str, bool, bool, str | None]) -> None:
+    """Scored, whatever it is; and a fix counts however the agent ended."""
+    assert ending(run(agent)) == expected
+
+
+@pytest.mark.parametrize("agent", ["sleeps", "swallows", "loops"])
+def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
+    """In a tool, swallowed by the agent, or in a loop of pure Python that nobody can stop."""
+    started = time.monotonic()
+    assert ending(run(agent, "--set", "limits.timeout_sec=1")) == ("timed_out", True, False, "TIMEOUT")
+    assert time.monotonic() - started < 15
+
+
+def test_tests_that_hang_are_a_timeout(run: Run) -> None:
+    """The agent's change makes the passing command hang."""
+    record = run(
+        "wrong",
+        "--set",
+        "limits.timeout_sec=2",
+        validation={"passing_command": "grep -q fixed app.txt || sleep 60"},
+    )
+    assert ending(record) == ("completed", True, False, "TIMEOUT")
+
+
+def test_a_failed_set_up_is_not_scored(run: Run) -> None:
+    """Nothing was measured."""
+    record = run("scripted", setup={"commands": ["echo trouble >&2; exit 3"], "capture": []})
+    assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+    (log,) = Path("artifacts").glob("runs/*/tasks/one/logs/setup_stderr.txt")
+    assert "trouble" in log.read_text()
+
+
+def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -> None:
+    """The pinned commit is what is evaluated, or nothing; the message names both."""
+    record = run("scripted", repo={"commit": "0" * 40})
+    assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    (error,) = [json.loads(line) for line in events.read_text().splitlines() if "infrastructure_error" in line]
+    assert "0" * 40 in error["message"]
+
+
+def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
+    """It is invalid, and no agent sees it."""
+    record = run("scripted", validation={"failing_command": "true"})
+    assert ending(record) == ("invalid_task", False, False, "BASELINE_NOT_FAILING")
+    assert record["usage"]["steps"] == 0
+
+
+def test_a_model_that_is_down_is_not_scored(run: Run) -> None:
+    """The provider's failure is not the agent's."""
+    arguments = ("--model", "canned-1", "--allow-unisolated", "--set", "llm.down=true")
+    assert ending(run("asks", *arguments)) == ("llm_error", False, False, "LLM_ERROR")
+
+
+def test_a_model_is_metered(run: Run) -> None:
+    """Settings of the variant reach it; calls, tokens and cost reach the record; words reach the conversation."""
+    record = run("asks", "--model", "canned-1", "--temperature", "0.5", "--allow-unisolated")
+    assert ending(record) == ("completed", True, True, None)
+    assert record["usage"] == {
+        "steps": 1,
+        "llm_calls": 1,
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "cached_tokens": 0,
+        "cost_usd": 0.01,
+    }
+    assert record["model"]["name"] == "canned-1"
+    assert record["model"]["prompt_version"] == "v1"
+    (conversation,) = Path("artifacts").glob("runs/*/tasks/one/agent/conversation.jsonl")
+    (line,) = [json.loads(line) for line in conversation.read_text().splitlines()]
+    assert line["messages"][0]["content"] == "hi"
+
+
+def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """Unless told otherwise; and it needs a model."""
+    plugin("agents", AGENTS)
+    plugin("canned", LLM)
+    make_task()
+    refused = agentbench("run", "--suite", "mini", "--agent", "asks", "--model", "canned-1")
+    assert refused.code == 3
+    assert "sandbox 'local' does not hold it in" in refused.err
+    assert "--allow-unisolated" in refused.err
+    modelless = agentbench("run", "--suite", "mini", "--agent", "asks", "--allow-unisolated")
+    assert modelless.code == 2
+    assert "--model NAME" in modelless.err
+    assert not Path("artifacts").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
+    """Exit 130; what ran is recorded as interrupted and unscored, what had not begun has no record."""
+    site = plugin("agents", AGENTS)
+    for name in "abc":
+        make_task(name)
+    command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "sleeps"]
+    process = subprocess.Popen(
+        [*command, "--workers", "1"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not any(
+        "tool_call_started" in path.read_text() for path in Path("artifacts").glob("runs/*/events.jsonl")
+    ):
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    (record,) = records()
+    assert ending(record) == ("interrupted", False, False, "INTERRUPTED")
+    assert "not attempted: 2 of 3" in out

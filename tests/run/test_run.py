@@ -1,0 +1,253 @@
+"""The whole path, from task.yaml to records, events and evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run
+from agentbench_core.values.events import TaskFinished, event_type
+
+Records = Callable[..., list[dict[str, Any]]]
+
+
+def only_run(tmp_path: Path) -> Path:
+    (directory,) = (tmp_path / "artifacts/runs").iterdir()
+    return directory
+
+
+def test_the_controls(make_task: Any, agentbench: Any, records: Records) -> None:
+    """The reference solution passes every task, doing nothing passes none; one directory each, one group."""
+    make_task("a")
+    make_task("b", hidden={"must.txt": "x"}, validation={"passing_command": "grep -q fixed app.txt && ls checks"})
+    done = agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "idle")
+    assert done.code == 0
+    assert "variant scripted: 2 of 2 scored attempts passed (100 %)" in done.out
+    assert "variant idle: 0 of 2 scored attempts passed (0 %)" in done.out
+    assert [(r["task_id"], r["result"]["passed"], r["outcome"]) for r in records("scripted")] == [
+        ("a", True, "completed"),
+        ("b", True, "completed"),
+    ]
+    assert [r["result"]["failure_reason"] for r in records("idle")] == ["AGENT_GAVE_UP", "AGENT_GAVE_UP"]
+    runs = [open_run(path) for path in Path("artifacts/runs").iterdir()]
+    assert len(runs) == 2
+    assert len({run.manifest.group_id for run in runs}) == 1
+
+
+def test_the_exact_layout(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """Every file of the specification, and no other."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    directory = only_run(tmp_path)
+    files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    logs = {f"tasks/one/logs/{p}_{s}.txt" for p in ("setup", "failing", "passing") for s in ("stdout", "stderr")}
+    assert files - {".lock"} == logs | {
+        "run.json",
+        "attempts.jsonl",
+        "events.jsonl",
+        "report_summary.md",
+        "tasks/one/task.yaml",
+        "tasks/one/repo/app.txt",
+        "tasks/one/agent/tool_calls.jsonl",
+        "tasks/one/diffs/step_0001.patch",
+        "tasks/one/diffs/final.patch",
+        "tasks/one/meta/timings.json",
+        "tasks/one/meta/environment.json",
+    }
+    assert (directory / "tasks/one/repo/app.txt").read_text() == "fixed\n"
+    assert "+fixed" in (directory / "tasks/one/diffs/final.patch").read_text()
+    assert directory.name.endswith("__mini__scripted")
+
+
+def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbench: Any, records: Records) -> None:
+    """Field by field as in the specification's example."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--max-steps", "7")
+    (record,) = records()
+    assert set(record) == {
+        *("schema", "run_id", "attempt_id", "task_id", "task_digest", "suite", "variant", "variant_digest", "agent"),
+        *("repeat", "model", "timestamps", "duration_sec", "baseline_validation", "result", "outcome", "scored"),
+        *("supersedes", "replayed", "sandbox", "labels", "usage", "limits", "artifact_paths"),
+    }
+    assert record["baseline_validation"] == {"attempted": True, "failed_as_expected": True, "exit_code": 1}
+    assert record["result"] == {"passed": True, "exit_code": 0, "failure_reason": None}
+    assert record["limits"] == {"timeout_sec": 20.0, "tool_timeout_sec": 120.0, "max_steps": 7}
+    assert (record["sandbox"]["name"], record["sandbox"]["isolated"]) == ("local", False)
+    assert record["labels"] == [{"name": "oracle", "evidence": "the agent was given the reference solution"}]
+    assert record["usage"]["steps"] == 1
+    assert record["model"] is None
+
+
+def test_events_tell_the_story_in_order(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """Numbered without a gap, from run_started to run_finished, and readable back."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    lines = [json.loads(line) for line in (only_run(tmp_path) / "events.jsonl").read_text().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [line["type"] for line in lines] == [
+        *("run_started", "task_started", "baseline_started", "baseline_finished"),
+        *("tool_call_started", "patch_applied", "tool_call_finished"),
+        *("tests_started", "tests_finished", "task_finished", "run_finished"),
+    ]
+    run = open_run(only_run(tmp_path))
+    entries = list(run.events())
+    assert [event_type(type(entry.event)) for entry in entries] == [line["type"] for line in lines]
+    finished = [entry.event.record for entry in entries if isinstance(entry.event, TaskFinished)]
+    assert finished == list(run.records())
+
+
+def test_repeats_and_workers(make_task: Any, agentbench: Any, records: Records) -> None:
+    """Each repeat is an attempt with a directory of its own; the shared work is done once."""
+    make_task("a", setup={"commands": ["echo once >> counter.txt"], "capture": []})
+    make_task("b")
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "3", "--workers", "4")
+    assert done.code == 0
+    assert [(r["task_id"], r["repeat"]) for r in records()] == [(t, k) for t in ("a", "b") for k in (1, 2, 3)]
+    assert [r["artifact_paths"]["task_dir"] for r in records()][:3] == ["tasks/a", "tasks/a@2", "tasks/a@3"]
+    assert {path.read_text() for path in Path("artifacts").glob("runs/*/tasks/a*/repo/counter.txt")} == {"once\n"}
+
+
+def test_one_task_by_its_file_and_some_by_glob(make_task: Any, agentbench: Any, records: Records) -> None:
+    """``run-task`` takes a path, ``--task`` a glob."""
+    directory = make_task("alpha")
+    make_task("beta")
+    assert agentbench("run-task", "--task", str(directory / "task.yaml"), "--agent", "scripted").code == 0
+    assert [r["task_id"] for r in records()] == ["alpha"]
+    assert agentbench("run", "--suite", "mini", "--agent", "idle", "--task", "b*").code == 0
+    assert [r["task_id"] for r in records("idle")] == ["beta"]
+
+
+def test_what_may_not_be_changed_is_dropped_and_labelled(
+    make_task: Any, agentbench: Any, plugin: Any, records: Records
+) -> None:
+    """Protected files, hidden tests' places, links, and files that the task does not let the agent edit."""
+    plugin("vandal", VANDAL)
+    make_task(
+        files={"app.txt": "broken\n", "notes.md": "n\n", "conftest.py": "c\n"},
+        hidden={"expected.txt": "fixed\n"},
+        validation={"passing_command": "cmp app.txt checks/expected.txt && grep -q c conftest.py"},
+        agent={"editable_globs": ["*.txt", "conftest.py", "checks/**"]},
+    )
+    agentbench("run", "--suite", "mini", "--agent", "vandal")
+    (record,) = records()
+    assert record["result"]["passed"]
+    labels = {label["name"]: label["evidence"] for label in record["labels"]}
+    assert labels == {
+        "touched_protected": "checks/expected.txt, sub/conftest.py",
+        "dropped_link": "link.txt",
+        "dropped_not_editable": "notes.md",
+        "odd_files": "fifo: pipe",
+    }
+
+
+VANDAL = """
+    import attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Vandal:
+        def solve(self, context):
+            command = "; ".join([
+                "echo fixed > app.txt", "echo x >> notes.md", "mkdir -p checks sub",
+                "echo broken > checks/expected.txt",
+                "ln -s app.txt link.txt", "mkfifo pipe", "echo evil > sub/conftest.py",
+            ])
+            context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("vandal", lambda options: Vandal(), Options, summary="breaks rules")
+"""
+
+
+def test_expected_tests_are_judged_one_by_one(make_task: Any, agentbench: Any, records: Records) -> None:
+    """Another test's failure does not count; an expected test that is missing or skipped does."""
+    test = """\
+import pathlib
+import pytest
+
+WORD = pathlib.Path("app.txt").read_text().strip()
+
+class TestWord:
+    @pytest.mark.parametrize("word", ["fixed"])
+    def test_word(self, word):
+        assert WORD == word
+
+def test_always():
+    pass
+
+def test_unrelated():
+    assert False
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+"""
+    command = {"failing_command": "python -m pytest -q", "passing_command": "python -m pytest -q"}
+    good = ["tests/test_word.py::TestWord::test_word[fixed]"]
+    for name, fail_to_pass in (
+        ("good", good),
+        ("missing", [*good, "tests/test_word.py::test_not_there"]),
+        ("skipped", [*good, "tests/test_word.py::test_skipped"]),
+    ):
+        make_task(
+            name,
+            files={"app.txt": "broken\n", "tests/test_word.py": test},
+            validation=command | {"fail_to_pass": fail_to_pass, "pass_to_pass": ["tests/test_word.py::test_always"]},
+        )
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    results = {r["task_id"]: (r["result"]["passed"], r["result"]["exit_code"]) for r in records()}
+    assert results == {"good": (True, 1), "missing": (False, 1), "skipped": (False, 1)}
+
+
+def test_a_secret_of_the_host_reaches_no_file(
+    make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not through the sandbox's environment, and not through what an agent prints."""
+    secret = 's3cr3t/with+odd"chars'
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    monkeypatch.setenv("NAMED_BY_TASK", "another-secret")
+    plugin("talker", TALKER)
+    make_task(artifacts={"redact": ["NAMED_BY_TASK"]})
+    done = agentbench("run", "--suite", "mini", "--agent", "talker")
+    assert done.code == 0
+    calls = (only_run(tmp_path) / "tasks/one/agent/tool_calls.jsonl").read_text()
+    assert "inherited=unset" in calls
+    assert calls.count("[redacted SOME_API_KEY]") >= 2
+    assert "[redacted NAMED_BY_TASK]" in calls
+    for path in only_run(tmp_path).rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert secret.encode() not in data
+            assert b"another-secret" not in data
+
+
+TALKER = """
+    import base64, os, attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Talker:
+        def solve(self, context):
+            key = os.environ["SOME_API_KEY"]
+            said = [key, base64.b64encode(key.encode()).decode(), os.environ["NAMED_BY_TASK"]]
+            for word in said:
+                arguments = {"command": "echo inherited=${SOME_API_KEY:-unset}; echo $WORD", "env": {"WORD": word}}
+                context.tools.call(ToolCall(tool="run", arguments=arguments))
+            return AgentResult(message=key)
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("talker", lambda options: Talker(), Options, summary="talks too much")
+"""
