@@ -1,0 +1,61 @@
+"""What commands share: the plugins of this process, and settings from the project's file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from agentbench_core.inputs.config import Layer, layer
+from agentbench_core.inputs.documents import read_toml
+from agentbench_core.plugin.discovery import Plugins, discover
+from agentbench_core.plugin.registry import Registry
+
+PROJECT_FILE = Path("agentbench.toml")
+
+
+@attrs.define(slots=False)
+class App:
+    """The application of one command; plugins are found when they are first asked for."""
+
+    disabled: frozenset[str]
+
+    @classmethod
+    def from_environment(cls, switched_off: Iterable[str]) -> App:
+        """With ``--no-plugin`` names, and those in ``AGENTBENCH_DISABLE_PLUGINS`` (separated by commas)."""
+        from_variable = os.environ.get("AGENTBENCH_DISABLE_PLUGINS", "").split(",")
+        return cls(frozenset(name.strip() for name in (*switched_off, *from_variable) if name.strip()))
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """Every plugin, whatever became of it."""
+        return discover(self.disabled)
+
+    @property
+    def registry(self) -> Registry:
+        """What the working plugins registered."""
+        return self.plugins.registry
+
+
+def project_layers() -> Sequence[Layer]:
+    """The settings of ``agentbench.toml`` in the current directory, if there is one."""
+    return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
+
+
+def print_json(value: Any) -> None:
+    """Print plain data as indented JSON."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print columns of text under their heads; the last column is free to be long."""
+    table = [tuple(heads), *(tuple(row) for row in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
+    for row in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,36 @@
+"""``agentbench config``: settings with their origins."""
+
+from __future__ import annotations
+
+import click
+import yaml
+
+from agentbench_core.cli.app import App, print_json, print_table
+from agentbench_core.cli.flags import resolved_variants, settings_flags
+from agentbench_core.converter import dump
+
+
+@click.group()
+def config() -> None:
+    """Show settings and where each comes from."""
+
+
+@config.command("show")
+@settings_flags
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_obj
+def show(app: App, /, as_json: bool, **typed: object) -> None:
+    """Every setting that `run` would use with the same flags: its value, and the layer that it comes from."""
+    variants = resolved_variants(app, typed)
+    if as_json:
+        print_json({name: dump(dict(resolved.leaves)) for name, resolved in variants.items()})
+        return
+    for name, resolved in variants.items():
+        click.echo(f"variant {name}")
+        rows = [(key, _written(leaf.value), leaf.origin) for key, leaf in resolved.leaves.items()]
+        print_table(("SETTING", "VALUE", "ORIGIN"), rows)
+        click.echo()
+
+
+def _written(value: object) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n...\n").strip()

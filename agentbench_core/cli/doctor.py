@@ -1,0 +1,137 @@
+"""``agentbench doctor``: what this machine can do, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import attrs
+import click
+
+from agentbench_core.cli.app import App, print_json, project_layers
+from agentbench_core.converter import load
+from agentbench_core.errors import AgentBenchError
+from agentbench_core.inputs.config import resolve
+from agentbench_core.inputs.suite import suites
+from agentbench_core.plugin.registry import Component
+
+_LOW_DISK = 2 << 30  # bytes
+_OLDEST_GIT = (2, 31)
+
+
+@attrs.frozen(kw_only=True)
+class Check:
+    """One thing that was looked at. ``failed`` stops every run; a ``warning`` stops some."""
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    found: str
+    remedy: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_obj
+def doctor(app: App, as_json: bool) -> int:
+    """Check what this machine can do; every problem comes with a remedy. Exits 3 when nothing can run."""
+    checks = [_python(), _git(), _temporary(), *_project(), *_plugins(app)]
+    if as_json:
+        print_json([attrs.asdict(check) for check in checks])
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            click.echo(f"{check.status:7}  {check.name:{width}}  {check.found}")
+            for line in check.remedy.splitlines() if check.status != "ok" else ():
+                click.echo(f"{'':7}  {'':{width}}  -> {line}")
+    return 3 if any(check.status == "failed" for check in checks) else 0
+
+
+def _python() -> Check:
+    return Check(name="python", status="ok", found=f"{platform.python_version()} at {sys.executable}")
+
+
+def _git() -> Check:
+    try:
+        answer = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return Check(name="git", status="failed", found="not found", remedy="Install git.")
+    version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
+    status: Literal["ok", "failed"] = "ok" if version >= _OLDEST_GIT else "failed"
+    return Check(name="git", status=status, found=answer.strip(), remedy="Install git 2.31 or newer.")
+
+
+def _temporary() -> Check:
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    return Check(
+        name="disk",
+        status="ok" if free >= _LOW_DISK else "warning",
+        found=f"{free >> 20} MiB free in {place}",
+        remedy="Workspaces are made there. Make room, or set TMPDIR.",
+    )
+
+
+def _project() -> Iterator[Check]:
+    try:
+        settings = resolve(project_layers()).settings
+    except AgentBenchError as error:
+        yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Mend that file.")
+        return
+    tasks = Path(settings.run.tasks)
+    found = ", ".join(suites(tasks))
+    yield Check(
+        name="tasks",
+        status="ok" if found else "warning",
+        found=f"suites in {tasks}: {found or 'none'}",
+        remedy="Go where ./tasks is, or name the directory: --tasks DIR. Make one: agentbench tasks new ID",
+    )
+    out = Path(settings.run.out)
+    existing = next(path for path in (out, *out.resolve().parents) if path.exists())
+    yield Check(
+        name="results",
+        status="ok" if os.access(existing, os.W_OK) else "failed",
+        found=f"{out} {'can' if os.access(existing, os.W_OK) else 'cannot'} be written",
+        remedy="Choose another place: --out DIR",
+    )
+
+
+def _plugins(app: App) -> Iterator[Check]:
+    for plugin in app.plugins.plugins:
+        if plugin.status == "broken":
+            yield Check(
+                name=f"plugin {plugin.source.plugin}",
+                status="warning",
+                found=f"{plugin.source.distribution} {plugin.source.version} is broken: {plugin.problem}",
+                remedy=f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
+            )
+    for kind, name in sorted(app.registry.conflicts()):
+        yield Check(
+            name=f"{kind} {name}",
+            status="warning",
+            found="registered by more than one plugin",
+            remedy="Switch one of them off: --no-plugin NAME. See: agentbench plugins list",
+        )
+    for component in app.registry.all("sandbox"):
+        yield _sandbox(component)
+
+
+def _sandbox(component: Component) -> Check:
+    name = f"sandbox {component.name}"
+    try:
+        assert component.options is not None
+        provider = component.make(load({}, component.options, where=name))
+        try:
+            provider.preflight()
+        finally:
+            provider.close()
+    except AgentBenchError as error:
+        return Check(name=name, status="warning", found=error.message, remedy=error.remedy)
+    isolated = "isolates" if "isolated" in component.capabilities else "works, without isolation"
+    return Check(name=name, status="ok", found=isolated)

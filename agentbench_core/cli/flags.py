@@ -1,0 +1,81 @@
+"""Flags that become a layer of settings. Only what the user typed enters it, never a default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from agentbench_core.cli.app import App, project_layers
+from agentbench_core.inputs.config import Layer, Resolved, assignment, layer, resolve
+from agentbench_core.inputs.variants import find_variant
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SETTINGS = {
+    "suite": "run.suite",
+    "tasks": "run.tasks",
+    "out": "run.out",
+    "workers": "run.workers",
+    "repeats": "run.repeats",
+    "agent": "agent.name",
+    "llm": "llm.name",
+    "sandbox": "sandbox.name",
+    "model": "model.name",
+    "temperature": "model.temperature",
+    "max_steps": "limits.max_steps",
+}
+"""Flag to setting."""
+
+
+def settings_flags(command: F) -> F:
+    """Add the flags that choose settings."""
+    flags = [
+        click.option("--variant", metavar="NAME|FILE", multiple=True, help="Variant to run; several are compared."),
+        click.option("--suite", metavar="NAME", help="Suite to run."),
+        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
+        click.option("--agent", metavar="NAME", help="Agent; see `agentbench plugins list`."),
+        click.option("--sandbox", metavar="NAME", help="Sandbox. [default: local]"),
+        click.option("--llm", metavar="NAME", help="Provider of the model."),
+        click.option("--model", metavar="NAME", help="Model, as its provider calls it."),
+        click.option("--temperature", type=float, help="Sampling temperature; not sent when not given."),
+        click.option("--max-steps", type=int, help="Tool calls per attempt, instead of the task's limit."),
+        click.option("--workers", type=int, help="Attempts at once. [default: 2]"),
+        click.option("--repeats", type=int, help="Attempts per task and variant. [default: 1]"),
+        click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]"),
+        click.option(
+            "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Any setting, such as agent.x=1."
+        ),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolved]:
+    """Settings of each variant: defaults, then the project's file, then the variant, then flags."""
+    flags = flag_layers(typed)
+    before = project_layers()
+    if not typed["variant"]:
+        resolved = resolve([*before, *flags])
+        return {resolved.settings.agent.name or "default": resolved}
+    shipped = {c.name: c.target for c in app.registry.all("variant")}
+    named = [find_variant(name, shipped) for name in typed["variant"]]
+    seen: dict[str, Resolved] = {}
+    for name, variant in named:
+        if name in seen:
+            raise click.UsageError(f"variant {name!r} is given twice")
+        seen[name] = resolve([*before, variant, *flags])
+    return seen
+
+
+def flag_layers(typed: Mapping[str, Any]) -> Sequence[Layer]:
+    """One layer per flag that was typed, so that each setting's origin is the flag itself; ``--set`` comes last."""
+    layers = []
+    for flag, key in _SETTINGS.items():
+        if typed.get(flag) is not None:
+            section, _, leaf = key.partition(".")
+            origin = f"--{flag.replace('_', '-')}"
+            layers.append(layer(origin, {section: {leaf: typed[flag]}}))
+    return [*layers, *(assignment(text) for text in typed["assignments"])]

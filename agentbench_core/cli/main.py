@@ -1,0 +1,126 @@
+"""The command ``agentbench``: finds commands by name, loads only the one typed, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from agentbench_core import __version__
+from agentbench_core.cli.app import App
+from agentbench_core.errors import AgentBenchError, PluginError, did_you_mean
+
+_COMMANDS = {
+    "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
+    "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
+    "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
+    "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
+    "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
+    "runs": ("agentbench_core.cli.runs:runs", "List run directories and show one."),
+    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show and make tasks."),
+}
+
+
+class _Commands(click.Group):
+    """The core's commands and those of plugins; each is imported when it is typed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*_COMMANDS, *_app(ctx).registry.names("command")})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS:
+            command: click.Command = _imported(_COMMANDS[cmd_name][0])
+            return command
+        if cmd_name not in _app(ctx).registry.names("command"):
+            return None
+        component = _app(ctx).registry.find("command", cmd_name)
+        try:
+            found = _imported(component.target)
+        except Exception as error:
+            raise PluginError(
+                f"command {cmd_name!r} of {component.source.distribution} cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(found, click.Command):
+            raise PluginError(f"{component.target} of {component.source.distribution} is no click command")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.list_commands(ctx):
+            raise click.UsageError(f"no command {name!r}{did_you_mean(name, self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Names and summaries, without importing any command."""
+        summaries = {c.name: c.summary for c in _app(ctx).registry.all("command")}
+        summaries |= {name: summary for name, (_, summary) in _COMMANDS.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(summaries.items()))
+
+
+def _app(ctx: click.Context) -> App:
+    """The application value; made here when only ``--help`` is asked for and the group has not run."""
+    root = ctx.find_root()
+    if not isinstance(root.obj, App):
+        root.obj = App.from_environment(root.params.get("no_plugin") or ())
+    return root.obj
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="agentbench")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--no-plugin", metavar="NAME", multiple=True, help="Switch a plugin off. May be given several times.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...]) -> None:
+    """Evaluate coding agents offline: real repositories, evidence for every number.
+
+    \b
+    agentbench run --suite custom-dev --agent scripted     run a suite
+    agentbench runs show DIR                               look at what came out
+    agentbench plugins list                                what can be plugged in
+    """
+    _app(ctx)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit: 0 done, 1 the thing checked did not hold, 2 to 4 errors, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = cli.main(arguments, prog_name="agentbench", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except AgentBenchError as error:
+        _tell(str(error), debug="--debug" in arguments)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away; Python would complain while shutting down
+        sys.exit(141)
+    except Exception as error:  # noqa: BLE001 - our own mistake: say so on one line
+        _tell(
+            f"internal error: {type(error).__name__}: {error}\nSee the traceback: agentbench --debug ...",
+            debug="--debug" in arguments,
+        )
+        sys.exit(70)
+
+
+def _tell(message: str, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"error: {message}", err=True)

@@ -1,0 +1,87 @@
+"""The files of a new task: a tiny repository with a bug, its test, a hidden test, and the solution."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.suite import Task, read_task
+from agentbench_core.values.task import NAME_PATTERN
+from agentbench_core.workspace.repos import directory_commit
+
+_TASK = """\
+id: "{task_id}"
+suite: "{suite}"
+description: |
+  `clamp(value, low, high)` should return `value` limited to the range from `low` to `high`,
+  but values above the range come back unchanged.
+tags: ["example"]
+repo:
+  url: "repo"
+  commit: "{commit}"
+environment:
+  timeout_sec: 300
+validation:
+  failing_command: "python -m pytest -q"
+  passing_command: "python -m pytest -q"
+  files: "checks/"
+oracle:
+  patch: "solution.patch"
+"""
+
+_FILES = {
+    "repo/clamp.py": '''\
+"""Limit numbers to a range."""
+
+
+def clamp(value: float, low: float, high: float) -> float:
+    """`value`, but at least `low` and at most `high`."""
+    return max(value, low)
+''',
+    "repo/tests/test_clamp.py": """\
+from clamp import clamp
+
+
+def test_below_the_range() -> None:
+    assert clamp(-1, 0, 10) == 0
+
+
+def test_above_the_range() -> None:
+    assert clamp(11, 0, 10) == 10
+""",
+    "checks/test_clamp_hidden.py": """\
+from clamp import clamp
+
+
+def test_inside_and_at_the_ends() -> None:
+    assert [clamp(value, 0, 10) for value in (0, 5, 10, 99)] == [0, 5, 10, 10]
+""",
+    "solution.patch": """\
+--- a/clamp.py
++++ b/clamp.py
+@@ -3,4 +3,4 @@
+
+ def clamp(value: float, low: float, high: float) -> float:
+     \"\"\"`value`, but at least `low` and at most `high`.\"\"\"
+-    return max(value, low)
++    return min(max(value, low), high)
+""",
+}
+
+
+def write_task(root: Path, suite: str, task_id: str) -> Task:
+    """Write the task into ``root/suite/task_id``. Raises InputError for a bad name or an existing directory."""
+    for what, name in (("task id", task_id), ("suite", suite)):
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise InputError(f"{name!r} is no {what}: small letters, digits, '.', '_' and '-', at most 64")
+    directory = root / suite / task_id
+    if directory.exists():
+        raise InputError(f"{directory} exists already", remedy="Choose another id, or remove it.")
+    for name, text in _FILES.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    commit = directory_commit(directory / "repo")
+    (directory / "task.yaml").write_text(_TASK.format(task_id=task_id, suite=suite, commit=commit), encoding="utf-8")
+    return read_task(directory)

@@ -1,0 +1,107 @@
+"""``agentbench plugins``: what is plugged in, what is broken, and the options of each component."""
+
+from __future__ import annotations
+
+import click
+
+from agentbench_core.cli.app import App, print_json, print_table
+from agentbench_core.errors import UnknownNameError, did_you_mean
+from agentbench_core.plugin.discovery import Plugin
+from agentbench_core.plugin.registry import Component
+from agentbench_core.schema import describe
+
+
+@click.group()
+def plugins() -> None:
+    """List plugins and show their components."""
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_obj
+def list_plugins(app: App, as_json: bool) -> None:
+    """Every component of every plugin; broken and disabled plugins with the reason."""
+    rows = [_component_row(app, component) for component in app.registry.all()]
+    with_components = {component.source for component in app.registry.all()}
+    for plugin in app.plugins.plugins:
+        if plugin.source not in with_components:
+            rows.append(_plugin_row(plugin))
+    heads = ("name", "kind", "distribution", "version", "status", "summary")
+    if as_json:
+        print_json([dict(zip(heads, row, strict=True)) for row in rows])
+    else:
+        print_table([head.upper() for head in heads], rows)
+
+
+@plugins.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_obj
+def show_plugin(app: App, name: str, as_json: bool) -> None:
+    """The components called NAME, or those of the plugin NAME, with their options."""
+    registry = app.registry
+    chosen = [c for c in registry.all() if c.name == name] or [c for c in registry.all() if c.source.plugin == name]
+    unusable = [p for p in app.plugins.plugins if p.source.plugin == name and p.status != "ok"]
+    if not chosen and not unusable:
+        known = {c.name for c in registry.all()} | {p.source.plugin for p in app.plugins.plugins}
+        raise UnknownNameError(
+            f"nothing is called {name!r}{did_you_mean(name, known)}", remedy="See: agentbench plugins list"
+        )
+    if as_json:
+        print_json([_as_plain(component) for component in chosen])
+        return
+    for plugin in unusable:
+        click.echo(f"plugin {name} of {plugin.source.distribution} is {plugin.status}: {plugin.problem}")
+        click.echo("See the traceback: agentbench --debug plugins show " + name if plugin.error else "")
+    for component in chosen:
+        _show(component)
+
+
+def _component_row(app: App, component: Component) -> tuple[str, ...]:
+    source = component.source
+    conflict = (component.kind, component.name) in app.registry.conflicts()
+    status = "conflict" if conflict else "ok"
+    return component.name, component.kind, source.distribution, source.version, status, component.summary
+
+
+def _plugin_row(plugin: Plugin) -> tuple[str, ...]:
+    source = plugin.source
+    summary = plugin.problem or "registers nothing"
+    return source.plugin, "plugin", source.distribution, source.version, plugin.status, summary
+
+
+def _as_plain(component: Component) -> dict[str, object]:
+    return {
+        "name": component.name,
+        "kind": component.kind,
+        "summary": component.summary,
+        "capabilities": sorted(component.capabilities),
+        "plugin": component.source.plugin,
+        "distribution": component.source.distribution,
+        "version": component.source.version,
+        "options": [
+            {"name": o.name, "type": o.type, "default": o.default, "help": o.help}
+            for o in (describe(component.options) if component.options else ())
+        ],
+    }
+
+
+def _show(component: Component) -> None:
+    source = component.source
+    click.echo(f"{component.kind} {component.name}: {component.summary}")
+    click.echo(f"  from {source.distribution} {source.version}, plugin {source.plugin!r}")
+    if component.capabilities:
+        click.echo(f"  capabilities: {', '.join(sorted(component.capabilities))}")
+    if component.kind == "sandbox" and "isolated" not in component.capabilities:
+        click.echo("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
+    if component.kind == "variant":
+        click.echo(f"  settings: {component.target}")
+    if component.kind == "command":
+        click.echo(f"  try: agentbench {component.name} --help")
+    if component.options:
+        rows = [(f"  {o.name}", o.type, o.default, o.help) for o in describe(component.options)]
+        if rows:
+            print_table(("  OPTION", "TYPE", "DEFAULT", "HELP"), rows)
+        else:
+            click.echo("  no options")
+    click.echo()

@@ -1,0 +1,99 @@
+"""Progress of a run: live with a terminal, plain lines without."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench_core.run.listening import Listener
+from agentbench_core.values.record import AttemptRecord
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+@contextlib.contextmanager
+def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
+    """A listener that shows how far a run of so many attempts is, on standard error."""
+    if not isolated:
+        click.echo("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
+    if not sys.stderr.isatty():
+        yield PlainProgress(attempts)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield LiveProgress(bar, attempts)
+
+
+class PlainProgress:
+    """One line per attempt, when it is finished."""
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._finished = 0
+        self._lock = threading.Lock()
+
+    def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
+        """Nothing to say yet."""
+
+    def phase_started(self, attempt_id: str, phase: str) -> None:
+        """Too much for plain lines."""
+
+    def attempt_finished(self, record: AttemptRecord) -> None:
+        """One line."""
+        with self._lock:
+            self._finished += 1
+            click.echo(f"[{self._finished}/{self._attempts}] {_line(record)}", err=True)
+
+    def note(self, message: str) -> None:
+        """One line."""
+        click.echo(f"note: {message}", err=True)
+
+
+class LiveProgress:
+    """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
+
+    def __init__(self, bar: Progress, attempts: int) -> None:
+        self._bar = bar
+        self._total = bar.add_task("attempts", total=attempts)
+        self._lines: dict[str, tuple[TaskID, str, float]] = {}
+        self._lock = threading.Lock()
+
+    def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
+        """Add its line."""
+        name = f"{variant} {task_id}" + (f"@{repeat}" if repeat > 1 else "")
+        with self._lock:
+            self._lines[attempt_id] = (self._bar.add_task(f"  {name}", total=None), name, time.monotonic())
+
+    def phase_started(self, attempt_id: str, phase: str) -> None:
+        """Name the phase on its line."""
+        with self._lock:
+            line, name, _ = self._lines[attempt_id]
+            self._bar.update(line, description=f"  {name}: {phase}")
+
+    def attempt_finished(self, record: AttemptRecord) -> None:
+        """Take its line away and say how it ended."""
+        with self._lock:
+            line, _, _ = self._lines.pop(record.attempt_id)
+            self._bar.remove_task(line)
+            self._bar.console.print(_line(record), markup=False, highlight=False)
+            self._bar.advance(self._total)
+
+    def note(self, message: str) -> None:
+        """Say it above the bar."""
+        self._bar.console.print(f"note: {message}", markup=False, highlight=False)
+
+
+def _line(record: AttemptRecord) -> str:
+    name = record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
+    result = "passed" if record.result.passed else str(record.result.failure_reason)
+    return f"{record.variant}  {name}  {result}  {record.duration_sec:.1f} s"

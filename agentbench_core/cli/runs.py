@@ -1,0 +1,91 @@
+"""``agentbench runs``: run directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agentbench_core.cli.app import print_json, print_table
+from agentbench_core.converter import dump
+from agentbench_core.errors import AgentBenchError
+from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
+from agentbench_core.inputs.config import RunSettings
+
+
+@click.group()
+def runs() -> None:
+    """List run directories and show one."""
+
+
+@runs.command("list")
+@click.option("--out", metavar="DIR", default=RunSettings().out, show_default=True, help="Where run directories are.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def list_runs(out: str, as_json: bool) -> None:
+    """Every run directory, oldest first."""
+    rows = []
+    for path in find_runs(Path(out)):
+        try:
+            rows.append(_row(open_run(path)))
+        except AgentBenchError as error:
+            click.echo(f"left out: {error.message}", err=True)
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(f"no runs in {out}")
+    else:
+        heads = tuple(rows[0])
+        print_table([head.upper() for head in heads], [[str(row[head]) for head in heads] for row in rows])
+
+
+@runs.command("show")
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show_run(run_dir: Path, as_json: bool) -> None:
+    """What a run was, and each of its records."""
+    run = open_run(run_dir)
+    records = list(run.records())
+    if as_json:
+        print_json({"manifest": dump(run.manifest), "records": [dump(record) for record in records]})
+        return
+    manifest = run.manifest
+    facts = (
+        ("run", f"{manifest.run_id} (group {manifest.group_id})"),
+        ("started", manifest.created_at),
+        ("suite", f"{manifest.suite}, {len(manifest.tasks)} tasks, {manifest.repeats} repeats"),
+        ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
+        ("agent", manifest.agent),
+        ("command", " ".join(manifest.argv)),
+        ("harness", f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()),
+        ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
+    )
+    for name, value in facts:
+        click.echo(f"{name:8} {value}")
+    click.echo()
+    rows = [
+        (
+            record.task_id,
+            str(record.repeat),
+            "passed" if record.result.passed else str(record.result.failure_reason),
+            str(record.outcome),
+            str(record.usage.steps),
+            f"{record.duration_sec:.1f}",
+            record.artifact_paths["task_dir"],
+        )
+        for record in records
+    ]
+    print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
+
+
+def _row(run: RunDirectory) -> dict[str, object]:
+    records = list(run.records())
+    scored = [record for record in records if record.scored]
+    return {
+        "started": run.manifest.created_at,
+        "suite": run.manifest.suite,
+        "variant": run.manifest.variant,
+        "passed": sum(record.result.passed for record in scored),
+        "scored": len(scored),
+        "planned": len(run.manifest.tasks) * run.manifest.repeats,
+        "directory": str(run.directory),
+    }

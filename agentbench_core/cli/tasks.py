@@ -1,0 +1,86 @@
+"""``agentbench tasks``: the tasks of suites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import yaml
+
+from agentbench_core.cli.app import print_json, print_table
+from agentbench_core.converter import dump
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.config import RunSettings
+from agentbench_core.inputs.suite import Task, read_suite, read_task, select, suites
+from agentbench_core.schema import json_schema
+from agentbench_core.values.task import TaskSpec
+
+_TASKS = click.option("--tasks", "root", metavar="DIR", default=RunSettings().tasks, show_default=True)
+
+
+@click.group()
+def tasks() -> None:
+    """List, show and make tasks."""
+
+
+@tasks.command("list")
+@click.option("--suite", metavar="NAME", help="Only this suite.")
+@_TASKS
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
+    """Every task, by suite."""
+    names = [suite] if suite else suites(Path(root))
+    found = [task for name in names for task in read_suite(Path(root), name)]
+    if as_json:
+        print_json([{"digest": task.digest, "directory": str(task.directory), **dump(task.spec)} for task in found])
+        return
+    if not found:
+        raise InputError(f"no tasks in {root!r}", remedy="Name the directory: --tasks DIR")
+    rows = [
+        (
+            task.spec.suite,
+            task.spec.id,
+            "yes" if task.hidden_files else "no",
+            "yes" if task.spec.oracle.patch or task.spec.oracle.script else "no",
+            ", ".join(task.spec.tags),
+        )
+        for task in found
+    ]
+    print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "TAGS"), rows)
+
+
+@tasks.command("show")
+@click.argument("task")
+@click.option("--suite", metavar="NAME", default=RunSettings().suite, show_default=True)
+@_TASKS
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
+    """One task, by its id or the path of its task.yaml: every setting, defaults included."""
+    found = read_task(Path(task)) if Path(task).exists() else select(read_suite(Path(root), suite), [task])[0]
+    if as_json:
+        print_json({"digest": found.digest, "directory": str(found.directory), **dump(found.spec)})
+        return
+    click.echo(f"# {found.directory}")
+    click.echo(f"# {found.digest}")
+    click.echo(yaml.safe_dump(dump(found.spec), sort_keys=False, allow_unicode=True, width=110), nl=False)
+
+
+@tasks.command("schema")
+def schema() -> None:
+    """JSON Schema of task.yaml, for editors that complete it."""
+    title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "AgentBench task.yaml"}
+    print_json(title | json_schema(TaskSpec))
+
+
+@tasks.command("new")
+@click.argument("task_id")
+@click.option("--suite", metavar="NAME", default=RunSettings().suite, show_default=True)
+@_TASKS
+def new_task(task_id: str, suite: str, root: str) -> None:
+    """Make a small task that works, to be turned into your own."""
+    from agentbench_core.cli.new_task import write_task
+
+    task: Task = write_task(Path(root), suite, task_id)
+    click.echo(f"made {task.directory}")
+    click.echo(f"try it: agentbench run-task --task {task.directory} --agent scripted")
+    click.echo("after a change in repo/, the commit in task.yaml must be renewed; a run says what it has to be")

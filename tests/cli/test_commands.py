@@ -1,0 +1,211 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_plugins_show_lists_options(agentbench: Any) -> None:
+    """With type, default and help; and a sandbox without isolation says so."""
+    done = agentbench("plugins", "show", "local")
+    assert done.code == 0
+    assert "NO ISOLATION" in done.out
+    assert re.search(r"pass_environment +list of text +\[\] +\w", done.out)
+    assert agentbench("plugins", "show", "scripted").out.count("capabilities: needs_oracle") == 1
+
+
+def test_plugins_show_of_nothing(agentbench: Any) -> None:
+    """The nearest name."""
+    done = agentbench("plugins", "show", "scriptd")
+    assert (done.code, done.out) == (2, "")
+    assert "nothing is called 'scriptd' (did you mean 'scripted'?)" in done.err
+
+
+def test_plugins_list_as_json_has_the_same_fields(agentbench: Any) -> None:
+    """Name, kind, distribution, version, status, summary."""
+    rows = json.loads(agentbench("plugins", "list", "--json").out)
+    assert {"name", "kind", "distribution", "version", "status", "summary"} == set(rows[0])
+    assert {"sandbox", "agent", "tool", "scorer", "reporter", "variant"} <= {row["kind"] for row in rows}
+
+
+def test_plugins_of_the_family_are_all_there(agentbench: Any) -> None:
+    """Each distribution of this repository is installed and works."""
+    rows = json.loads(agentbench("plugins", "list", "--json").out)
+    assert {row["status"] for row in rows if row["distribution"].startswith("agentbench-")} == {"ok"}
+    family = {f"agentbench-{name}" for name in ("core", "docker", "openrouter", "subagents", "report")}
+    assert family <= {row["distribution"] for row in rows}
+
+
+def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
+    """Default, project file, variant file, flag: the later wins."""
+    Path("agentbench.toml").write_text("[run]\nworkers = 3\nrepeats = 2\n")
+    Path("configs/variants").mkdir(parents=True)
+    Path("configs/variants/mine.yaml").write_text("agent: scripted\nlimits: {max_steps: 5}\n")
+    done = agentbench("config", "show", "--variant", "mine", "--repeats", "4", "--set", "limits.max_steps=6", "--json")
+    leaves = json.loads(done.out)["mine"]
+    assert leaves["run.workers"] == {"value": 3, "origin": "agentbench.toml"}
+    assert leaves["run.repeats"] == {"value": 4, "origin": "--repeats"}
+    assert leaves["limits.max_steps"] == {"value": 6, "origin": "--set limits.max_steps=6"}
+    assert leaves["agent.name"] == {"value": "scripted", "origin": "configs/variants/mine.yaml"}
+    assert leaves["run.out"] == {"value": "artifacts/runs", "origin": "default"}
+    assert re.search(r"run\.workers +3 +agentbench\.toml", agentbench("config", "show").out)
+
+
+def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> None:
+    """The reference solution passes it, doing nothing does not; it is listed and shown."""
+    assert agentbench("tasks", "new", "my-task", "--suite", "own").code == 0
+    done = agentbench("run", "--suite", "own", "--variant", "scripted", "--variant", "idle")
+    assert done.code == 0
+    assert [r["result"]["passed"] for r in records("scripted")] == [True]
+    assert [r["result"]["passed"] for r in records("idle")] == [False]
+    assert re.search(r"own +my-task +yes +yes +example", agentbench("tasks", "list").out)
+    assert "max_steps: 30" in agentbench("tasks", "show", "my-task", "--suite", "own").out
+    again = agentbench("tasks", "new", "my-task", "--suite", "own")
+    assert (again.code, "exists already" in again.err) == (2, True)
+    assert "no task id" in agentbench("tasks", "new", "../evil").err
+
+
+def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
+    """Its fields are those of the specification."""
+    schema = json.loads(agentbench("tasks", "schema").out)
+    assert set(schema["required"]) == {"id", "suite", "repo", "validation"}
+    assert schema["properties"]["environment"]["properties"]["network_policy"]["enum"] == [
+        *("none", "setup_only", "always")
+    ]
+
+
+def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
+    """What there is, and one of them in full."""
+    assert "no runs in artifacts/runs" in agentbench("runs", "list").out
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    (row,) = json.loads(agentbench("runs", "list", "--json").out)
+    assert (row["suite"], row["variant"], row["passed"], row["scored"], row["planned"]) == ("mini", "scripted", 1, 1, 1)
+    shown = agentbench("runs", "show", row["directory"])
+    assert re.search(r"one +1 +passed +completed +1 +[\d.]+ +tasks/one", shown.out)
+    missing = agentbench("runs", "show", "nowhere")
+    assert (missing.code, "is no run directory" in missing.err) == (2, True)
+
+
+def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
+    """Every problem with a remedy; broken plugins are problems."""
+    plugin("bad", "import surely_not_there")
+    done = agentbench("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(done.out)}
+    assert done.code == 0
+    assert checks["git"]["status"] == "ok"
+    assert checks["sandbox local"]["status"] == "ok"
+    assert checks["plugin bad"]["status"] == "warning"
+    assert checks["tasks"]["status"] == "warning"
+    assert all(check["remedy"] for check in checks.values() if check["status"] != "ok")
+    Path("agentbench.toml").write_text("[run]\nworker = 3\n")
+    broken = agentbench("doctor")
+    assert broken.code == 3
+    assert "unknown field (did you mean 'workers'?)" in broken.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rnu"], "no command 'rnu' (did you mean 'run'?)"),
+        (["run", "--suite", "none"], "there is no tasks directory 'tasks'"),
+        (
+            ["run", "--suite", "mini", "--agent", "scriptd", "--tasks", "T"],
+            "no agent 'scriptd' (did you mean 'scripted'?)",
+        ),
+        (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--sandbox", "locl"], "no sandbox 'locl'"),
+        (["run", "--suite", "mini", "--tasks", "T"], "no agent 'baseline'"),
+        (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--workers", "0"], "run.workers: 0 is below 1"),
+        (["run", "--suite", "mini", "--tasks", "T", "--variant", "idel"], "no variant 'idel' (did you mean 'idle'?)"),
+        (
+            ["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--set", "tool.rnu.x=1"],
+            "tool.rnu: options for",
+        ),
+        (["run-task", "--task", "nowhere.yaml"], "nowhere.yaml does not exist"),
+    ],
+)
+def test_bad_input_is_exit_2_with_one_clear_message(
+    agentbench: Any, make_task: Any, arguments: list[str], message: str
+) -> None:
+    """No traceback, nothing on standard output, nothing recorded."""
+    make_task()
+    Path("tasks").rename("T")
+    done = agentbench(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not Path("artifacts").exists()
+
+
+def test_debug_shows_the_traceback(agentbench: Any) -> None:
+    """For those who want it."""
+    done = agentbench("--debug", "runs", "show", "nowhere")
+    assert done.code == 2
+    assert "Traceback (most recent call last)" in done.err
+
+
+def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugin: Any) -> None:
+    """Listed with its summary, imported only when typed."""
+    plugin(
+        "extra",
+        """
+        import click
+        from agentbench_core import hookimpl
+
+        @click.command()
+        def hello():
+            click.echo("hello from a plugin")
+
+        @hookimpl
+        def agentbench_register_commands(register):
+            register("hello", __name__ + ":hello", summary="Says hello.")
+            register("gone", "surely_not_there:x", summary="Is not there.")
+        """,
+    )
+    assert re.search(r"hello +Says hello\.", agentbench("--help").out)
+    assert agentbench("hello").out == "hello from a plugin\n"
+    gone = agentbench("gone")
+    assert gone.code == 2
+    assert "command 'gone' of agentbench-extra cannot be loaded: ModuleNotFoundError" in gone.err
+
+
+def test_results_that_cannot_be_written_stop_the_run(agentbench: Any, make_task: Any) -> None:
+    """Exit 4, with what to do."""
+    make_task()
+    Path("artifacts").write_text("in the way")
+    done = agentbench("run", "--suite", "mini", "--agent", "idle")
+    assert done.code == 4
+    assert "--out DIR" in done.err
+
+
+def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -> None:
+    """The same facts either way."""
+    import pty
+    import subprocess
+
+    make_task()
+    command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "scripted"]
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert re.search(r"^\[1/1\] scripted  one  passed  [\d.]+ s$", piped.stderr, re.MULTILINE)
+    assert "\x1b" not in piped.stderr
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal) as process:
+        process.wait(timeout=60)
+    import os
+
+    os.close(terminal)
+    shown = b""
+    try:
+        while chunk := os.read(controller, 65536):
+            shown += chunk
+    except OSError:  # how Linux says that the terminal is closed
+        pass
+    os.close(controller)
+    assert b"scripted  one  passed" in shown
+    assert b"\x1b[" in shown

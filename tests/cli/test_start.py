@@ -1,0 +1,41 @@
+"""A fast start is a feature: what is not imported, with every plugin of the family installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate", "pytest", "jinja2")
+
+PROBE = """
+import sys
+from agentbench_core.cli.main import main
+try:
+    main({arguments!r})
+except SystemExit as stop:
+    assert not stop.code, stop.code
+heavy = sorted(set({heavy!r}) & {{name.partition(".")[0] for name in sys.modules}})
+print("HEAVY", heavy)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"], ["tasks", "schema"]])
+def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
+    """In a process of its own, since this one has imported everything."""
+    code = PROBE.format(arguments=arguments, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_importing_the_core_does_nothing() -> None:
+    """No output, no file, no thread, no signal handler."""
+    code = (
+        "import sys, threading, signal; before = signal.getsignal(signal.SIGINT); import agentbench_core; "
+        "assert threading.active_count() == 1; assert signal.getsignal(signal.SIGINT) is before; "
+        "assert 'click' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,47 @@
+"""The walls of the house."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentbench_core
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+
+
+def test_imports_go_down_only() -> None:
+    """The contracts in ``pyproject.toml``; import-linter says which line breaks one."""
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+def test_plugins_and_built_ins_import_only_public_names() -> None:
+    """``from agentbench_core import ...``, and their own package."""
+    own = {ROOT / "agentbench_core/builtin": "agentbench_core.builtin"}
+    own |= {path: path.name for path in ROOT.glob("plugins/*/src/*") if path.is_dir()}
+    bad = []
+    for directory, package in own.items():
+        for path in directory.rglob("*.py"):
+            for number, line in enumerate(path.read_text().splitlines(), start=1):
+                words = line.split()
+                if words[:1] not in (["from"], ["import"]) or not words[1].startswith("agentbench_"):
+                    continue
+                if words[1] != "agentbench_core" and not words[1].startswith(package):
+                    bad.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert bad == []
+
+
+def test_public_names_are_real() -> None:
+    """What plugin authors may use; ruff keeps the list sorted."""
+    assert all(hasattr(agentbench_core, name) for name in agentbench_core.__all__)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("agentbench_core/**/*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_room_is_too_large(path: Path) -> None:
+    """A file of much over 300 lines is a sign of two things in one room."""
+    assert len(path.read_text().splitlines()) <= 320
