@@ -1,0 +1,43 @@
+"""H35: versions of runc with known escapes are named."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_docker.runc import weaknesses
+
+
+@pytest.mark.parametrize(
+    ("version", "cves"),
+    [
+        ("1.1.5+ds1", ["CVE-2024-21626", "CVE-2025-31133"]),
+        ("1.1.11", ["CVE-2024-21626", "CVE-2025-31133"]),
+        ("1.1.12", ["CVE-2025-31133"]),
+        ("1.2.7", ["CVE-2025-31133"]),
+        ("1.2.8", []),
+        ("1.3.0-rc.1", ["CVE-2025-31133"]),
+        ("1.3.2", ["CVE-2025-31133"]),
+        ("1.3.3-0ubuntu1", []),
+        ("1.4.0-rc.2", ["CVE-2025-31133"]),
+        ("1.4.0-rc.3", []),
+        ("1.4.0~rc.2", ["CVE-2025-31133"]),
+        ("1.4.0", []),
+        ("v2.0.1", []),
+    ],
+)
+def test_known_versions(version: str, cves: list[str]) -> None:
+    found = weaknesses(version)
+    assert len(found) == len(cves)
+    for line, cve in zip(found, cves, strict=True):
+        assert cve in line
+        assert "upgrade" in line
+
+
+@pytest.mark.parametrize("version", ["", "unknown", "1.1"])
+def test_an_unreadable_version_is_not_taken_for_a_safe_one(version: str) -> None:
+    assert len(weaknesses(version)) == 1
+
+
+@given(st.text(max_size=40))
+def test_never_raises(version: str) -> None:
+    weaknesses(version)

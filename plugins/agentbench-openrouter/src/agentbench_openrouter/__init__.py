@@ -1,0 +1,1 @@
+"""OpenRouter and other OpenAI-compatible servers for AgentBench."""

@@ -1,0 +1,109 @@
+"""``agentbench openrouter ...``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from agentbench_core import Deadline, DeadlineExceeded, UnavailableError, dump
+from agentbench_openrouter.key import DEFAULT_KEY_ENV, find_key, no_key
+
+DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
+
+_KEY_FIELDS = ("label", "limit", "limit_remaining", "limit_reset", "usage", "is_free_tier", "expires_at")
+
+
+def _server_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
+        click.option(
+            "--timeout", default=30.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds for the answer."
+        ),
+        click.option(
+            "--key-env", default=DEFAULT_KEY_ENV, show_default=True, help="Environment variable that holds the key."
+        ),
+        click.option("--base-url", default=DEFAULT_BASE_URL, show_default=True, help="Any OpenAI-compatible server."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def openrouter() -> None:
+    """Ask OpenRouter, or any OpenAI-compatible server, for its models and your key."""
+
+
+@openrouter.command()
+@click.argument("pattern", default="")
+@_server_options
+def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
+    """List models: context length in tokens, price in US dollars per million tokens, tool support.
+
+    PATTERN is a part of the id or name, or a glob such as 'anthropic/*'. The key is sent when there is one; many
+    servers list their models without.
+    """
+    from agentbench_openrouter.models import parse_models, select, table
+
+    found = parse_models(_get("models", base_url, key_env, timeout, needs_key=False))
+    if pattern:
+        found = select(found, pattern)
+    if as_json:
+        click.echo(json.dumps([dump(model) for model in found], indent=2))
+    else:
+        click.echo("\n".join(table(found)))
+
+
+@openrouter.command()
+@_server_options
+def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
+    """Say what the server knows of your key: label, limit and what remains of it, in US dollars."""
+    from agentbench_openrouter.client import MissingEndpointError
+
+    try:
+        answer = _get("key", base_url, key_env, timeout, needs_key=True)
+    except MissingEndpointError:
+        raise UnavailableError(
+            f"{base_url} has no /key, so it does not say what a key may spend",
+            remedy="Only OpenRouter is known to have it; nothing else needs it.",
+        ) from None
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, dict):
+        raise UnavailableError(f"what {base_url}/key answers does not describe a key")
+    if as_json:
+        click.echo(json.dumps({name: data.get(name) for name in _KEY_FIELDS}, indent=2))
+        return
+    for name, value in (
+        ("label", data.get("label")),
+        ("limit", _usd(data.get("limit"), "none")),
+        ("remaining", _usd(data.get("limit_remaining"), "no limit" if data.get("limit") is None else None)),
+        ("used", _usd(data.get("usage"), None)),
+        ("free tier", {"True": "yes", "False": "no"}.get(str(data.get("is_free_tier")))),
+    ):
+        click.echo(f"{name:<11}{_plain(value)}")
+
+
+def _get(path: str, base_url: str, key_env: str, timeout: float, *, needs_key: bool) -> Any:
+    from agentbench_openrouter.client import Client
+
+    found = find_key(key_env, os.environ)
+    if found is None and needs_key:
+        raise no_key(key_env, "a key is needed")
+    try:
+        return Client(base_url, key=found, key_env=key_env).get_json(path, Deadline(timeout))
+    except DeadlineExceeded:
+        raise UnavailableError(
+            f"{base_url} did not answer completely within {timeout:g} s",
+            remedy="Try again, or give a longer --timeout.",
+        ) from None
+
+
+def _usd(value: object, missing: str | None) -> str | None:
+    return f"{value} USD" if isinstance(value, (int, float)) and not isinstance(value, bool) else missing
+
+
+def _plain(value: object) -> str:
+    return "unknown" if value is None else "".join(c if c.isprintable() else "?" for c in str(value))

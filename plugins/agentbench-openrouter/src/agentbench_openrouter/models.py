@@ -1,0 +1,101 @@
+"""What a server's list of models says, as values."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import attrs
+
+from agentbench_core import InputError, UnavailableError, did_you_mean
+
+
+@attrs.frozen(kw_only=True)
+class Model:
+    """A model on offer. ``None`` means that the server does not say."""
+
+    id: str
+    name: str = ""
+    context_length: int | None = None
+    """Tokens."""
+    usd_per_million_input: float | None = None
+    usd_per_million_output: float | None = None
+    tools: bool | None = None
+    """Whether it takes tool definitions."""
+
+
+def parse_models(answer: object) -> tuple[Model, ...]:
+    """Every model of a ``/models`` answer, sorted by id; fields that a server leaves out stay ``None``.
+
+    Raises UnavailableError when the answer is no list of models.
+    """
+    listed = answer.get("data") if isinstance(answer, dict) else answer
+    if not isinstance(listed, list):
+        raise UnavailableError("the server's /models is no list of models", remedy="Check the base URL.")
+    found = [_model(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    return tuple(sorted(found, key=lambda model: model.id))
+
+
+def select(models: Sequence[Model], pattern: str) -> tuple[Model, ...]:
+    """The models whose id or name contains ``pattern``, or matches it where it has ``*``, ``?`` or ``[``.
+
+    Case does not count. Raises InputError when none does.
+    """
+    wanted = pattern.lower()
+    glob = wanted if any(c in wanted for c in "*?[") else f"*{wanted}*"
+    found = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
+    if not found:
+        near = did_you_mean(pattern, (model.id for model in models))
+        raise InputError(f"no model of this server matches {pattern!r}{near}", remedy=f"It has {len(models)} models.")
+    return found
+
+
+def table(models: Iterable[Model]) -> list[str]:
+    """Lines of text: id, context length in tokens, US dollars per million tokens, tools."""
+    rows = [("model", "context", "in $/M", "out $/M", "tools")]
+    for m in models:
+        tools = "?" if m.tools is None else "yes" if m.tools else "no"
+        context = "?" if m.context_length is None else str(m.context_length)
+        rows.append((_plain(m.id), context, _price(m.usd_per_million_input), _price(m.usd_per_million_output), tools))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+
+
+def _model(entry: Mapping[str, Any]) -> Model:
+    pricing = entry.get("pricing")
+    pricing = pricing if isinstance(pricing, dict) else {}
+    parameters = entry.get("supported_parameters")
+    # vLLM says max_model_len where OpenRouter says context_length
+    context = next((n for n in (entry.get("context_length"), entry.get("max_model_len")) if type(n) is int), None)
+    return Model(
+        id=entry["id"],
+        name=entry["name"] if isinstance(entry.get("name"), str) else "",
+        context_length=context,
+        usd_per_million_input=_per_million(pricing.get("prompt")),
+        usd_per_million_output=_per_million(pricing.get("completion")),
+        tools="tools" in parameters if isinstance(parameters, list) else None,
+    )
+
+
+def _per_million(per_token: object) -> float | None:
+    """Prices are text, in US dollars per token; a negative one marks a router whose price varies."""
+    if not isinstance(per_token, (str, int, float)) or isinstance(per_token, bool):
+        return None
+    try:
+        price = Decimal(str(per_token)) * 1_000_000
+    except ArithmeticError:  # no number, or one beyond all bounds
+        return None
+    return float(price) if price.is_finite() and 0 <= price < 1e12 else None
+
+
+def _price(price: float | None) -> str:
+    return "?" if price is None else f"{price:.6g}"
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,63 @@
+"""A real HTTP server on loopback whose answers a test decides."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+Play = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server:
+    """``answer`` plays every request; ``paths`` and ``authorizations`` are what arrived."""
+
+    def __init__(self) -> None:
+        self.answer: Play = lambda request: request.send_error(500)
+        self.paths: list[str] = []
+        self.authorizations: list[str | None] = []
+        self.over = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.paths.append(self.path)
+                outer.authorizations.append(self.headers["Authorization"])
+                try:
+                    outer.answer(self)
+                except OSError:
+                    self.close_connection = True  # the client has gone, which some tests are about
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+    def says(self, body: str, *, status: int = 200, content_type: str = "application/json") -> None:
+        """Answer with this body from now on."""
+
+        def play(request: BaseHTTPRequestHandler) -> None:
+            data = body.encode()
+            request.send_response(status)
+            request.send_header("Content-Type", content_type)
+            request.send_header("Content-Length", str(len(data)))
+            request.end_headers()
+            request.wfile.write(data)
+
+        self.answer = play
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)  # the proxy of whoever runs the tests cannot reach this server
+    played = Server()
+    thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield played
+    played.over.set()
+    played.http.shutdown()
+    thread.join()
+    played.http.server_close()

@@ -1,0 +1,266 @@
+"""The client against a real server on loopback: slow, broken and hostile ones."""
+
+import json
+import logging
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from agentbench_core import Deadline, DeadlineExceeded, InputError, Interrupted, UnavailableError
+from agentbench_openrouter.client import Client, MissingEndpointError
+from agentbench_openrouter.key import Key, find_key
+
+SECRET = "sk-or-v1-PLANTED0123456789"
+ENV = "TEST_KEY"
+
+
+def client(server: Any, secret: str | None = SECRET) -> Client:
+    return Client(server.url, key=Key(ENV, secret) if secret else None, key_env=ENV)
+
+
+def test_json_arrives_and_the_key_goes_along(server: Any) -> None:
+    server.says('{"data": [1, 2]}')
+    assert client(server).get_json("models", Deadline(10)) == {"data": [1, 2]}
+    assert server.paths == ["/v1/models"]
+    assert server.authorizations == [f"Bearer {SECRET}"]
+
+
+def test_without_a_key_none_is_sent(server: Any) -> None:
+    server.says("[]")
+    assert client(server, None).get_json("models", Deadline(10)) == []
+    assert server.authorizations == [None]
+
+
+def test_leading_white_space_is_legal(server: Any) -> None:
+    """Gateways pad a slow answer to keep the connection open."""
+    server.says("\n" * 5000 + '{"data": []}')
+    assert client(server).get_json("models", Deadline(10)) == {"data": []}
+
+
+# --- time --------------------------------------------------------------------------------------------------------
+
+
+def drip(server: Any, *, head: bytes, each: bytes) -> None:
+    def play(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(head)
+        while not server.over.wait(0.2):
+            request.wfile.write(each)
+
+    server.answer = play
+
+
+def assert_ends(server: Any, seconds: float) -> None:
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        client(server).get_json("models", Deadline(seconds))
+    assert seconds - 0.1 <= time.monotonic() - started < seconds + 1
+    for _ in range(100):  # the thread of the exchange ends too, since its socket was cut
+        if not [t for t in threading.enumerate() if t.name == "agentbench-openrouter"]:
+            return
+        time.sleep(0.05)
+    pytest.fail("the exchange is still running")
+
+
+def test_a_dripping_body_ends_at_the_deadline(server: Any) -> None:
+    """httpx's own timeout counts from byte to byte and never fires here."""
+    drip(server, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ")
+    assert_ends(server, 1.0)
+
+
+def test_dripping_headers_end_at_the_deadline(server: Any) -> None:
+    drip(server, head=b"HTTP/1.1 200 OK\r\nX-Long: ", each=b"x")
+    assert_ends(server, 1.0)
+
+
+def test_a_hanging_server_ends_at_the_deadline(server: Any) -> None:
+    server.answer = lambda request: server.over.wait()
+    assert_ends(server, 0.7)
+
+
+def test_a_drip_that_stops_does_not_get_the_time_twice(server: Any) -> None:
+    def play(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+        for _ in range(4):
+            time.sleep(0.2)
+            request.wfile.write(b" ")
+        server.over.wait()
+
+    server.answer = play
+    assert_ends(server, 1.0)
+
+
+def test_a_server_that_never_accepts_ends_at_the_deadline() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with pytest.raises(DeadlineExceeded):
+            Client(url, key=None, key_env=ENV).get_json("models", Deadline(0.5))
+
+
+def test_whoever_ends_the_deadline_is_heard(server: Any) -> None:
+    server.answer = lambda request: server.over.wait()
+    deadline = Deadline(60)
+    threading.Timer(0.3, deadline.end, [Interrupted("stopped")]).start()
+    started = time.monotonic()
+    with pytest.raises(Interrupted):
+        client(server).get_json("models", deadline)
+    assert time.monotonic() - started < 2
+
+
+def test_an_expired_deadline_sends_nothing(server: Any) -> None:
+    with pytest.raises(DeadlineExceeded):
+        client(server).get_json("models", Deadline(0))
+    assert server.paths == []
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (
+            401,
+            '{"error": {"code": 401, "message": "User not found."}}',
+            "does not accept the key in TEST_KEY (401: User",
+        ),
+        (200, '{"error": {"code": 401, "message": "Expired"}}', "does not accept the key in TEST_KEY (401: Expired"),
+        (200, '{"error": {"code": "401"}}', "does not accept the key in TEST_KEY (401)"),
+        (200, '{"error": {"code": "server_error", "message": "oops"}}', "answers an error (no code: oops)"),
+        (
+            200,
+            '{"error": {"code": 502, "message": "Provider returned error", "metadata": {"raw": "why"}}}',
+            "error why)",
+        ),
+        (200, '{"error": "plain words"}', "answers an error (no code: plain words)"),
+        (429, '{"error": {"message": "slow down"}}', "answers an error (429: slow down)"),
+        (503, "<html>down</html>", "answers an error (503)"),
+        (404, '{"detail": "Not Found"}', "does not exist (404)"),
+        (302, "", "redirects to"),
+        (200, "", "not JSON: nothing"),
+        (200, "   ", "not JSON: nothing"),
+        (200, "[" * 100_000, "not JSON"),
+    ],
+)
+def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: str) -> None:
+    server.says(body, status=status)
+    with pytest.raises(UnavailableError) as caught:
+        client(server).get_json("models", Deadline(10))
+    assert says in caught.value.message
+    assert caught.value.exit_code == 3
+    assert caught.value.remedy
+
+
+def test_html_says_what_it_is(server: Any) -> None:
+    server.says("<html><title>Sign in</title>\x1b[31m", content_type="text/html")
+    with pytest.raises(UnavailableError) as caught:
+        client(server).get_json("models", Deadline(10))
+    assert caught.value.message.endswith("/v1/models answers text/html, not JSON: <html><title>Sign in</title> [31m")
+    assert "/v1" in caught.value.remedy
+
+
+def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
+    server.says('{"error": {"message": "No auth"}}', status=401)
+    with pytest.raises(UnavailableError) as caught:
+        client(server, None).get_json("models", Deadline(10))
+    assert "wants a key (401: No auth), and TEST_KEY is not set" in caught.value.message
+    assert caught.value.remedy == "Type: export TEST_KEY=..."
+
+
+def test_a_missing_endpoint_has_its_own_class(server: Any) -> None:
+    server.says("not found", status=404, content_type="text/plain")
+    with pytest.raises(MissingEndpointError):
+        client(server).get_json("key", Deadline(10))
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    with pytest.raises(UnavailableError, match="cannot reach") as caught:
+        Client(url, key=None, key_env=ENV).get_json("models", Deadline(10))
+    assert "network" in caught.value.remedy
+
+
+def test_a_connection_that_breaks(server: Any) -> None:
+    def play(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+
+    server.answer = play
+    with pytest.raises(UnavailableError, match="cannot reach"):
+        client(server).get_json("models", Deadline(10))
+
+
+def test_an_endless_body_is_not_kept(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbench_openrouter.client.MAX_BODY_BYTES", 1 << 20)
+    server.says(" " * (2 << 20))
+    with pytest.raises(UnavailableError, match="more than 1 MiB"):
+        client(server).get_json("models", Deadline(10))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "openrouter.ai", "ftp://x/v1", "http://", "http://[", "http://x:99999/", "http://x/?q"]
+)
+def test_what_is_no_base_url(url: str) -> None:
+    with pytest.raises(InputError, match="is no base URL"):
+        Client(url, key=None, key_env=ENV)
+
+
+def test_a_password_in_the_base_url_is_refused_unseen() -> None:
+    with pytest.raises(InputError) as caught:
+        Client("https://me:PLANTED@host/v1?q", key=None, key_env=ENV)
+    assert "PLANTED" not in str(caught.value)
+
+
+# --- the key is nowhere ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 404, 500])
+def test_a_server_that_quotes_the_key_is_not_repeated(
+    server: Any, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.says(json.dumps({"error": {"message": f"bad key {SECRET}", "metadata": {"raw": SECRET}}}), status=status)
+    asked = client(server)
+    with pytest.raises(UnavailableError) as caught:
+        asked.get_json("models", Deadline(10))
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert SECRET not in f"{error!r} {error}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert "bad key ***" in str(caught.value)
+    assert SECRET not in caplog.text + repr(asked)
+
+
+def test_a_body_that_is_no_json_is_not_repeated_with_the_key(server: Any) -> None:
+    server.says(f"<p>{SECRET}</p>", content_type="text/html")
+    with pytest.raises(UnavailableError) as caught:
+        client(server).get_json("models", Deadline(10))
+    assert "<p>***</p>" in str(caught.value)
+
+
+def test_find_key() -> None:
+    assert find_key("K", {}) is None
+    assert find_key("K", {"K": "  "}) is None
+    found = find_key("K", {"K": f" {SECRET}\n"})
+    assert found is not None
+    assert found.header() == f"Bearer {SECRET}"
+    assert SECRET not in f"{found} {found!r} {[found]}"
+
+
+@pytest.mark.parametrize("value", [f"{SECRET}\nX-Evil: 1", f"{SECRET} x", f"{SECRET}é"])
+def test_a_value_that_cannot_be_sent_is_refused_unseen(value: str) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        find_key("K", {"K": value})
+    assert SECRET not in str(caught.value)
+
+
+def test_a_key_pasted_as_name_is_refused_unseen() -> None:
+    with pytest.raises(InputError) as caught:
+        find_key(SECRET, {})
+    assert SECRET not in str(caught.value)

@@ -1,0 +1,43 @@
+"""What the distribution registers, and what importing it costs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from agentbench_openrouter import plugin
+from agentbench_openrouter.command import openrouter
+
+PACKAGE = Path(plugin.__file__).parent
+README = Path(__file__).parent.parent / "README.md"
+HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate")
+
+
+def test_registers_the_command() -> None:
+    registered = []
+    plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
+    assert registered == [("openrouter", "agentbench_openrouter.command:openrouter")]
+
+
+def test_entry_module_and_command_module_import_nothing_heavy() -> None:
+    code = (
+        "import sys, agentbench_openrouter.plugin, agentbench_openrouter.command;"
+        f"print(sorted(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.stdout == "[]\n", shown.stderr
+
+
+def test_one_file_knows_httpx() -> None:
+    assert [path.name for path in PACKAGE.rglob("*.py") if "import httpx" in path.read_text()] == ["client.py"]
+
+
+def test_readme_documents_every_command_and_option() -> None:
+    text = README.read_text()
+    for name, command in openrouter.commands.items():
+        assert f"agentbench openrouter {name}" in text
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                shown = "" if parameter.is_flag else str(parameter.default)
+                assert f"| `{parameter.opts[-1]}` | {shown} | {parameter.help} |".replace("|  |", "| |") in text

@@ -1,0 +1,1 @@
+"""Reports on AgentBench runs."""
