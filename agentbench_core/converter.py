@@ -71,7 +71,7 @@ def _expected(hint: Any, value: object) -> _MismatchError:
 
 def _choices(hint: Any) -> list[str]:
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
-        return list(hint)
+        return [member.value for member in hint]
     return [str(choice) for choice in get_args(hint)] if get_origin(hint) is Literal else []
 
 
@@ -203,10 +203,6 @@ def _is_literal(hint: Any) -> bool:
     return get_origin(hint) is Literal
 
 
-def _is_enum(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, enum.StrEnum)
-
-
 def _build() -> cattrs.Converter:
     converter = cattrs.Converter(detailed_validation=True, forbid_extra_keys=True)
     for plain in (str, int, float, bool):
@@ -216,7 +212,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_func(_is_union, _structure_union)
-    converter.register_structure_hook_func(_is_enum, _structure_enum)
+    converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class: `str` would claim it otherwise
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_unstructure_hook_func(_is_sequence, lambda items: [converter.unstructure(i) for i in items])
     converter.register_unstructure_hook(tuple, lambda items: [converter.unstructure(item) for item in items])

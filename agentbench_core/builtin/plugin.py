@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from agentbench_core import (
-    Agent,
-    Register,
-    RegisterVariant,
-    Reporter,
-    SandboxProvider,
-    Scorer,
-    Tool,
-    hookimpl,
-)
+from typing import TYPE_CHECKING
+
+from agentbench_core import hookimpl
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.options import (
     ListFilesOptions,
@@ -21,6 +14,9 @@ from agentbench_core.builtin.options import (
     ScriptedOptions,
     SearchOptions,
 )
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""What commands share: the plugins of this process, and settings from the project's file."""
+"""What commands share: the plugins of this process, and how they print."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from agentbench_core.inputs.config import Layer, layer
-from agentbench_core.inputs.documents import read_toml
 from agentbench_core.plugin.discovery import Plugins, discover
 from agentbench_core.plugin.registry import Registry
-
-PROJECT_FILE = Path("agentbench.toml")
 
 
 @attrs.define(slots=False)
@@ -41,11 +36,6 @@ class App:
     def registry(self) -> Registry:
         """What the working plugins registered."""
         return self.plugins.registry
-
-
-def project_layers() -> Sequence[Layer]:
-    """The settings of ``agentbench.toml`` in the current directory, if there is one."""
-    return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
 
 
 def print_json(value: Any) -> None:

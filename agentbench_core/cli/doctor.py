@@ -15,7 +15,8 @@ from typing import Literal
 import attrs
 import click
 
-from agentbench_core.cli.app import App, print_json, project_layers
+from agentbench_core.cli.app import App, print_json
+from agentbench_core.cli.flags import project_layers
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import resolve

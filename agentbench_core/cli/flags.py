@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from agentbench_core.cli.app import App, project_layers
+from agentbench_core.cli.app import App
 from agentbench_core.inputs.config import Layer, Resolved, assignment, layer, resolve
+from agentbench_core.inputs.documents import read_toml
 from agentbench_core.inputs.variants import find_variant
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+PROJECT_FILE = Path("agentbench.toml")
+"""Settings of a project, in the directory where commands are typed."""
 
 _SETTINGS = {
     "suite": "run.suite",
@@ -68,6 +73,11 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
             raise click.UsageError(f"variant {name!r} is given twice")
         seen[name] = resolve([*before, variant, *flags])
     return seen
+
+
+def project_layers() -> Sequence[Layer]:
+    """The settings of ``agentbench.toml`` in the current directory, if there is one."""
+    return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
 
 
 def flag_layers(typed: Mapping[str, Any]) -> Sequence[Layer]:

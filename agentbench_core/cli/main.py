@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,5 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _tell(message: str, *, debug: bool) -> None:
     if debug:
+        import traceback  # not needed in the common case, and slow to load
+
         traceback.print_exc()
     click.echo(f"error: {message}", err=True)

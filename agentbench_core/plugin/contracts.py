@@ -7,17 +7,19 @@ nothing needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
-from agentbench_core.values.events import Entry, Event
-from agentbench_core.values.execution import ExecResult
-from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
-from agentbench_core.values.record import AttemptRecord, RunManifest, Score
-from agentbench_core.values.task import EnvironmentSpec, Validation
+if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they register; listing them stays fast
+    from pathlib import Path
+
+    from agentbench_core.values.events import Entry, Event
+    from agentbench_core.values.execution import ExecResult
+    from agentbench_core.values.limits import Budget, Deadline
+    from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
+    from agentbench_core.values.record import AttemptRecord, RunManifest, Score
+    from agentbench_core.values.task import EnvironmentSpec, Validation
 
 # --- sandbox -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +130,6 @@ class SandboxProvider(Protocol):
 # --- llm ---------------------------------------------------------------------------------------------------------
 
 
-@runtime_checkable
 class LLM(Protocol):
     """A model behind a provider. Thread-safe. Runs on the host only."""
 

@@ -19,11 +19,12 @@ with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9._-]*``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pluggy
 
-from agentbench_core.plugin.contracts import LLM, Agent, Reporter, SandboxProvider, Scorer, Tool
+if TYPE_CHECKING:
+    from agentbench_core.plugin.contracts import LLM, Agent, Reporter, SandboxProvider, Scorer, Tool
 
 PROJECT = "agentbench"
 

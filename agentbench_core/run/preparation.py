@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -90,7 +91,7 @@ class Preparations:
         self._environments: Once[Prepared] = Once()
         self._baselines: Once[Baseline] = Once()
         self._setups: dict[Path, SetupRecorder] = {}
-        self.snapshots = Snapshots(scratch.new("snapshots"), stop)
+        self.snapshots = Snapshots(scratch.place("snapshots"), stop)
 
     def source(self, task: Task) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
@@ -120,7 +121,7 @@ class Preparations:
 
     def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
-        target = self._scratch.new(name)
+        target = self._scratch.place(name)
         fork(environment.workspace, target)
         if hidden:
             self.add_hidden(task, target)
@@ -140,17 +141,18 @@ class Preparations:
                     tree.write(f"{name}/{file.relative_to(task.hidden_files).as_posix()}", file.read_bytes())
 
     def discard(self, workspace: Path) -> None:
-        """Remove a fork."""
-        remove_tree(workspace.parent)
+        """Remove a fork. What resists goes when the run ends, or is swept by the next one."""
+        with contextlib.suppress(OSError):
+            remove_tree(workspace.parent)
 
     def empty(self, name: str) -> Path:
-        """A new empty directory."""
-        directory = self._scratch.new(name)
+        """A new empty directory, to be discarded too."""
+        directory = self._scratch.place(name)
         directory.mkdir()
         return directory
 
     def _checkout(self, task: Task, deadline: Deadline) -> Path:
-        into = self._scratch.new("source")
+        into = self._scratch.place("source")
         try:
             checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
         except (AttemptStop, SandboxError):

@@ -27,7 +27,7 @@ __all__ = [
     "Line",
     "PatchConflict",
     "apply_hunks",
-    "parse",
+    "parse_patch",
     "unified_diff",
 ]
 
@@ -46,7 +46,7 @@ _REFUSED = {
 }
 
 
-def parse(text: str) -> tuple[FilePatch, ...]:
+def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """Read a unified diff.
 
     Lines end with ``\\n``; a carriage return before it belongs to the line. Line counts of a hunk that are wrong

@@ -2,54 +2,102 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import filelock
 
+from agentbench_core.errors import SandboxError
 from agentbench_core.workspace.tree import remove_tree
 
-_LOCK = "owner.lock"
+LOCK = "owner.lock"
+UNLOCKED_AGE = 60.0
+"""Seconds after which a directory without a lock file counts as dead: its owner died between two lines."""
 
 
 class Scratch:
-    """A directory below the system's temporary one, held by a lock while its owner lives.
+    """A directory below the system's temporary one, made at first use, held by a lock while its owner lives.
 
     The operating system frees the lock when the owner dies, however it dies; :meth:`sweep` then finds it.
+    Threads may share it.
     """
 
     def __init__(self, purpose: str) -> None:
-        """Make the directory; ``purpose`` becomes part of its name."""
-        self.path = Path(tempfile.mkdtemp(prefix=f"agentbench-{purpose}-")).resolve()
-        self._lock = filelock.FileLock(self.path / _LOCK)
-        self._lock.acquire()
+        """``purpose`` becomes part of the directory's name."""
+        self._purpose = purpose
+        self._guard = threading.Lock()
+        self._path: Path | None = None
+        self._lock: filelock.BaseFileLock | None = None
+        self._count = 0
+        self._closed = False
 
-    def new(self, name: str) -> Path:
-        """A path below it that does not exist yet, with ``name`` in it."""
-        inside = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.path))
-        return inside / name
+    @property
+    def path(self) -> Path:
+        """Where it lies, without links. Raises SandboxError once it is closed."""
+        with self._guard:
+            if self._closed:
+                raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
+            if self._path is None:
+                path = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose))).resolve()
+                self._lock = _lock_of(path)
+                self._lock.acquire()
+                self._path = path
+            return self._path
+
+    def place(self, name: str) -> Path:
+        """A path that nothing has yet, alone in a directory of its own; ``name`` is its last part."""
+        return self.fresh(name) / name
+
+    def fresh(self, name: str) -> Path:
+        """A new empty directory with ``name`` in its own."""
+        root = self.path
+        with self._guard:
+            self._count += 1
+            directory = root / f"{name}-{self._count}"
+        directory.mkdir(mode=0o700)
+        return directory
 
     def close(self) -> None:
-        """Remove everything. Idempotent."""
-        if self._lock.is_locked:
-            remove_tree(self.path)
-            self._lock.release()
+        """Remove everything, for good; what cannot go stays for the next sweep. Idempotent."""
+        with self._guard:
+            self._closed = True
+            if self._path is not None and self._lock is not None:
+                with contextlib.suppress(OSError):
+                    remove_tree(self._path)
+                self._lock.release()
+                self._path = None
 
     @staticmethod
     def sweep(purpose: str) -> Sequence[Path]:
         """Remove the directories of that purpose whose owner is dead; returns them."""
         removed = []
-        for path in sorted(Path(tempfile.gettempdir()).glob(f"agentbench-{purpose}-*")):
-            lock = filelock.FileLock(path / _LOCK)
-            try:
-                if not (path / _LOCK).exists() or path.stat().st_uid != os.getuid():
-                    continue  # being made, or somebody else's
-                lock.acquire(blocking=False)
-            except (filelock.Timeout, OSError):
-                continue
-            remove_tree(path)
-            lock.release()
-            removed.append(path)
+        for path in sorted(Path(tempfile.gettempdir()).glob(f"{_prefix(purpose)}*")):
+            with contextlib.suppress(OSError, filelock.Timeout):
+                if _may_be_dead(path):
+                    with _lock_of(path).acquire(blocking=False):
+                        remove_tree(path)
+                    removed.append(path)
         return removed
+
+
+def _prefix(purpose: str) -> str:
+    return f"agentbench-{purpose}-"
+
+
+def _lock_of(path: Path) -> filelock.BaseFileLock:
+    # Not thread-local: the owner may be closed by another thread than the one that made it.
+    return filelock.FileLock(path / LOCK, thread_local=False)
+
+
+def _may_be_dead(path: Path) -> bool:
+    """Ours, a real directory, and not just being made; whether its owner lives, the lock says."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return False
+    return (path / LOCK).exists() or time.time() - status.st_mtime >= UNLOCKED_AGE

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core import InputError, dump, load, option
+from agentbench_core import FailureReason, InputError, dump, load, option
 from agentbench_core.plugin.discovery import discover
 from agentbench_core.values.events import EVENT_CLASSES
 from agentbench_core.values.record import AttemptRecord, RunManifest
@@ -32,6 +32,7 @@ class Outer:
     named: Mapping[str, Inner] = option({}, help="named")
     ratio: float | None = option(None, help="ratio")
     choice: Literal["left", "right"] = option("left", help="choice")
+    reason: FailureReason | None = option(None, help="reason")
 
 
 def problems(data: object) -> list[str]:
@@ -42,8 +43,11 @@ def problems(data: object) -> list[str]:
 
 def test_plain_data_becomes_a_value_and_back() -> None:
     """Nested values, lists and mappings survive a round trip; whole numbers may stand for floats."""
-    value = load({"name": "x", "ratio": 3, "many": [{"tags": ["a"]}], "named": {"k": {}}}, Outer, where="f")
-    assert value == Outer(name="x", ratio=3.0, many=(Inner(tags=("a",)),), named={"k": Inner()})
+    plain = {"name": "x", "ratio": 3, "many": [{"tags": ["a"]}], "named": {"k": {}}, "reason": "TIMEOUT"}
+    value = load(plain, Outer, where="f")
+    many, named = (Inner(tags=("a",)),), {"k": Inner()}
+    assert value == Outer(name="x", ratio=3.0, many=many, named=named, reason=FailureReason.TIMEOUT)
+    assert value.reason is FailureReason.TIMEOUT
     assert load(dump(value), Outer, where="f") == value
 
 
@@ -63,9 +67,13 @@ def test_plain_data_becomes_a_value_and_back() -> None:
             {"name": "a", "choice": "rigth"},
             "f.yaml: choice: expected one of left, right, found 'rigth' (did you mean 'right'?)",
         ),
+        (
+            {"name": "a", "reason": "TIMEOUTT"},
+            "f.yaml: reason: expected one of " + ", ".join(FailureReason) + ", found 'TIMEOUTT' (did you mean 'TIMEOUT'?)",
+        ),
         ({"name": "a", "ratio": "1"}, "f.yaml: ratio: expected number, found '1'"),
         ({1: "a"}, "f.yaml: field names are text, found 1 (put it in quotes)"),
-        ([], "f.yaml: expected mapping with name, inner, many, named, ratio, choice, found []"),
+        ([], "f.yaml: expected mapping with name, inner, many, named, ratio, choice, reason, found []"),
     ],
 )
 def test_a_problem_names_file_path_and_remedy(data: object, expected: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from agentbench_core.builtin.local import interpreters
 from agentbench_core.builtin.local import provider as provider_module
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.builtin.local.root import PREFIX, UNLOCKED_AGE, PrivateRoot, remove_tree
 
 
 def test_preflight(provider: LocalProvider) -> None:
@@ -68,61 +66,6 @@ def test_commands_that_an_interpreter_lacks(tmp_path: Path) -> None:
     done = subprocess.run([directory / "python", "-c", "print('a b')"], capture_output=True, text=True)
     assert done.stdout == "a b\n"
     assert [path.name for path in directory.iterdir()] == ["python"]
-
-
-def test_the_root_is_private(scratch: Path) -> None:
-    """Made at first use, for this user only."""
-    root = PrivateRoot()
-    assert not list(scratch.iterdir())
-    assert root.path.stat().st_mode & 0o777 == 0o700
-    root.close()
-    root.close()
-    assert not list(scratch.iterdir())
-
-
-def test_sweeping_takes_only_what_is_dead(scratch: Path) -> None:
-    """A root whose owner was killed goes; those of the living stay."""
-    code = f"""
-import os, tempfile
-tempfile.tempdir = {str(scratch)!r}
-from agentbench_core.builtin.local.root import PrivateRoot
-root = PrivateRoot()
-place = root.fresh("start")
-(place / "locked").mkdir()
-(place / "locked" / "file").touch()
-(place / "locked").chmod(0)
-print(root.path, flush=True)
-os.kill(os.getpid(), 9)
-"""
-    env = {**os.environ, "PYTHONPATH": str(Path(agentbench_core.__file__).parents[1])}
-    dead = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip()
-    assert Path(dead).is_dir()
-    living, sweeper = PrivateRoot(), PrivateRoot()
-    (scratch / (PREFIX + "link")).symlink_to(living.path)
-    young, old = scratch / (PREFIX + "young"), scratch / (PREFIX + "old")
-    young.mkdir()
-    old.mkdir()
-    long_ago = time.time() - UNLOCKED_AGE - 1
-    os.utime(old, (long_ago, long_ago))
-    assert sorted(sweeper.sweep()) == sorted([dead, str(old)])
-    assert sweeper.sweep() == []
-    assert living.path.is_dir()
-    assert young.is_dir()
-    living.close()
-    sweeper.close()
-
-
-def test_removing_what_resists(tmp_path: Path) -> None:
-    """Directories without write permission, and deeper than Python's recursion."""
-    tree = tmp_path / "tree"
-    (tree / "locked").mkdir(parents=True)
-    (tree / "locked" / "file").touch()
-    (tree / "locked").chmod(0o500)
-    subprocess.run(
-        [sys.executable, "-c", "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')"], cwd=tree, check=True
-    )
-    remove_tree(tree)
-    assert not tree.exists()
 
 
 def test_the_options_module_is_light() -> None:

@@ -142,9 +142,9 @@ def test_remove_a_link(source: Path, tmp_path: Path) -> None:
 
 
 def test_remove_deep(tmp_path: Path) -> None:
-    """H11: 3000 directories deep, without recursion."""
+    """H11: deeper than the recursion limit, without recursion."""
     (tmp_path / "deep").mkdir()
-    make_deep(tmp_path / "deep", 3000)
+    make_deep(tmp_path / "deep", 1500)
     remove_tree(tmp_path / "deep")
     assert list(tmp_path.iterdir()) == []
 

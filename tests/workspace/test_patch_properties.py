@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentbench_core.errors import ToolError
-from agentbench_core.workspace.patching import apply_hunks, parse, unified_diff
+from agentbench_core.workspace.patching import apply_hunks, parse_patch, unified_diff
 
 # Few different lines make many places alike; some look like the parts of a patch.
 LINES = st.sampled_from(["a", "b", "", "-- a", "++ b", "@@ -1 +1 @@", "diff --git a/x b/x", "\\ No", " ", "x\r", "é"])
@@ -27,7 +27,7 @@ def test_round_trip(path: str, old: str, new: str) -> None:
     if old == new:
         assert diff == ""
         return
-    (patch,) = parse(diff)
+    (patch,) = parse_patch(diff)
     applied = apply_hunks(patch, old)
     assert (patch.path, patch.kind, applied.text) == (path, "modify", new)
     assert set(applied.moved) == {0}
@@ -37,10 +37,10 @@ def test_round_trip(path: str, old: str, new: str) -> None:
 @settings(max_examples=100, deadline=None)
 def test_round_trip_of_new_and_deleted_files(path: str, text: str, executable: bool) -> None:
     """Created and deleted files too, with their mode."""
-    (create,) = parse(unified_diff(path, None, text.encode(), mode="100755" if executable else "100644"))
+    (create,) = parse_patch(unified_diff(path, None, text.encode(), mode="100755" if executable else "100644"))
     assert (create.path, create.kind, create.executable) == (path, "create", executable)
     assert apply_hunks(create, "").text == text
-    (delete,) = parse(unified_diff(path, text.encode(), None))
+    (delete,) = parse_patch(unified_diff(path, text.encode(), None))
     assert (delete.path, delete.kind, apply_hunks(delete, text).text) == (path, "delete", "")
 
 
@@ -49,7 +49,7 @@ def test_round_trip_of_new_and_deleted_files(path: str, text: str, executable: b
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No input makes the reader fail in any other way than by saying so."""
     try:
-        outcome = "patches" if parse(text) else "nothing"
+        outcome = "patches" if parse_patch(text) else "nothing"
     except ToolError as error:
         outcome = error.error_type
     assert outcome in ("patches", "bad_patch", "path_escape")
@@ -82,7 +82,7 @@ def test_as_git_apply(
         result = file.read_bytes().decode()
         assert above or result == new
         if result != present:
-            assert apply_hunks(parse(diff)[0], present).text == result
+            assert apply_hunks(parse_patch(diff)[0], present).text == result
     finally:
         file.unlink()
         for directory in file.relative_to(scratch / "tree").parents:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult, remove_tree
 from agentbench_core.builtin.local.launcher import Launcher
-from agentbench_core.builtin.local.root import remove_tree
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.builtin.local.virtualenv import VirtualEnv
 

@@ -10,17 +10,19 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentbench_core import EnvironmentSpec, SandboxError
+from agentbench_core import EnvironmentSpec, SandboxError, Scratch, remove_tree
 from agentbench_core.builtin.local import interpreters
 from agentbench_core.builtin.local.interpreters import Interpreter
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.process import Supervision
-from agentbench_core.builtin.local.root import PrivateRoot, remove_tree
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.builtin.local.variables import command_variables
 from agentbench_core.builtin.local.virtualenv import WORKSPACE_VARIABLE, VirtualEnv
 
 LINUX = sys.platform == "linux"
+
+PURPOSE = "local"
+"""Names the scratch directories of this sandbox."""
 
 
 class Launcher:
@@ -28,7 +30,7 @@ class Launcher:
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
-        self._root = PrivateRoot()
+        self._root = Scratch(PURPOSE)
         self._supervision = Supervision()
         self._lock = threading.Lock()
         self._interpreter: Interpreter | None = None
@@ -80,7 +82,7 @@ class Launcher:
 
     def sweep(self) -> list[str]:
         """Remove what dead owners left behind; returns their directories."""
-        return self._root.sweep()
+        return [str(path) for path in Scratch.sweep(PURPOSE)]
 
     def close(self) -> None:
         """Kill what runs and remove everything. Idempotent."""

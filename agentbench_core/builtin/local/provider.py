@@ -15,13 +15,12 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, SetupLog, UnavailableError
+from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, SetupLog, UnavailableError, remove_tree
 from agentbench_core.builtin.local.environment import LocalEnvironment
 from agentbench_core.builtin.local.launcher import LINUX, Launcher
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.preparation import Captures, Preparation, environment_digest
 from agentbench_core.builtin.local.process import POLL
-from agentbench_core.builtin.local.root import remove_tree
 from agentbench_core.builtin.local.variables import STANDARD_PATH, setup_variables
 
 

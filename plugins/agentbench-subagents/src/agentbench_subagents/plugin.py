@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
-from agentbench_core import Register, Tool, hookimpl
+from agentbench_core import hookimpl
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import Register, Tool
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,226 @@
+"""The public names, for type checkers and for the loader in ``__init__.py``. Sorted by module."""
+
+__version__: str
+
+from .converter import (
+    dump as dump,
+)
+from .converter import (
+    load as load,
+)
+from .errors import (
+    AgentBenchError as AgentBenchError,
+)
+from .errors import (
+    AttemptStop as AttemptStop,
+)
+from .errors import (
+    BudgetExceeded as BudgetExceeded,
+)
+from .errors import (
+    DeadlineExceeded as DeadlineExceeded,
+)
+from .errors import (
+    InputError as InputError,
+)
+from .errors import (
+    Interrupted as Interrupted,
+)
+from .errors import (
+    LLMError as LLMError,
+)
+from .errors import (
+    PathEscapeError as PathEscapeError,
+)
+from .errors import (
+    PluginError as PluginError,
+)
+from .errors import (
+    SandboxError as SandboxError,
+)
+from .errors import (
+    SetupError as SetupError,
+)
+from .errors import (
+    ToolError as ToolError,
+)
+from .errors import (
+    UnavailableError as UnavailableError,
+)
+from .errors import (
+    did_you_mean as did_you_mean,
+)
+from .evidence.reader import (
+    open_run as open_run,
+)
+from .plugin.contracts import (
+    LLM as LLM,
+)
+from .plugin.contracts import (
+    Agent as Agent,
+)
+from .plugin.contracts import (
+    AgentResult as AgentResult,
+)
+from .plugin.contracts import (
+    AttemptContext as AttemptContext,
+)
+from .plugin.contracts import (
+    Environment as Environment,
+)
+from .plugin.contracts import (
+    EventLog as EventLog,
+)
+from .plugin.contracts import (
+    Reporter as Reporter,
+)
+from .plugin.contracts import (
+    RunView as RunView,
+)
+from .plugin.contracts import (
+    Sandbox as Sandbox,
+)
+from .plugin.contracts import (
+    SandboxProvider as SandboxProvider,
+)
+from .plugin.contracts import (
+    Scorer as Scorer,
+)
+from .plugin.contracts import (
+    ScoringContext as ScoringContext,
+)
+from .plugin.contracts import (
+    SetupLog as SetupLog,
+)
+from .plugin.contracts import (
+    Tool as Tool,
+)
+from .plugin.contracts import (
+    Toolbox as Toolbox,
+)
+from .plugin.contracts import (
+    ToolContext as ToolContext,
+)
+from .plugin.contracts import (
+    Workspace as Workspace,
+)
+from .plugin.hookspecs import (
+    Register as Register,
+)
+from .plugin.hookspecs import (
+    RegisterCommand as RegisterCommand,
+)
+from .plugin.hookspecs import (
+    RegisterVariant as RegisterVariant,
+)
+from .plugin.hookspecs import (
+    hookimpl as hookimpl,
+)
+from .schema import (
+    describe as describe,
+)
+from .schema import (
+    json_schema as json_schema,
+)
+from .schema import (
+    option as option,
+)
+from .values.events import (
+    AgentTurnStarted as AgentTurnStarted,
+)
+from .values.events import (
+    Delegation as Delegation,
+)
+from .values.events import (
+    Warning_ as Warning_,
+)
+from .values.execution import (
+    OUTPUT_CAP as OUTPUT_CAP,
+)
+from .values.execution import (
+    ExecResult as ExecResult,
+)
+from .values.execution import (
+    Output as Output,
+)
+from .values.failures import (
+    FailureReason as FailureReason,
+)
+from .values.failures import (
+    Outcome as Outcome,
+)
+from .values.limits import (
+    Budget as Budget,
+)
+from .values.limits import (
+    Deadline as Deadline,
+)
+from .values.messages import (
+    Completion as Completion,
+)
+from .values.messages import (
+    Message as Message,
+)
+from .values.messages import (
+    Request as Request,
+)
+from .values.messages import (
+    ToolCall as ToolCall,
+)
+from .values.messages import (
+    ToolResult as ToolResult,
+)
+from .values.messages import (
+    ToolSpec as ToolSpec,
+)
+from .values.messages import (
+    Usage as Usage,
+)
+from .values.record import (
+    AttemptRecord as AttemptRecord,
+)
+from .values.record import (
+    Label as Label,
+)
+from .values.record import (
+    RunManifest as RunManifest,
+)
+from .values.record import (
+    Score as Score,
+)
+from .values.task import (
+    EnvironmentSpec as EnvironmentSpec,
+)
+from .values.task import (
+    Validation as Validation,
+)
+from .values.task import (
+    digest as digest,
+)
+from .workspace.patching import (
+    Applied as Applied,
+)
+from .workspace.patching import (
+    FilePatch as FilePatch,
+)
+from .workspace.patching import (
+    apply_hunks as apply_hunks,
+)
+from .workspace.patching import (
+    parse_patch as parse_patch,
+)
+from .workspace.patching import (
+    unified_diff as unified_diff,
+)
+from .workspace.paths import (
+    matches as matches,
+)
+from .workspace.scratch import (
+    Scratch as Scratch,
+)
+from .workspace.tree import (
+    fork as fork,
+)
+from .workspace.tree import (
+    remove_tree as remove_tree,
+)

@@ -1,0 +1,79 @@
+"""Scratch directories: private, and gone with their owner."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import agentbench_core
+from agentbench_core import SandboxError, Scratch
+from agentbench_core.workspace.scratch import UNLOCKED_AGE
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The system's temporary directory, for one test."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def test_the_root_is_private(scratch: Path) -> None:
+    """Made at first use, for this user only."""
+    root = Scratch("test")
+    assert not list(scratch.iterdir())
+    assert root.path.stat().st_mode & 0o777 == 0o700
+    root.close()
+    root.close()
+    assert not list(scratch.iterdir())
+
+
+def test_sweeping_takes_only_what_is_dead(scratch: Path) -> None:
+    """A root whose owner was killed goes; those of the living stay."""
+    code = f"""
+import os, tempfile
+tempfile.tempdir = {str(scratch)!r}
+from agentbench_core import Scratch
+root = Scratch("test")
+place = root.fresh("start")
+(place / "locked").mkdir()
+(place / "locked" / "file").touch()
+(place / "locked").chmod(0)
+print(root.path, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(agentbench_core.__file__).parents[1])}
+    dead = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip()
+    assert Path(dead).is_dir()
+    living = Scratch("test")
+    (scratch / ("agentbench-test-link")).symlink_to(living.path)
+    young, old = scratch / ("agentbench-test-young"), scratch / ("agentbench-test-old")
+    young.mkdir()
+    old.mkdir()
+    long_ago = time.time() - UNLOCKED_AGE - 1
+    os.utime(old, (long_ago, long_ago))
+    assert sorted(Scratch.sweep("test")) == sorted([Path(dead), old])
+    assert Scratch.sweep("test") == []
+    assert living.path.is_dir()
+    assert young.is_dir()
+    living.close()
+
+
+def test_places_are_new_and_end_with_the_scratch(scratch: Path) -> None:
+    """Each in a directory of its own; a closed scratch gives none."""
+    own = Scratch("test")
+    first, second = own.place("fork"), own.place("fork")
+    assert (first.name, second.name) == ("fork", "fork")
+    assert first.parent != second.parent
+    assert not first.exists()
+    own.close()
+    with pytest.raises(SandboxError, match="closed"):
+        own.fresh("fork")
+    assert not list(scratch.iterdir())
