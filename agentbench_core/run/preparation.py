@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.repos import checkout
 from agentbench_core.workspace.scratch import Scratch
 from agentbench_core.workspace.snapshot import Snapshot, Snapshots
-from agentbench_core.workspace.tree import Tree, fork, remove_tree
+from agentbench_core.workspace.tree import Tree, fork
 
 
 @attrs.frozen(kw_only=True)
@@ -142,8 +141,7 @@ class Preparations:
 
     def discard(self, workspace: Path) -> None:
         """Remove a fork. What resists goes when the run ends, or is swept by the next one."""
-        with contextlib.suppress(OSError):
-            remove_tree(workspace.parent)
+        self._scratch.discard(workspace.parent)
 
     def empty(self, name: str) -> Path:
         """A new empty directory, to be discarded too."""

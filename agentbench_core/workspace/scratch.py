@@ -63,13 +63,18 @@ class Scratch:
         directory.mkdir(mode=0o700)
         return directory
 
+    @staticmethod
+    def discard(path: Path) -> None:
+        """Remove something below it early; what resists goes at the end, or is swept by the next owner."""
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+
     def close(self) -> None:
         """Remove everything, for good; what cannot go stays for the next sweep. Idempotent."""
         with self._guard:
             self._closed = True
             if self._path is not None and self._lock is not None:
-                with contextlib.suppress(OSError):
-                    remove_tree(self._path)
+                self.discard(self._path)
                 self._lock.release()
                 self._path = None
 

@@ -69,7 +69,9 @@ def test_plain_data_becomes_a_value_and_back() -> None:
         ),
         (
             {"name": "a", "reason": "TIMEOUTT"},
-            "f.yaml: reason: expected one of " + ", ".join(FailureReason) + ", found 'TIMEOUTT' (did you mean 'TIMEOUT'?)",
+            "f.yaml: reason: expected one of "
+            + ", ".join(FailureReason)
+            + ", found 'TIMEOUTT' (did you mean 'TIMEOUT'?)",
         ),
         ({"name": "a", "ratio": "1"}, "f.yaml: ratio: expected number, found '1'"),
         ({1: "a"}, "f.yaml: field names are text, found 1 (put it in quotes)"),

@@ -147,9 +147,10 @@ def test_a_virtual_environment_of_its_own(
     assert prefix != sys.prefix
     assert f"from {prefix}" in log.results[0].stdout.text
     (workspace / "test_it.py").write_text("def test_it(): pass\n")
-    code, output = once(environment, 'echo "$VIRTUAL_ENV"; pytest -q -p no:cacheprovider', workspace)
+    plugins = "${PYTEST_DISABLE_PLUGIN_AUTOLOAD:-plugins are its own}"
+    code, output = once(environment, f'echo "$VIRTUAL_ENV {plugins}"; pytest -q -p no:cacheprovider', workspace)
     assert code == 0, output
-    assert output.startswith(f"{prefix}\n.")
+    assert output.startswith(f"{prefix} plugins are its own\n.")
     assert once(environment, "python -c 'import attrs'", workspace)[0] == 1
     assert once(environment, "python -m pytest --version", workspace) == (0, f"pytest {pytest.__version__}\n")
 

@@ -40,7 +40,9 @@ def test_variables_are_few(sandbox: LocalSandbox) -> None:
     """Exactly these, and none of the host's."""
     seen = variables(sandbox, MORE="given")
     seen.pop("VIRTUAL_ENV", None)  # there when the tests run in one
-    assert sorted(seen) == ["HOME", "LANG", "MORE", "PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR"]
+    assert sorted(seen) == [
+        *("HOME", "LANG", "MORE", "PATH", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
+    ]
     assert SECRET not in str(seen)
     assert (seen["LANG"], seen["MORE"]) == ("C.UTF-8", "given")
 

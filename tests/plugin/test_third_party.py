@@ -1,8 +1,9 @@
-"""Plugins of strangers, really installed: built by pip from one file and a ``pyproject.toml``."""
+"""Plugins of strangers, really installed by pip: the one in ``docs/write-a-plugin.md``, and two that are broken."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,47 +12,11 @@ from typing import Any
 
 import pytest
 
-PROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
+import agentbench_core
 
-[project]
-name = "{name}"
-version = "2.1"
-
-[project.entry-points.agentbench]
-{plugin} = "{module}"
-
-[tool.hatch.build.targets.wheel]
-only-include = ["{module}.py"]
-"""
-
-FIXER = '''\
-"""An agent that reads a file and rewrites it, by the tools that everybody has."""
-import attrs
-from agentbench_core import Agent, AgentResult, AttemptContext, Register, ToolCall, hookimpl, option
-
-
-@attrs.frozen(kw_only=True)
-class FixerOptions:
-    word: str = option("fixed", help="what to write")
-
-
-@attrs.frozen
-class Fixer:
-    options: FixerOptions
-
-    def solve(self, context: AttemptContext) -> AgentResult:
-        command = f"echo {self.options.word} > app.txt && cat app.txt"
-        result = context.tools.call(ToolCall(tool="run", arguments={"command": command}))
-        return AgentResult(message=result.fields["stdout"])
-
-
-@hookimpl
-def agentbench_register_agents(register: Register[Agent]) -> None:
-    register("fixer", Fixer, FixerOptions, summary="writes one word")
-'''
+PAGE = (Path(agentbench_core.__file__).parent.parent / "docs/write-a-plugin.md").read_text(encoding="utf-8")
+PROJECT, FIXER = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
+"""The two files that the page tells everybody to write."""
 
 MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
 
@@ -68,8 +33,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         directory.mkdir()
         module = f"agentbench_{plugin}"
         (directory / f"{module}.py").write_text(source)
-        name = f"agentbench-{plugin}"
-        (directory / "pyproject.toml").write_text(PROJECT.format(name=name, plugin=plugin, module=module))
+        project = PROJECT.replace("agentbench-fixer", f"agentbench-{plugin}").replace("agentbench_fixer", module)
+        (directory / "pyproject.toml").write_text(project.replace("fixer =", f"{plugin} ="))
     target = scratch / "site"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(target)]
     subprocess.run([*pip, *(str(scratch / plugin) for plugin in sources)], check=True, timeout=120)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult, remove_tree
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult, Scratch
 from agentbench_core.builtin.local.launcher import Launcher
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.builtin.local.virtualenv import VirtualEnv
@@ -58,7 +58,7 @@ class LocalEnvironment:
                 finally:
                     sandbox.close()
         finally:
-            remove_tree(given)
+            Scratch.discard(given)
 
 
 @contextlib.contextmanager

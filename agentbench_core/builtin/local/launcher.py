@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentbench_core import EnvironmentSpec, SandboxError, Scratch, remove_tree
+from agentbench_core import EnvironmentSpec, SandboxError, Scratch
 from agentbench_core.builtin.local import interpreters
 from agentbench_core.builtin.local.interpreters import Interpreter
 from agentbench_core.builtin.local.options import LocalOptions
@@ -61,7 +61,7 @@ class Launcher:
         def give_back(sandbox: LocalSandbox) -> None:
             with self._lock:
                 self._sandboxes.discard(sandbox)
-            remove_tree(own)
+            Scratch.discard(own)
 
         sandbox = LocalSandbox(
             workspace,
@@ -111,6 +111,7 @@ class Launcher:
             home=own / "home",
             tmp=own / "tmp",
             virtual_env=venv.path if venv else interpreter.virtual_env,
+            borrowed=venv is None,
             passed=self._options.pass_environment,
         )
         return variables | ({WORKSPACE_VARIABLE: str(workspace)} if venv else {})

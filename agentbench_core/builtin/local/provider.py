@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, SetupLog, UnavailableError, remove_tree
+from agentbench_core import Deadline, EnvironmentSpec, SandboxError, Scratch, SetupError, SetupLog, UnavailableError
 from agentbench_core.builtin.local.environment import LocalEnvironment
 from agentbench_core.builtin.local.launcher import LINUX, Launcher
 from agentbench_core.builtin.local.options import LocalOptions
@@ -101,7 +101,7 @@ class LocalProvider:
                 captures=self._captures,
             ).run(pristine)
         except BaseException as error:
-            remove_tree(place)
+            Scratch.discard(place)
             if isinstance(error, OSError):
                 raise SandboxError(f"the environment could not be made: {error}") from error
             raise

@@ -15,9 +15,13 @@ MISLEADING_PIP = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 
 
 def command_variables(
-    *, bin_dirs: Sequence[Path], home: Path, tmp: Path, virtual_env: Path | None, passed: Sequence[str]
+    *, bin_dirs: Sequence[Path], home: Path, tmp: Path, virtual_env: Path | None, borrowed: bool, passed: Sequence[str]
 ) -> dict[str, str]:
-    """The variables of every command: nothing of this machine but what ``passed`` names."""
+    """The variables of every command: nothing of this machine but what ``passed`` names.
+
+    ``borrowed`` says that the Python is not the task's own: then what is installed beside it for others, such as
+    plugins of pytest, must not change the task's tests.
+    """
     host = {name: os.environ[name] for name in passed if name in os.environ}
     path = host.pop("PATH", STANDARD_PATH)
     variables = {
@@ -29,6 +33,8 @@ def command_variables(
     }
     if virtual_env is not None:
         variables["VIRTUAL_ENV"] = str(virtual_env)
+    if borrowed:
+        variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return variables | host
 
 

@@ -1,0 +1,61 @@
+"""What a supervised command in the sandbox `local` costs, against a plain subprocess. Run by ``make bench``."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.values.task import EnvironmentSettings, Setup
+
+ROUNDS = 200
+
+
+class Quiet:
+    """A set-up log that nobody reads."""
+
+    def started(self, command: str) -> None:
+        """Nothing."""
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        """Nothing."""
+
+
+def median_ms(work: Callable[[], object]) -> float:
+    """Median wall milliseconds of one call, after a warm-up."""
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return 1000 * statistics.median(times[ROUNDS // 10 :])
+
+
+def main() -> None:
+    """Print medians and the ratio."""
+    deadline = Deadline(600)
+    provider = LocalProvider(LocalOptions())
+    with tempfile.TemporaryDirectory() as name:
+        workspace = Path(name) / "workspace"
+        workspace.mkdir()
+        spec = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup(capture=()))
+        try:
+            environment = provider.prepare(spec, workspace, Quiet(), deadline)
+            sandbox = environment.start(workspace, network=False, deadline=deadline)
+            plain = median_ms(lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True))
+            supervised = median_ms(lambda: sandbox.exec("true", deadline=deadline))
+            sandbox.close()
+        finally:
+            provider.close()
+    ratio = supervised / plain
+    print(f"sandbox local, exec of `true`: {supervised:.1f} ms; plain subprocess {plain:.1f} ms: {ratio:.1f}x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Docs and code say the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import attrs
+import pytest
+
+import agentbench_core
+from agentbench_core.plugin import hookspecs
+from agentbench_core.schema import describe
+from agentbench_core.values.events import EVENT_CLASSES
+from agentbench_core.values.failures import FailureReason
+from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "tasks/README.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def task_rows(cls: type, prefix: str = "") -> Iterator[str]:
+    """The rows of the table of fields, as ``docs/task.md`` must have them."""
+    hints = get_type_hints(cls)
+    for row in describe(cls):
+        if attrs.has(hints[row.name]):
+            yield from task_rows(hints[row.name], f"{prefix}{row.name}.")
+        else:
+            default = row.default if len(row.default) < 60 else "see below"
+            yield f"| `{prefix}{row.name}` | {row.type} | {default} | {row.help} |"
+
+
+def test_every_field_of_a_task_is_documented() -> None:
+    """With the type, default and help that the code has."""
+    expected = list(task_rows(TaskSpec))
+    assert [line for line in page("task.md").splitlines() if line.startswith("| `")] == expected
+    assert "\n".join(DEFAULT_PROTECTED) in page("task.md")
+
+
+def test_every_hook_is_documented() -> None:
+    """And no other."""
+    hooks = {name for name in dir(hookspecs) if name.startswith("agentbench_register_")}
+    assert set(re.findall(r"agentbench_register_\w+", page("write-a-plugin.md"))) == hooks
+
+
+def test_every_event_and_failure_reason_is_documented() -> None:
+    """In the pages that list them."""
+    assert set(EVENT_CLASSES) <= set(re.findall(r"`([a-z_]+)`", page("run-directory.md")))
+    assert set(FailureReason) <= set(re.findall(r"`([A-Z_]+)`", page("failures.md")))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Within the repository."""
+    for target in re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_exist(path: Path, agentbench: Any) -> None:
+    """Every ``agentbench ...`` that a page names is a command."""
+    for command in re.findall(r"agentbench ((?:[a-z][a-z-]+ ?){1,2})", path.read_text(encoding="utf-8")):
+        words = command.split()
+        if words[0] in ("run", "run-task", "doctor"):
+            words = words[:1]
+        if re.fullmatch(r"run|run-task|runs|tasks|plugins|config|doctor", words[0]):
+            assert agentbench(*words, "--help").code == 0, command
