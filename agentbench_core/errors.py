@@ -18,7 +18,8 @@
     └── ToolError                   a tool refuses; becomes `error_type` and `error_message` of its result
         └── PathEscapeError         a path would leave the workspace (`path_escape`)
 
-Exit codes of the command: 0 done, 1 the thing checked did not hold, 2 to 4 as above, 130 interrupted.
+Exit codes of the command: 0 done, 1 the thing checked did not hold, 2 to 4 as above, 70 a mistake of ours,
+130 interrupted.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def main() -> None:
         spec = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup(capture=()))
         try:
             environment = provider.prepare(spec, workspace, Quiet(), deadline)
-            sandbox = environment.start(workspace, network=False, deadline=deadline)
+            sandbox = environment.start(workspace, read_only=False, network=False, deadline=deadline)
             plain = median_ms(lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True))
             supervised = median_ms(lambda: sandbox.exec("true", deadline=deadline))
             sandbox.close()

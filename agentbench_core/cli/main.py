@@ -94,7 +94,7 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 done, 1 the thing checked did not hold, 2 to 4 errors, 130 interrupted."""
+    """Run the command and exit: 0 done, 1 the thing checked did not hold, 2 to 4 errors, 70 a bug, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = cli.main(arguments, prog_name="agentbench", standalone_mode=False)

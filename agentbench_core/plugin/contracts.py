@@ -76,8 +76,11 @@ class Environment(Protocol):
     def facts(self) -> Mapping[str, str]:
         """What is known of it: image digest, OS, python, pip freeze, cache hit, limits that do not hold."""
 
-    def start(self, workspace: Path, *, network: bool, deadline: Deadline) -> Sandbox:
-        """Start it over ``workspace`` (a fork of the prepared tree that belongs to the sandbox from here on)."""
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+        """Start it over ``workspace``, a fork of the prepared tree that belongs to the sandbox from here on.
+
+        ``read_only`` is asked for where a task forbids the agent to write.
+        """
 
     def run_once(
         self,

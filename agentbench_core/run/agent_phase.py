@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from agentbench_core.errors import (
 from agentbench_core.evidence.store import AttemptFiles
 from agentbench_core.inputs.suite import Task, oracle_script
 from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment, EventLog, Sandbox
+from agentbench_core.run.change import editable_paths
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
 from agentbench_core.run.toolbox import MeteredLLM, MeteredToolbox, Stop
@@ -25,7 +27,6 @@ from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Usage
-from agentbench_core.workspace.paths import matches
 from agentbench_core.workspace.tree import Tree
 
 GRACE_SEC = 5.0
@@ -64,7 +65,7 @@ class AgentPhase:
         self._baseline = baseline
         self._files = files
         self._log = log
-        self._deadline = deadline
+        self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
         self._model = llm
         self._stop = Stop()
         limits = plan.variant.settings.limits
@@ -74,18 +75,28 @@ class AgentPhase:
 
     def run(self, workspace: Path) -> AgentEnd:
         """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
-        network = self._plan.task.spec.environment.network_policy == "always"
+        task = self._plan.task.spec
         agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
-        sandbox = self._environment.start(workspace, network=network, deadline=self._deadline)
+        llm = self._llm()
+        tree = Tree(workspace)
+        sandbox = self._environment.start(
+            workspace,
+            read_only=not task.agent.allow_file_write,
+            network=task.environment.network_policy == "always",
+            deadline=self._deadline,
+        )
+        toolbox = self._toolbox(tree, sandbox)
         try:
-            with Tree(workspace) as tree:
-                llm = self._llm()
-                context = self._context(tree, sandbox, llm)
-                ended = self._solve(agent, context)
+            ended = self._solve(agent, self._context(toolbox, llm))
+            outcome = self._outcome(ended)
         finally:
+            # From here on, threads that the agent left behind find every call refused.
+            self._deadline.end(Interrupted("the agent phase is over"))
             sandbox.close()
+            if not toolbox.busy:  # under a call in progress, the descriptor could become another attempt's
+                tree.close()
         return AgentEnd(
-            outcome=self._outcome(ended),
+            outcome=outcome,
             message=ended.message if isinstance(ended, AgentResult) else str(ended),
             steps=self._budget.steps,
             llm_calls=llm.calls if llm else 0,
@@ -107,14 +118,14 @@ class AgentPhase:
             stop=self._stop,
         )
 
-    def _context(self, tree: Tree, sandbox: Sandbox, llm: MeteredLLM | None) -> AttemptContext:
+    def _toolbox(self, tree: Tree, sandbox: Sandbox) -> MeteredToolbox:
         plan, task = self._plan, self._plan.task.spec
         offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
-        toolbox = MeteredToolbox(
+        return MeteredToolbox(
             tools={tool.name: tool.make() for tool in offered},
             workspace=tree,
             sandbox=sandbox,
-            editable=matches(task.agent.editable_globs or ("**",)),
+            editable=editable_paths(task),
             budget=self._budget,
             deadline=self._deadline,
             tool_timeout_sec=plan.limits.tool_timeout_sec,
@@ -122,6 +133,9 @@ class AgentPhase:
             files=self._files,
             stop=self._stop,
         )
+
+    def _context(self, toolbox: MeteredToolbox, llm: MeteredLLM | None) -> AttemptContext:
+        plan = self._plan
         shown = self._baseline.public.stdout.text + self._baseline.public.stderr.text
         return AttemptContext(
             instruction=instruction(plan.task, shown),

@@ -39,15 +39,18 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import AttemptRecord, Score
 
 
-@attrs.frozen
+@attrs.define
 class AttemptLog:
-    """Implements ``EventLog`` for one attempt."""
+    """Implements ``EventLog`` for one attempt, until it has its record."""
 
     store: Store
     attempt_id: str
+    ended: bool = False
 
     def emit(self, event: Event) -> None:
-        """Write one event."""
+        """Write one event. Raises Interrupted for an agent's thread that outlived its attempt."""
+        if self.ended:
+            raise Interrupted("the attempt has ended")
         self.store.emit(event, self.attempt_id)
 
 
@@ -77,6 +80,7 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
         attempt.found.outcome = attempt.outcome_of(error)
     attempt.write_evidence()
     record = make_record(plan, attempt.found, files)
+    log.ended = True
     store.record(record)
     bench.listener.attempt_finished(record)
     return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -34,7 +35,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     frozen = snapshots.freeze(base, workspace)
     hidden = (f"/{task.validation.files.strip('/')}/**",) if task.validation.files else ()
     protected = matches((*task.validation.protected_globs, *hidden))
-    editable = matches(task.agent.editable_globs or ("**",))
+    editable = editable_paths(task)
     named = task.agent.editable_globs
     kept: list[Change] = []
     dropped: dict[str, list[str]] = {}
@@ -54,6 +55,13 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     if frozen.oddities:
         labels.append(Label(name="odd_files", evidence=_some(list(frozen.oddities))))
     return FrozenChange(kept=tuple(kept), diff=snapshots.diff(base, frozen.snapshot, kept), labels=tuple(labels))
+
+
+def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
+    """Which paths the agent may edit."""
+    if not task.agent.allow_file_write:
+        return matches(())
+    return matches(task.agent.editable_globs or ("**",))
 
 
 def keep_final_state(workspace: Path, into: Path) -> None:

@@ -59,6 +59,13 @@ class MeteredToolbox:
     log: EventLog
     files: AttemptFiles
     stop: Stop
+    _inside: int = 0
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is in progress."""
+        return self._inside > 0
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -67,6 +74,15 @@ class MeteredToolbox:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Call a tool; see the contract."""
+        with self._lock:
+            self._inside += 1
+        try:
+            return self._call(call)
+        finally:
+            with self._lock:
+                self._inside -= 1
+
+    def _call(self, call: ToolCall) -> ToolResult:
         try:
             self.deadline.check()
             step = self.budget.spend_step()

@@ -139,6 +139,6 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(make: Make, workspace: Path) -> Iterator[LocalSandbox]:
-    sandbox = make().start(workspace, network=False, deadline=Deadline(10))
+    sandbox = make().start(workspace, read_only=False, network=False, deadline=Deadline(10))
     yield sandbox
     sandbox.close()

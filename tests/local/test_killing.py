@@ -213,7 +213,7 @@ def _children(parent: int) -> list[int]:
 
 def test_memory_limit(make: Make, workspace: Path) -> None:
     """A process that takes more than its share fails by itself."""
-    sandbox = make(mem_limit_mb=128).start(workspace, network=False, deadline=Deadline(SOON))
+    sandbox = make(mem_limit_mb=128).start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     small, large = (
         sandbox.exec(["python", "-c", f"len(bytearray({size} << 20))"], deadline=Deadline(SOON)) for size in (32, 300)
     )
@@ -228,7 +228,7 @@ def test_processor_limit(make: Make, workspace: Path) -> None:
     environment = make(cpu_limit=1)
     seen = []
     for _ in range(2):
-        sandbox = environment.start(workspace, network=False, deadline=Deadline(SOON))
+        sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
         asked = sandbox.exec(
             ["python", "-c", "import os; print(os.sched_getaffinity(0))"], deadline=Deadline(SOON)
         ).stdout.text

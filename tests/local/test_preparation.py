@@ -210,13 +210,13 @@ def test_closing_the_provider_ends_everything(
 ) -> None:
     """Also sandboxes that somebody forgot; afterwards nothing starts any more."""
     environment = provider.prepare(spec_of(), pristine, log, Deadline(SOON))
-    sandbox = environment.start(workspace, network=False, deadline=Deadline(SOON))
+    sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     sandbox.exec("sleep 60 & true", deadline=Deadline(SOON))
     provider.close()
     provider.close()
     with pytest.raises(SandboxError, match="closed"):
         sandbox.exec("true", deadline=Deadline(SOON))
     with pytest.raises(SandboxError, match="closed"):
-        environment.start(workspace, network=False, deadline=Deadline(SOON))
+        environment.start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     with pytest.raises(SandboxError, match="closed"):
         provider.prepare(spec_of(), pristine, log, Deadline(SOON))

@@ -83,7 +83,7 @@ def test_home_and_temporary_directory_are_private(make: Make, workspace: Path) -
     environment = make()
     places = []
     for _ in range(2):
-        sandbox = environment.start(workspace, network=False, deadline=Deadline(SOON))
+        sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
         seen = variables(sandbox)
         result = sandbox.exec(
             'ls -A "$HOME" "$TMPDIR" | wc -w; touch ~/a $(mktemp); mkdir ~/b; chmod 0 ~/b', deadline=Deadline(SOON)

@@ -19,7 +19,7 @@ from agentbench_core.run import agent_phase
 AGENTS = """
     import sys, time
     import attrs
-    from agentbench_core import AgentResult, LLMError, SandboxError, Request, Message, ToolCall, hookimpl
+    from agentbench_core import AgentResult, AttemptStop, Request, Message, ToolCall, hookimpl
 
     @attrs.frozen
     class Options:
@@ -52,6 +52,17 @@ AGENTS = """
         call(context, "run", command="echo wrong > app.txt")
         return AgentResult()
     def returns_none(context): call(context, "list_files", root="", glob=None)
+    def leaves_thread(context):
+        import threading
+        def go_on():
+            try:
+                while True:
+                    call(context, "run", command="echo later > app.txt; sleep 0.01")
+            except AttemptStop:
+                pass
+        threading.Thread(target=go_on, daemon=True).start()
+        time.sleep(0.3)
+        return AgentResult()
     def gives_up(context): return AgentResult(ended="gave_up", message="too hard")
     def tool_error(context):
         result = call(context, "read_file", path="../../etc/passwd")
@@ -65,7 +76,7 @@ AGENTS = """
     @hookimpl
     def agentbench_register_agents(register):
         for solve in (raises, exits, sleeps, swallows, loops, greedy, fixes_then_greedy, fixes_then_raises, wrong,
-                      returns_none, gives_up, tool_error):
+                      returns_none, leaves_thread, gives_up, tool_error):
             agent = type("Agent", (), {"solve": staticmethod(solve)})
             register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
         asking = type("Agent", (), {"solve": staticmethod(asks)})
@@ -105,7 +116,7 @@ def run(make_task: Any, agentbench: Any, plugin: Any, records: Any, monkeypatch:
     plugin("agents", AGENTS)
     plugin("canned", LLM)
 
-    def one(agent: str, *arguments: str, **sections: Any) -> dict[str, Any]:
+    def one(agent: str, /, *arguments: str, **sections: Any) -> dict[str, Any]:
         make_task(**sections)
         done = agentbench("run", "--suite", "mini", "--agent", agent, *arguments)
         assert done.code == 0, done.err
@@ -146,6 +157,23 @@ def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
     started = time.monotonic()
     assert ending(run(agent, "--set", "limits.timeout_sec=1")) == ("timed_out", True, False, "TIMEOUT")
     assert time.monotonic() - started < 15
+
+
+def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
+    """A thread that it left behind can call nothing more: the verdict is about what was there at its end."""
+    record = run("leaves_thread", "--max-steps", "1000")
+    assert ending(record) == ("completed", True, False, "TESTS_FAILED")
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    types = [json.loads(line)["type"] for line in events.read_text().splitlines()]
+    assert "tool_call_started" not in types[types.index("tests_started") :]
+    assert types[-2:] == ["task_finished", "run_finished"]
+
+
+def test_a_task_that_forbids_edits(run: Run) -> None:
+    """No ``apply_patch``, and what was written all the same is dropped."""
+    record = run("wrong", agent={"allow_file_write": False})
+    assert ending(record) == ("completed", True, False, "AGENT_GAVE_UP")
+    assert record["labels"] in ([], [{"name": "dropped_not_editable", "evidence": "app.txt"}])  # as root it is written
 
 
 def test_tests_that_hang_are_a_timeout(run: Run) -> None:

@@ -26,9 +26,11 @@ class LocalEnvironment:
     venv: VirtualEnv | None
     launcher: Launcher
 
-    def start(self, workspace: Path, *, network: bool, deadline: Deadline) -> LocalSandbox:
-        """Start it over ``workspace``; ``network`` cannot be taken away here."""
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> LocalSandbox:
+        """Start it over ``workspace``; ``network`` cannot be taken away here, and write bits only from non-root."""
         deadline.check()
+        if read_only:
+            _take_write_bits(workspace)
         return self.launcher.start(self.spec, workspace.absolute(), self.venv)
 
     def run_once(
@@ -64,16 +66,22 @@ class LocalEnvironment:
 @contextlib.contextmanager
 def _write_protected(tree: Path) -> Iterator[None]:
     """Take the write bits from a tree for a while. Against accidents only: its owner can give them back."""
-    changed: list[tuple[Path, int]] = []
+    changed = _take_write_bits(tree)
     try:
-        for directory, _, names in os.walk(tree):
-            for path in (Path(directory), *(Path(directory, name) for name in names)):
-                mode = path.lstat().st_mode & 0o7777
-                if not path.is_symlink() and mode & 0o222:
-                    path.chmod(mode & ~0o222)
-                    changed.append((path, mode))
         yield
     finally:
         for path, mode in changed:
             with contextlib.suppress(FileNotFoundError):
                 path.chmod(mode)
+
+
+def _take_write_bits(tree: Path) -> list[tuple[Path, int]]:
+    """Take all write bits in a tree; gives the modes that were changed."""
+    changed: list[tuple[Path, int]] = []
+    for directory, _, names in os.walk(tree):
+        for path in (Path(directory), *(Path(directory, name) for name in names)):
+            mode = path.lstat().st_mode & 0o7777
+            if not path.is_symlink() and mode & 0o222:
+                path.chmod(mode & ~0o222)
+                changed.append((path, mode))
+    return changed
