@@ -94,8 +94,10 @@ class MeteredToolbox:
         stopped: AgentBenchError | None = None
         result = ToolResult.failure("stopped", "the call was stopped from outside")
         try:
-            result = self._answer(call, step)
-            self.deadline.check()  # a call that used up the last of the time is answered by its end
+            try:
+                result = self._answer(call, step)
+            finally:  # a call that the end overtook is answered by that end, whatever became of it
+                self.deadline.check()
         except (AttemptStop, SandboxError) as error:
             stopped = error
         took = round(time.monotonic() - started, 6)
