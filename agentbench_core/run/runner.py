@@ -31,7 +31,7 @@ from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations
 from agentbench_core.run.records import local_time
 from agentbench_core.run.variant import Variant
-from agentbench_core.values.events import RunFinished, RunStarted, Warning_
+from agentbench_core.values.events import RunFinished, RunStarted
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import AttemptRecord, HarnessInfo, PluginEntry, RunManifest, TaskEntry
 from agentbench_core.workspace.scratch import Scratch
@@ -112,17 +112,17 @@ def _make_attempts(group: Group, runs: Sequence[_Run], bench: Bench) -> str:
         pending: dict[Future[AttemptRecord], _Run] = {
             pool.submit(make_attempt, plan, bench, run.store): run for plan, run in queue
         }
-        while pending:
-            try:
-                with _interrupts():
+        with _sigterm_as_sigint():
+            while pending:
+                try:
                     _collect(pending)
-            except KeyboardInterrupt:
-                if status == "interrupted":
-                    os._exit(130)  # the second time: sandboxes die with us, records are on disk
-                status = "interrupted"
-                bench.listener.note("interrupted: marking what runs; once more kills it")
-                bench.stop.end(Interrupted("the run was interrupted"))
-                pending = {future: run for future, run in pending.items() if not future.cancel()}
+                except KeyboardInterrupt:
+                    if status == "interrupted":
+                        os._exit(130)  # the second time: sandboxes die with us, records are on disk
+                    status = "interrupted"
+                    bench.listener.note("interrupted: marking what runs; once more kills it")
+                    bench.stop.end(Interrupted("the run was interrupted"))
+                    pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
         bench.stop.end(Interrupted("the run ended"))
         pool.shutdown(wait=True, cancel_futures=True)
@@ -138,7 +138,7 @@ def _collect(pending: dict[Future[AttemptRecord], _Run]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[None]:
+def _sigterm_as_sigint() -> Iterator[None]:
     """SIGTERM stops a run as Ctrl-C does."""
     try:
         previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -197,9 +197,7 @@ def _finish(run: _Run, status: str, listener: Listener) -> FinishedRun:
             reporter: Reporter = ready.make()
             reporter.report(open_run(run.store.directory), run.store.directory)
         except Exception as error:  # noqa: BLE001 - the results are safe; the report can be made again
-            message = f"reporter {ready.name!r} failed: {type(error).__name__}: {error}"
-            listener.note(message)
-            run.store.emit(Warning_(message=message))
+            listener.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
     return FinishedRun(
         variant=run.variant,
         directory=run.store.directory,

@@ -251,3 +251,31 @@ TALKER = """
     def agentbench_register_agents(register):
         register("talker", lambda options: Talker(), Options, summary="talks too much")
 """
+
+
+BAD_REPORTER = """
+    import attrs
+    from agentbench_core import hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Bad:
+        def report(self, run, into):
+            raise ValueError("no ink")
+
+    @hookimpl
+    def agentbench_register_reporters(register):
+        register("bad", lambda options: Bad(), Options, summary="fails")
+"""
+
+
+def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """The run is done, the other reports are there, and the message says which one failed."""
+    plugin("bad", BAD_REPORTER)
+    make_task()
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "reporters=[bad, console]")
+    assert done.code == 0
+    assert "reporter 'bad' failed: ValueError: no ink" in done.err
+    assert "1 of 1 scored attempts passed" in done.out
