@@ -154,5 +154,5 @@ def _written(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_written(item) for item in value) + "]"
     if isinstance(value, str):
-        return value or '""'
+        return value if value and value == value.strip() else f'"{value}"'
     return str(value)

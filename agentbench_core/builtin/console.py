@@ -11,6 +11,8 @@ import attrs
 from agentbench_core import AttemptRecord, RunView
 from agentbench_core.builtin.options import NoOptions
 
+_LONGEST = 300  # characters of an explanation
+
 
 @attrs.frozen
 class Console:
@@ -39,6 +41,12 @@ def summary(run: RunView) -> str:
         *_columns([("task", "result", "steps", "seconds", "remarks"), *map(_row, records)]),
         "",
     ]
+    why = run.explanations()
+    for record in records:
+        if not record.result.passed and why.get(record.attempt_id):
+            lines.append(f"{_name(record)}: {' '.join(why[record.attempt_id].split())[:_LONGEST]}")
+    if lines[-1]:
+        lines.append("")
     reasons = Counter(str(record.result.failure_reason) for record in records if not record.result.passed)
     if reasons:
         lines.append("reasons: " + ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items())))
@@ -53,10 +61,13 @@ def summary(run: RunView) -> str:
 
 
 def _row(record: AttemptRecord) -> tuple[str, ...]:
-    name = record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
     result = "passed" if record.result.passed else str(record.result.failure_reason)
     remarks = ", ".join(label.name for label in record.labels)
-    return name, result, str(record.usage.steps), f"{record.duration_sec:.1f}", remarks
+    return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", remarks
+
+
+def _name(record: AttemptRecord) -> str:
+    return record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
 
 
 def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -25,14 +26,18 @@ _LONGEST_LINE = 400  # characters
 
 @attrs.frozen(kw_only=True)
 class _Search:
-    query: str = option(help="text, or a regular expression", pattern=r"(?s).+")
+    query: str = option(help="text; a regular expression if it occurs nowhere as text", pattern=r"(?s).+")
     glob: str | None = option(None, help="only in files that match, such as **/*.py")
     max_results: int = option(50, help="lines", minimum=1)
 
 
 @attrs.frozen
 class Search:
-    """Matching lines as ``path:line:text``. A regular expression is run inside the sandbox, plain text here."""
+    """Matching lines as ``path:line:text``.
+
+    The query is looked for as text, here; found nowhere, it is run as a regular expression inside the sandbox:
+    code is full of characters that mean something to one, and a hostile one must not stop the host.
+    """
 
     options: SearchOptions
 
@@ -42,17 +47,17 @@ class Search:
         return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search)
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``matches``, and ``more``: whether there are others."""
+        """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as one."""
         wanted = load(arguments, _Search, where="search")
         meant = matches((wanted.glob or "**",))
-        find = _in_sandbox if _SPECIAL.search(wanted.query) else _literally
         cap = min(wanted.max_results, self.options.max_results)
-        found: list[str] = []
-        for line in find(wanted.query, meant, context):
-            if len(found) == cap:
-                return ToolResult.success(matches=found, more=True)
-            found.append(line[:_LONGEST_LINE])
-        return ToolResult.success(matches=found, more=False)
+        regex = False
+        found = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))
+        if not found and _SPECIAL.search(wanted.query):
+            regex = True
+            found = list(itertools.islice(_in_sandbox(wanted.query, meant, context), cap + 1))
+        lines = [line[:_LONGEST_LINE] for line in found[:cap]]
+        return ToolResult.success(matches=lines, more=len(found) > cap, regex=regex)
 
 
 def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:

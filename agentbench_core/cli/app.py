@@ -43,6 +43,13 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def shortened(text: str, limit: int = 300) -> str:
+    """An explanation on one line; of a traceback, what was raised."""
+    lines = text.strip().splitlines()
+    said = lines[-1] if text.startswith("Traceback") else " ".join(line.strip() for line in lines)
+    return said if len(said) <= limit else f"{said[: limit - 3]}..."
+
+
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns of text under their heads; the last column is free to be long."""
     table = [tuple(heads), *(tuple(row) for row in rows)]

@@ -8,6 +8,7 @@ import yaml
 from agentbench_core.cli.app import App, print_json, print_table
 from agentbench_core.cli.flags import resolved_variants, settings_flags
 from agentbench_core.converter import dump
+from agentbench_core.run.variant import option_leaves
 
 
 @click.group()
@@ -21,13 +22,16 @@ def config() -> None:
 @click.pass_obj
 def show(app: App, /, as_json: bool, **typed: object) -> None:
     """Every setting that `run` would use with the same flags: its value, and the layer that it comes from."""
-    variants = resolved_variants(app, typed)
+    variants = {
+        name: dict(sorted({**resolved.leaves, **option_leaves(resolved.settings, app.registry)}.items()))
+        for name, resolved in resolved_variants(app, typed).items()
+    }
     if as_json:
-        print_json({name: dump(dict(resolved.leaves)) for name, resolved in variants.items()})
+        print_json({name: dump(leaves) for name, leaves in variants.items()})
         return
-    for name, resolved in variants.items():
+    for name, leaves in variants.items():
         click.echo(f"variant {name}")
-        rows = [(key, _written(leaf.value), leaf.origin) for key, leaf in resolved.leaves.items()]
+        rows = [(key, _written(leaf.value), leaf.origin) for key, leaf in leaves.items()]
         print_table(("SETTING", "VALUE", "ORIGIN"), rows)
         click.echo()
 

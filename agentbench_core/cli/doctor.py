@@ -20,7 +20,7 @@ from agentbench_core.cli.flags import project_layers
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import resolve
-from agentbench_core.inputs.suite import suites
+from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component
 
 _LOW_DISK = 2 << 30  # bytes
@@ -85,14 +85,7 @@ def _project() -> Iterator[Check]:
     except AgentBenchError as error:
         yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Mend that file.")
         return
-    tasks = Path(settings.run.tasks)
-    found = ", ".join(suites(tasks))
-    yield Check(
-        name="tasks",
-        status="ok" if found else "warning",
-        found=f"suites in {tasks}: {found or 'none'}",
-        remedy="Go where ./tasks is, or name the directory: --tasks DIR. Make one: agentbench tasks new ID",
-    )
+    yield _tasks(Path(settings.run.tasks))
     out = Path(settings.run.out)
     existing = next(path for path in (out, *out.resolve().parents) if path.exists())
     yield Check(
@@ -100,6 +93,20 @@ def _project() -> Iterator[Check]:
         status="ok" if os.access(existing, os.W_OK) else "failed",
         found=f"{out} {'can' if os.access(existing, os.W_OK) else 'cannot'} be written",
         remedy="Choose another place: --out DIR",
+    )
+
+
+def _tasks(root: Path) -> Check:
+    names = suites(root)
+    try:
+        counts = [f"{name} ({len(read_suite(root, name))})" for name in names]
+    except AgentBenchError as error:
+        return Check(name="tasks", status="warning", found=error.message, remedy=error.remedy or "Mend that file.")
+    return Check(
+        name="tasks",
+        status="ok" if counts else "warning",
+        found=f"suites in {root}: {', '.join(counts) or 'none'}",
+        remedy="Go where ./tasks is, or make a task: agentbench tasks new ID --suite NAME",
     )
 
 

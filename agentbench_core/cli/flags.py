@@ -36,10 +36,24 @@ _SETTINGS = {
 
 def settings_flags(command: F) -> F:
     """Add the flags that choose settings."""
+    return suite_flags(variant_flags(command))
+
+
+def suite_flags(command: F) -> F:
+    """Add the flags that choose tasks."""
+    flags = [
+        click.option("--suite", metavar="NAME", help="Suite to run. [default: custom-dev]"),
+        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def variant_flags(command: F) -> F:
+    """Add the flags that choose variants, and how they are run."""
     flags = [
         click.option("--variant", metavar="NAME|FILE", multiple=True, help="Variant to run; several are compared."),
-        click.option("--suite", metavar="NAME", help="Suite to run."),
-        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
         click.option("--agent", metavar="NAME", help="Agent; see `agentbench plugins list`."),
         click.option("--sandbox", metavar="NAME", help="Sandbox. [default: local]"),
         click.option("--llm", metavar="NAME", help="Provider of the model."),

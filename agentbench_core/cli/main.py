@@ -11,7 +11,7 @@ import click
 
 from agentbench_core import __version__
 from agentbench_core.cli.app import App
-from agentbench_core.errors import AgentBenchError, PluginError, did_you_mean
+from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
 
 _COMMANDS = {
     "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
@@ -90,7 +90,13 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...]) -> None:
     agentbench runs show DIR                               look at what came out
     agentbench plugins list                                what can be plugged in
     """
-    _app(ctx)
+    app = _app(ctx)
+    known = {plugin.source.plugin for plugin in app.plugins.plugins}
+    for name in no_plugin:
+        if name not in known:
+            raise UnknownNameError(
+                f"no plugin {name!r}{did_you_mean(name, known)}", remedy=f"Plugins: {', '.join(sorted(known))}"
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from pathlib import Path
 
 from agentbench_core.errors import InputError
@@ -26,6 +27,8 @@ validation:
   failing_command: "python -m pytest -q"
   passing_command: "python -m pytest -q"
   files: "checks/"
+agent:
+  editable_globs: ["*.py"]
 oracle:
   patch: "solution.patch"
 """
@@ -50,7 +53,17 @@ def test_below_the_range() -> None:
 def test_above_the_range() -> None:
     assert clamp(11, 0, 10) == 10
 """,
+    "repo/pyproject.toml": """\
+[project]
+name = "clamp"
+version = "1.0"
+requires-python = ">=3.11"
+
+[tool.pytest.ini_options]
+pythonpath = ["."]
+""",
     "checks/test_clamp_hidden.py": """\
+# agentbench-canary: CANARY
 from clamp import clamp
 
 
@@ -81,7 +94,7 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
     for name, text in _FILES.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text.replace("CANARY", str(uuid.uuid4())), encoding="utf-8")
     commit = directory_commit(directory / "repo")
     (directory / "task.yaml").write_text(_TASK.format(task_id=task_id, suite=suite, commit=commit), encoding="utf-8")
     return read_task(directory)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from agentbench_core.cli.app import App, print_json, print_table
 from agentbench_core.errors import UnknownNameError, did_you_mean
+from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
 from agentbench_core.plugin.registry import Component
 from agentbench_core.schema import describe
@@ -57,6 +60,24 @@ def show_plugin(app: App, name: str, as_json: bool) -> None:
         _show(component)
 
 
+def _show_arguments(tool: Tool) -> None:
+    properties = tool.spec.parameters.get("properties", {})
+    required = tool.spec.parameters.get("required", ())
+    rows = [
+        (f"  {name}", _schema_type(schema), "required" if name in required else "", schema.get("description", ""))
+        for name, schema in properties.items()
+    ]
+    if rows:
+        click.echo()
+        print_table(("  ARGUMENT", "TYPE", "", "HELP"), rows)
+
+
+def _schema_type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_schema_type(each) for each in schema["anyOf"])
+    return str(schema.get("type", "any"))
+
+
 def _component_row(app: App, component: Component) -> tuple[str, ...]:
     source = component.source
     conflict = (component.kind, component.name) in app.registry.conflicts()
@@ -87,6 +108,10 @@ def _as_plain(component: Component) -> dict[str, object]:
 
 
 def _show(component: Component) -> None:
+    import yaml  # neither is needed to list plugins, and both take their time
+
+    from agentbench_core.converter import load
+
     source = component.source
     click.echo(f"{component.kind} {component.name}: {component.summary}")
     click.echo(f"  from {source.distribution} {source.version}, plugin {source.plugin!r}")
@@ -95,7 +120,7 @@ def _show(component: Component) -> None:
     if component.kind == "sandbox" and "isolated" not in component.capabilities:
         click.echo("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
     if component.kind == "variant":
-        click.echo(f"  settings: {component.target}")
+        click.echo(f"  settings: {yaml.safe_dump(component.target, default_flow_style=True).strip()}")
     if component.kind == "command":
         click.echo(f"  try: agentbench {component.name} --help")
     if component.options:
@@ -104,4 +129,6 @@ def _show(component: Component) -> None:
             print_table(("  OPTION", "TYPE", "DEFAULT", "HELP"), rows)
         else:
             click.echo("  no options")
+    if component.kind == "tool" and component.options:
+        _show_arguments(component.make(load({}, component.options, where=component.name)))
     click.echo()

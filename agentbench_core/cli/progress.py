@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from agentbench_core.cli.app import shortened
 from agentbench_core.run.listening import Listener
 from agentbench_core.values.record import AttemptRecord
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
 
@@ -26,12 +27,15 @@ def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
     if not sys.stderr.isatty():
         yield PlainProgress(attempts)
         return
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield LiveProgress(bar, attempts)
+    console = Console(stderr=True)
+    running = Progress(TextColumn("  {task.description}"), TimeElapsedColumn(), console=console)
+    total = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Live(Group(running, total), console=console, transient=True, refresh_per_second=4):
+        yield LiveProgress(console, running, total, attempts)
 
 
 class PlainProgress:
@@ -48,11 +52,11 @@ class PlainProgress:
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """Too much for plain lines."""
 
-    def attempt_finished(self, record: AttemptRecord) -> None:
-        """One line."""
+    def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
+        """One line, and one for the reason of a non-pass."""
         with self._lock:
             self._finished += 1
-            click.echo(f"[{self._finished}/{self._attempts}] {_line(record)}", err=True)
+            click.echo(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}", err=True)
 
     def note(self, message: str) -> None:
         """One line."""
@@ -62,38 +66,47 @@ class PlainProgress:
 class LiveProgress:
     """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
 
-    def __init__(self, bar: Progress, attempts: int) -> None:
-        self._bar = bar
-        self._total = bar.add_task("attempts", total=attempts)
-        self._lines: dict[str, tuple[TaskID, str, float]] = {}
+    def __init__(self, console: Console, running: Progress, total: Progress, attempts: int) -> None:
+        self._console = console
+        self._running = running
+        self._total = total
+        self._all = total.add_task("attempts", total=attempts)
+        self._attempts = attempts
+        self._finished = 0
+        self._lines: dict[str, tuple[TaskID, str]] = {}
         self._lock = threading.Lock()
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Add its line."""
         name = f"{variant} {task_id}" + (f"@{repeat}" if repeat > 1 else "")
         with self._lock:
-            self._lines[attempt_id] = (self._bar.add_task(f"  {name}", total=None), name, time.monotonic())
+            self._lines[attempt_id] = (self._running.add_task(name, total=None), name)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """Name the phase on its line."""
         with self._lock:
-            line, name, _ = self._lines[attempt_id]
-            self._bar.update(line, description=f"  {name}: {phase}")
+            line, name = self._lines[attempt_id]
+            self._running.update(line, description=f"{name}: {phase}")
 
-    def attempt_finished(self, record: AttemptRecord) -> None:
+    def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Take its line away and say how it ended."""
         with self._lock:
-            line, _, _ = self._lines.pop(record.attempt_id)
-            self._bar.remove_task(line)
-            self._bar.console.print(_line(record), markup=False, highlight=False)
-            self._bar.advance(self._total)
+            line, _ = self._lines.pop(record.attempt_id)
+            self._running.remove_task(line)
+            self._total.advance(self._all)
+            self._finished += 1
+            self._say(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}")
 
     def note(self, message: str) -> None:
         """Say it above the bar."""
-        self._bar.console.print(f"note: {message}", markup=False, highlight=False)
+        self._say(f"note: {message}")
+
+    def _say(self, message: str) -> None:
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
-def _line(record: AttemptRecord) -> str:
+def _line(record: AttemptRecord, explanation: str) -> str:
     name = record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
     result = "passed" if record.result.passed else str(record.result.failure_reason)
-    return f"{record.variant}  {name}  {result}  {record.duration_sec:.1f} s"
+    line = f"{record.variant}  {name}  {result}  {record.duration_sec:.1f} s"
+    return line if record.result.passed or not explanation else f"{line}\n      {shortened(explanation)}"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App
-from agentbench_core.cli.flags import resolved_variants, settings_flags
+from agentbench_core.cli.flags import resolved_variants, settings_flags, variant_flags
 from agentbench_core.cli.progress import progress
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import SUMMARY
@@ -43,7 +43,7 @@ def run(app: App, /, task_globs: tuple[str, ...], allow_unisolated: bool, **type
 
 @click.command()
 @click.option("--task", "task_file", metavar="FILE", required=True, help="A task.yaml, or the directory with it.")
-@settings_flags
+@variant_flags
 @_UNISOLATED
 @click.pass_obj
 def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) -> int:

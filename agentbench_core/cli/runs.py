@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench_core.cli.app import print_json, print_table
+from agentbench_core.cli.app import print_json, print_table, shortened
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
@@ -51,8 +51,9 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     manifest = run.manifest
     facts = (
         ("run", f"{manifest.run_id} (group {manifest.group_id})"),
+        ("lies in", str(run.directory)),
         ("started", manifest.created_at),
-        ("suite", f"{manifest.suite}, {len(manifest.tasks)} tasks, {manifest.repeats} repeats"),
+        ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
         ("command", " ".join(manifest.argv)),
@@ -75,6 +76,12 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         for record in records
     ]
     print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
+    why = run.explanations()
+    for record in records:
+        for label in record.labels:
+            click.echo(f"{record.artifact_paths['task_dir']}: {label.name}: {label.evidence}")
+        if why.get(record.attempt_id) and not record.result.passed:
+            click.echo(f"{record.artifact_paths['task_dir']}: {shortened(why[record.attempt_id])}")
 
 
 def _row(run: RunDirectory) -> dict[str, object]:

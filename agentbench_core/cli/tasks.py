@@ -18,6 +18,17 @@ from agentbench_core.values.task import TaskSpec
 _TASKS = click.option("--tasks", "root", metavar="DIR", default=RunSettings().tasks, show_default=True)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as a block, as people do."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
 @click.group()
 def tasks() -> None:
     """List, show and make tasks."""
@@ -29,8 +40,14 @@ def tasks() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """Every task, by suite."""
-    names = [suite] if suite else suites(Path(root))
-    found = [task for name in names for task in read_suite(Path(root), name)]
+    found: list[Task] = []
+    for name in [suite] if suite else suites(Path(root)):
+        try:
+            found += read_suite(Path(root), name)
+        except InputError as error:
+            if suite:
+                raise
+            click.echo(f"left out: suite {name}: {error.message}", err=True)
     if as_json:
         print_json([{"digest": task.digest, "directory": str(task.directory), **dump(task.spec)} for task in found])
         return
@@ -62,7 +79,7 @@ def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
         return
     click.echo(f"# {found.directory}")
     click.echo(f"# {found.digest}")
-    click.echo(yaml.safe_dump(dump(found.spec), sort_keys=False, allow_unicode=True, width=110), nl=False)
+    click.echo(yaml.dump(dump(found.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
 
 
 @tasks.command("schema")
@@ -74,7 +91,7 @@ def schema() -> None:
 
 @tasks.command("new")
 @click.argument("task_id")
-@click.option("--suite", metavar="NAME", default=RunSettings().suite, show_default=True)
+@click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
 @_TASKS
 def new_task(task_id: str, suite: str, root: str) -> None:
     """Make a small task that works, to be turned into your own."""
@@ -83,4 +100,4 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     task: Task = write_task(Path(root), suite, task_id)
     click.echo(f"made {task.directory}")
     click.echo(f"try it: agentbench run-task --task {task.directory} --agent scripted")
-    click.echo("after a change in repo/, the commit in task.yaml must be renewed; a run says what it has to be")
+    click.echo("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")

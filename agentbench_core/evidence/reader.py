@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import attrs
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import layout
-from agentbench_core.values.events import EVENT_CLASSES, Entry
+from agentbench_core.values.events import EVENT_CLASSES, Entry, TaskFinished
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 
 
@@ -40,6 +40,11 @@ class RunDirectory:
             cls = EVENT_CLASSES.get(value.pop("type", ""))
             if cls is not None:
                 yield Entry(**envelope, event=load(value, cls, where=where))
+
+    def explanations(self) -> Mapping[str, str]:
+        """Why attempts ended as they did, in words, by attempt id."""
+        ends = (entry.event for entry in self.events() if isinstance(entry.event, TaskFinished))
+        return {end.record.attempt_id: end.explanation for end in ends}
 
 
 def open_run(directory: Path) -> RunDirectory:

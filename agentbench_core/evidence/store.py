@@ -112,9 +112,9 @@ class Store:
         if on_disk:
             on_disk.result()
 
-    def record(self, record: AttemptRecord) -> None:
+    def record(self, record: AttemptRecord, explanation: str) -> None:
         """Append an attempt's record, first as an event; returns when both are on disk."""
-        self.emit(TaskFinished(record=record), record.attempt_id)
+        self.emit(TaskFinished(record=record, explanation=explanation), record.attempt_id)
         on_disk: Future[None] = Future()
         self._put(layout.ATTEMPTS, dump(record), on_disk)
         on_disk.result()

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.converter import dump, load
-from agentbench_core.errors import InputError
+from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.inputs.documents import parse_yaml
 from agentbench_core.schema import option
 from agentbench_core.values.record import Setting
@@ -109,7 +109,8 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
         raise InputError(f"{origin}: expected a mapping of settings, found {values!r}")
     for key in values:
         if sections and key not in sections:
-            raise InputError(f"{origin}: {key}: does not belong here; allowed: {', '.join(sections)}")
+            nearest = did_you_mean(str(key), sections)
+            raise InputError(f"{origin}: {key}: does not belong here{nearest}; allowed: {', '.join(sections)}")
     short = (*COMPONENTS, "model")
     plain = {key: {"name": v} if key in short and isinstance(v, str) else v for key, v in values.items()}
     _load(plain, origin)

@@ -227,9 +227,11 @@ class AttemptContext:
 
 @attrs.frozen(kw_only=True)
 class AgentResult:
-    """How the agent ended by itself. ``message`` is for people."""
+    """How the agent ended by itself. ``message`` is for people: it becomes part of the attempt's explanation."""
 
-    ended: Literal["completed", "gave_up", "tool_error"] = "completed"
+    ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
+        default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
+    )
     message: str = ""
     prompt_version: str = ""
 
@@ -289,6 +291,9 @@ class RunView(Protocol):
 
     def events(self) -> Iterator[Entry]:
         """Every event."""
+
+    def explanations(self) -> Mapping[str, str]:
+        """Why attempts ended as they did, in words, by attempt id."""
 
 
 class Reporter(Protocol):

@@ -111,7 +111,7 @@ def _check_hook_names(module: object) -> None:
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
     def check_name(name: str) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
-            raise PluginError(f"{name!r} is no name for a {kind}: small letters, digits, '.', '_' and '-'")
+            raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '.', '_' and '-'")
 
     def component(
         name: str, factory: Callable[..., Any], options: type, *, summary: str, capabilities: Collection[str] = ()
@@ -119,9 +119,12 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         check_name(name)
         if not attrs.has(options):
             raise PluginError(f"the options of {kind} {name!r} are no attrs class: {options!r}")
+        for field in attrs.fields(options):
+            if not field.metadata.get("help"):
+                raise PluginError(f"option {field.name!r} of {kind} {name!r} has no help: option(..., help=...)")
         for word in capabilities:
             if word not in CAPABILITIES[kind]:
-                known = sorted(CAPABILITIES[kind])
+                known = ", ".join(sorted(CAPABILITIES[kind])) or "none"
                 raise PluginError(f"{kind} {name!r} declares the unknown capability {word!r}; known: {known}")
         add(name, factory, options, summary, frozenset(capabilities))
 
@@ -143,6 +146,10 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         )
 
     return component if kind in CAPABILITIES else plain
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _sentence(error: BaseException) -> str:

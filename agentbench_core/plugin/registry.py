@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core.errors import InputError, PluginError, UnknownNameError, did_you_mean
+from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
 
 CAPABILITIES: Mapping[str, frozenset[str]] = {
     "sandbox": frozenset({"isolated", "images"}),
@@ -18,6 +18,16 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "reporter": frozenset(),
 }
 """The six kinds, and the words that a component of each may declare."""
+
+METHODS = {
+    "sandbox": "prepare",
+    "llm": "complete",
+    "agent": "solve",
+    "tool": "call",
+    "scorer": "score",
+    "reporter": "report",
+}
+"""What each kind must be able to do, at the least."""
 
 KINDS = (*CAPABILITIES, "command", "variant")
 
@@ -45,16 +55,18 @@ class Component:
 
     def make(self, options: object) -> Any:
         """The component itself, made from its options. Raises PluginError when the factory raises."""
+        who = f"{self.kind} {self.name!r} of {self.source.distribution}"
         factory: Callable[[object], Any] = self.target
         try:
-            return factory(options)
-        except (InputError, PluginError):
+            made = factory(options)
+        except AgentBenchError:
             raise
         except Exception as error:
-            raise PluginError(
-                f"{self.kind} {self.name!r} of {self.source.distribution} cannot be made: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise PluginError(f"{who} cannot be made: {type(error).__name__}: {error}") from error
+        method = METHODS[self.kind]
+        if not callable(getattr(made, method, None)):
+            raise PluginError(f"{who} is {made!r}, which has no method {method!r}")
+        return made
 
 
 class Registry:
@@ -98,7 +110,9 @@ class Registry:
 
     def _unknown(self, kind: str, name: str) -> UnknownNameError:
         known = self.names(kind)
-        lines = [f"Available: {', '.join(known)}." if known else f"No plugin provides a {kind}."]
+        nearest = did_you_mean(name, known)
+        lines = [f"Available: {', '.join(known)}." if known else f"No plugin here provides a {kind}."]
         lines += [f"Plugin {plugin!r} is not in use: {reason}" for plugin, reason in self._unusable.items()]
-        lines.append(f"A plugin may be missing; the family names them agentbench-*: pip install agentbench-{name}")
-        return UnknownNameError(f"no {kind} {name!r}{did_you_mean(name, known)}", remedy="\n".join(lines))
+        if not nearest and not self._unusable:
+            lines.append("It may come with a plugin that is not installed; see: agentbench plugins list")
+        return UnknownNameError(f"no {kind} {name!r}{nearest}", remedy="\n".join(lines))

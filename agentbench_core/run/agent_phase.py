@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import traceback
 from pathlib import Path
 
 import attrs
@@ -97,7 +98,7 @@ class AgentPhase:
                 tree.close()
         return AgentEnd(
             outcome=outcome,
-            message=ended.message if isinstance(ended, AgentResult) else str(ended),
+            message=self._message(ended),
             steps=self._budget.steps,
             llm_calls=llm.calls if llm else 0,
             usage=llm.usage if llm else Usage(),
@@ -177,8 +178,20 @@ class AgentPhase:
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):
                 return outcome
-        self._log.emit(Warning_(message=_blame(error, ended)))
         return Outcome.AGENT_ERROR
+
+    def _message(self, ended: object) -> str:
+        """The end in words; an exception of the agent's own leaves its traceback as evidence."""
+        if self._stop.error is not None:
+            return self._stop.error.message
+        if isinstance(ended, AgentResult):
+            return ended.message
+        if isinstance(ended, AgentBenchError):
+            return ended.message
+        if not isinstance(ended, BaseException):
+            return f"the agent returned {ended!r}, which is no AgentResult"
+        self._files.write("agent/traceback.txt", "".join(traceback.format_exception(ended)))
+        return f"the agent raised {type(ended).__name__}: {ended}"
 
 
 _OUTCOMES: dict[type[BaseException], Outcome] = {
@@ -187,13 +200,6 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     LLMError: Outcome.LLM_ERROR,
     SandboxError: Outcome.SANDBOX_ERROR,
 }
-
-
-def _blame(error: BaseException | None, ended: object) -> str:
-    if error is None:
-        return f"the agent returned {ended!r}, which is no AgentResult"
-    text = str(error) if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
-    return f"the agent raised {text}"
 
 
 def instruction(task: Task, failure_output: str) -> str:

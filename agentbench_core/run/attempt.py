@@ -31,7 +31,7 @@ from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
 from agentbench_core.run.listening import Listener
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
-from agentbench_core.run.records import Findings, make_record, write_facts
+from agentbench_core.run.records import Findings, explanation, make_record, write_facts
 from agentbench_core.run.scoring import Judge
 from agentbench_core.values.events import Event, InfrastructureError, TaskStarted
 from agentbench_core.values.failures import UNSCORED, Outcome
@@ -80,9 +80,10 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
         attempt.found.outcome = attempt.outcome_of(error)
     attempt.write_evidence()
     record = make_record(plan, attempt.found, files)
+    why = explanation(attempt.found)
     log.ended = True
-    store.record(record)
-    bench.listener.attempt_finished(record)
+    store.record(record, why)
+    bench.listener.attempt_finished(record, why)
     return record
 
 
@@ -105,6 +106,7 @@ class _Attempt:
             baseline = found.baseline = shared.baseline(task, prepared.environment, self.log)
         if not baseline.failed:
             found.outcome = Outcome.INVALID_TASK
+            found.trouble = "the failing command ended with exit code 0 before any agent came"
             return
         deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
         with self._fork(prepared) as workspace:
@@ -174,8 +176,8 @@ class _Attempt:
         """What an exception that left a phase says; agents' own ends never come here."""
         if isinstance(error, Interrupted):
             return Outcome.INTERRUPTED
-        known = isinstance(error, AgentBenchError)
-        self.log.emit(InfrastructureError(message=str(error) if known else traceback.format_exc()))
+        self.found.trouble = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
+        self.log.emit(InfrastructureError(message=self.found.trouble))
         before_agent = self.found.agent is None and "agent" not in self.found.timings
         if isinstance(error, SetupError) or (isinstance(error, DeadlineExceeded) and before_agent):
             return Outcome.SETUP_FAILED

@@ -10,7 +10,7 @@ import attrs
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
 from agentbench_core.workspace.git import LINK
-from agentbench_core.workspace.paths import matches, printable
+from agentbench_core.workspace.paths import TOOL_CACHES, matches, printable
 from agentbench_core.workspace.snapshot import Change, Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
@@ -29,8 +29,8 @@ class FrozenChange:
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
     """The change of a workspace against the prepared tree.
 
-    Dropped: links, protected files, hidden tests' places, and what the task does not let the agent edit. A
-    path that ``editable_globs`` names wins over the protection, and is labelled.
+    Caches of tools count as nothing. Dropped: links, protected files, hidden tests' places, and what the task
+    does not let the agent edit. A path that ``editable_globs`` names wins over the protection, and is labelled.
     """
     frozen = snapshots.freeze(base, workspace)
     hidden = (f"/{task.validation.files.strip('/')}/**",) if task.validation.files else ()
@@ -40,6 +40,8 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     kept: list[Change] = []
     dropped: dict[str, list[str]] = {}
     for change in frozen.changes:
+        if not TOOL_CACHES.isdisjoint(change.path.split("/")):
+            continue
         guarded = protected(change.path)
         if guarded:
             dropped.setdefault("touched_protected", []).append(change.path)
@@ -69,6 +71,8 @@ def keep_final_state(workspace: Path, into: Path) -> None:
     into.mkdir()
     with Tree(workspace) as source, Tree(into) as target:
         for path in source.files():
+            if not TOOL_CACHES.isdisjoint(path.split("/")):
+                continue
             target.write(path, source.read(path, limit=1 << 30), executable=source.is_executable(path))
 
 

@@ -16,8 +16,8 @@ class Listener(Protocol):
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """An attempt enters a phase."""
 
-    def attempt_finished(self, record: AttemptRecord) -> None:
-        """An attempt has its record."""
+    def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
+        """An attempt has its record; ``explanation`` says in words why it ended so."""
 
     def note(self, message: str) -> None:
         """Something a person should know."""

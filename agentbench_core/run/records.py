@@ -48,6 +48,18 @@ class Findings:
     agent: AgentEnd | None = None
     change: FrozenChange | None = None
     score: Score | None = None
+    trouble: str = ""
+    """What ended it before or beside the agent, in words."""
+
+
+def explanation(found: Findings) -> str:
+    """Why an attempt ended as it did, in the words of whoever ended it."""
+    if found.trouble:
+        return found.trouble
+    said = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
+    if found.change is not None and not found.change.kept:
+        said.append("no change was left to judge")
+    return "; ".join(part.strip() for part in said if part.strip())
 
 
 def make_record(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> AttemptRecord:

@@ -81,6 +81,8 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         RunStoppedError: results cannot be written any more.
     """
     with contextlib.ExitStack() as stack:
+        for variant in group.variants:
+            variant.try_out()
         provider: SandboxProvider = group.variants[0].sandbox.make()
         stack.callback(provider.close)
         provider.preflight()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -137,7 +138,7 @@ class MeteredToolbox:
             raise
         except Exception as error:  # noqa: BLE001 - a bug in a tool is an answer to the agent, not its end
             message = f"tool {call.tool!r} raised {type(error).__name__}: {error}"
-            self.log.emit(Warning_(message=message))
+            self.log.emit(Warning_(message=f"{message}\n{traceback.format_exc()}"))
             return ToolResult.failure("internal_error", message)
 
     def _save_diff(self, step: int, diff: str, changed: Sequence[str]) -> None:
@@ -201,7 +202,9 @@ class MeteredLLM:
             self._budget.check_spend()
             return self._complete(self._filled(request), self._deadline.within(deadline.remaining()))
         except (AttemptStop, LLMError) as error:
-            self._stop.note(error)
+            # A deadline that the agent set for this one call is its own affair.
+            if self._deadline.expired or not isinstance(error, DeadlineExceeded):
+                self._stop.note(error)
             raise
 
     def _filled(self, request: Request) -> Request:

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, UnavailableError
-from agentbench_core.inputs.config import Resolved, Settings
+from agentbench_core.inputs.config import COMPONENTS, Resolved, Settings
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Component, Registry
 from agentbench_core.values.record import ModelInfo, Setting
@@ -61,6 +61,11 @@ class Variant:
         """The agent that works on a task."""
         return self.agents[self.settings.agent.name or task.spec.agent.entrypoint]
 
+    def try_out(self) -> None:
+        """Make everything that attempts will make, so that what cannot be made stops the run before it begins."""
+        for ready in (*self.agents.values(), *self.tools, self.scorer):
+            ready.make()
+
     @property
     def agent_names(self) -> str:
         """For people: the agent, or all of them."""
@@ -105,13 +110,14 @@ def make_ready(
     """
     settings = resolved.settings
     names = [settings.agent.name] if settings.agent.name else sorted({t.spec.agent.entrypoint for t in tasks})
+    _check_entrypoints(settings, names, registry)
     agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
     sandbox = _ready(registry, "sandbox", settings.sandbox.name, settings.sandbox.options)
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]
     if steered and not sandbox.can("isolated") and not allow_unisolated:
         raise _unisolated(steered[0], sandbox, registry)
-    _check_keys("tool", settings.tool, settings.tools)
-    _check_keys("reporter", settings.reporter, settings.reporters)
+    _check_unused("tool", settings.tool, registry)
+    _check_unused("reporter", settings.reporter, registry)
     return Variant(
         name=name,
         leaves=resolved.leaves,
@@ -125,6 +131,31 @@ def make_ready(
     )
 
 
+def option_leaves(settings: Settings, registry: Registry) -> Mapping[str, Setting]:
+    """Options that no layer has set, with their defaults, of the components that are named. Raises InputError."""
+    chosen = [(kind, kind, getattr(settings, kind).name, getattr(settings, kind).options) for kind in COMPONENTS]
+    chosen += [("tool", f"tool.{name}", name, settings.tool.get(name, {})) for name in settings.tools]
+    chosen += [("reporter", f"reporter.{name}", name, settings.reporter.get(name, {})) for name in settings.reporters]
+    leaves: dict[str, Setting] = {}
+    for kind, section, name, given in chosen:
+        if name:
+            ready = _ready(registry, kind, name, given)
+            values = dump(ready.options)
+            leaves |= {
+                f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)
+            }
+    return leaves
+
+
+def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
+    missing = [name for name in names if name not in registry.names("agent")]
+    if not settings.agent.name and missing:
+        raise InputError(
+            f"no agent is named, and the tasks' entrypoint {missing[0]!r} is not installed",
+            remedy=f"Name one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
+        )
+
+
 def _ready(registry: Registry, kind: str, name: str, options: Mapping[str, Any]) -> Ready:
     component = registry.find(kind, name)
     assert component.options is not None, "components of the six kinds have options"
@@ -135,8 +166,8 @@ def _llm(settings: Settings, registry: Registry, agent: Ready) -> Ready:
     providers = registry.names("llm")
     if not providers:
         raise UnavailableError(
-            f"agent {agent.name!r} needs a model, and no plugin provides one",
-            remedy="Install a provider, for instance: pip install agentbench-openrouter",
+            f"agent {agent.name!r} needs a model, and no plugin here provides one",
+            remedy="Install a plugin that registers an llm; see: agentbench plugins list",
         )
     if not settings.model.name:
         raise InputError(
@@ -149,14 +180,14 @@ def _llm(settings: Settings, registry: Registry, agent: Ready) -> Ready:
 
 def _unisolated(agent: Ready, sandbox: Ready, registry: Registry) -> UnavailableError:
     isolating = [c.name for c in registry.all("sandbox") if "isolated" in c.capabilities]
-    choice = " or ".join(f"--sandbox {name}" for name in isolating) or "a sandbox plugin, such as agentbench-docker"
+    choice = " or ".join(f"--sandbox {name}" for name in isolating) or "a plugin whose sandbox isolates (none is here)"
     return UnavailableError(
         f"agent {agent.name!r} does what a model says, and sandbox {sandbox.name!r} does not hold it in",
         remedy=f"Use {choice}; or, where nothing can be lost, --allow-unisolated.",
     )
 
 
-def _check_keys(section: str, given: Mapping[str, Any], chosen: Sequence[str]) -> None:
-    for name in given:
-        if name not in chosen:
-            raise InputError(f"{section}.{name}: options for a {section} that is not in use: {', '.join(chosen)}")
+def _check_unused(kind: str, given: Mapping[str, Mapping[str, Any]], registry: Registry) -> None:
+    """Options may be kept for what is not in use now, as long as they are right."""
+    for name, options in given.items():
+        _ready(registry, kind, name, options)

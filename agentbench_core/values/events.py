@@ -150,9 +150,13 @@ class TestsFinished:
 
 @attrs.frozen(kw_only=True)
 class TaskFinished:
-    """An attempt ended; carries its record, so that ``attempts.jsonl`` can be rebuilt from events."""
+    """An attempt ended; carries its record, so that ``attempts.jsonl`` can be rebuilt from events.
+
+    ``explanation`` says in words why it ended as it did: what the agent, the scorer or the machinery said.
+    """
 
     record: AttemptRecord
+    explanation: str = ""
 
 
 @attrs.frozen(kw_only=True)

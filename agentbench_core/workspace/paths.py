@@ -13,6 +13,10 @@ from agentbench_core.errors import InputError, PathEscapeError
 _IGNORED_ON_HFS = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 
 
+TOOL_CACHES = frozenset({".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store"})
+"""What tools leave behind wherever they run; nobody's work, and no part of a change."""
+
+
 def is_repository_name(name: str) -> bool:
     """Whether some file system takes ``name`` for ``.git``: any case, trailing dots or spaces, ``git~1``."""
     return name.translate(_IGNORED_ON_HFS).rstrip(" .").casefold() in (".git", "git~1")

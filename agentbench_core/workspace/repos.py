@@ -24,10 +24,10 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.task import Repo
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, SUBMODULE, Git, GitFailedError
 from agentbench_core.workspace.listing import TreeEntry
-from agentbench_core.workspace.paths import components, printable
+from agentbench_core.workspace.paths import TOOL_CACHES, components, printable
 from agentbench_core.workspace.tree import Tree, remove_tree
 
-_LEFT_OUT = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store"})
+_LEFT_OUT = TOOL_CACHES | {".git", "__pycache__"}
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_POINTER_MAX = 1024  # bytes; the format's own limit
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")

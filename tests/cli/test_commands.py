@@ -54,7 +54,10 @@ def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
     assert leaves["limits.max_steps"] == {"value": 6, "origin": "--set limits.max_steps=6"}
     assert leaves["agent.name"] == {"value": "scripted", "origin": "configs/variants/mine.yaml"}
     assert leaves["run.out"] == {"value": "artifacts/runs", "origin": "default"}
+    assert leaves["agent.stop_on_error"] == {"value": True, "origin": "default"}
     assert re.search(r"run\.workers +3 +agentbench\.toml", agentbench("config", "show").out)
+    wrong = agentbench("config", "show", "--variant", "mine", "--set", "agent.stop_on_eror=false")
+    assert (wrong.code, "did you mean 'stop_on_error'?" in wrong.err) == (2, True)
 
 
 def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> None:
@@ -65,10 +68,43 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
     assert [r["result"]["passed"] for r in records("scripted")] == [True]
     assert [r["result"]["passed"] for r in records("idle")] == [False]
     assert re.search(r"own +my-task +yes +yes +example", agentbench("tasks", "list").out)
-    assert "max_steps: 30" in agentbench("tasks", "show", "my-task", "--suite", "own").out
+    shown = agentbench("tasks", "show", "my-task", "--suite", "own").out
+    assert "max_steps: 30" in shown
+    assert "description: |" in shown
     again = agentbench("tasks", "new", "my-task", "--suite", "own")
     assert (again.code, "exists already" in again.err) == (2, True)
-    assert "no task id" in agentbench("tasks", "new", "../evil").err
+    assert "no task id" in agentbench("tasks", "new", "../evil", "--suite", "own").err
+
+
+def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:
+    """The run names both commits; with the new one written down, the task works again."""
+    agentbench("tasks", "new", "t", "--suite", "own")
+    with Path("tasks/own/t/repo/clamp.py").open("a") as file:
+        file.write("# changed\n")
+    refused = agentbench("run", "--suite", "own", "--agent", "scripted")
+    assert "SETUP_FAILED" in refused.err
+    spec = Path("tasks/own/t/task.yaml")
+    (old,) = re.findall(r'commit: "(\w+)"', spec.read_text())
+    (new,) = set(re.findall(r"\b[0-9a-f]{40}\b", refused.err)) - {old}
+    assert new in refused.out
+    spec.write_text(spec.read_text().replace(old, new))
+    assert "1 of 1 scored attempts passed" in agentbench("run", "--suite", "own", "--agent", "scripted").out
+
+
+def test_one_bad_suite_does_not_hide_the_others(agentbench: Any, make_task: Any) -> None:
+    """It is named on standard error, by the list and by the doctor."""
+    make_task()
+    bad = make_task("bad", suite="worse")
+    (bad / "task.yaml").write_text("id: [")
+    done = agentbench("tasks", "list")
+    assert re.search("mini +one", done.out)
+    assert "left out: suite worse" in done.err
+    assert re.search(r"warning +tasks +.*worse/bad/task\.yaml", agentbench("doctor").out)
+
+
+def test_plugins_show_of_a_tool_has_its_arguments(agentbench: Any) -> None:
+    """What an agent may send, and what is required."""
+    assert re.search(r"command +string +required +shell command", agentbench("plugins", "show", "run").out)
 
 
 def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
@@ -120,12 +156,13 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
             "no agent 'scriptd' (did you mean 'scripted'?)",
         ),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--sandbox", "locl"], "no sandbox 'locl'"),
-        (["run", "--suite", "mini", "--tasks", "T"], "no agent 'baseline'"),
+        (["run", "--suite", "mini", "--tasks", "T"], "the tasks' entrypoint 'baseline' is not installed"),
+        (["--no-plugin", "cor", "plugins", "list"], "no plugin 'cor' (did you mean 'core'?)"),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--workers", "0"], "run.workers: 0 is below 1"),
         (["run", "--suite", "mini", "--tasks", "T", "--variant", "idel"], "no variant 'idel' (did you mean 'idle'?)"),
         (
             ["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--set", "tool.rnu.x=1"],
-            "tool.rnu: options for",
+            "no tool 'rnu' (did you mean 'run'?)",
         ),
         (["run-task", "--task", "nowhere.yaml"], "nowhere.yaml does not exist"),
     ],

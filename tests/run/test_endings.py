@@ -151,6 +151,29 @@ def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple
     assert ending(run(agent)) == expected
 
 
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("raises", "the agent raised ValueError: a bug"),
+        ("exits", "the agent raised SystemExit: 0"),
+        ("greedy", "all 30 steps are used up; no change was left to judge"),
+        ("returns_none", "the agent returned None, which is no AgentResult"),
+        ("gives_up", "too hard; no change was left to judge"),
+    ],
+)
+def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any, agent: str, words: str) -> None:
+    """On the summary page, by ``runs show``, and in the last event; a traceback lies beside."""
+    run(agent)
+    (directory,) = Path("artifacts/runs").iterdir()
+    assert words in (directory / "report_summary.md").read_text()
+    assert words in agentbench("runs", "show", str(directory)).out
+    (end,) = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines() if "task_f" in line]
+    assert words in end["explanation"]
+    traceback = directory / "tasks/one/agent/traceback.txt"
+    assert traceback.exists() == (agent in ("raises", "exits"))
+    assert agent != "raises" or 'raise ValueError("a bug")' in traceback.read_text()
+
+
 @pytest.mark.parametrize("agent", ["sleeps", "swallows", "loops"])
 def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
     """In a tool, swallowed by the agent, or in a loop of pure Python that nobody can stop."""

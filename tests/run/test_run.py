@@ -158,6 +158,7 @@ VANDAL = """
                 "echo fixed > app.txt", "echo x >> notes.md", "mkdir -p checks sub",
                 "echo broken > checks/expected.txt",
                 "ln -s app.txt link.txt", "mkfifo pipe", "echo evil > sub/conftest.py",
+                "mkdir .pytest_cache", "echo x > .pytest_cache/README.md",
             ])
             context.tools.call(ToolCall(tool="run", arguments={"command": command}))
             return AgentResult()
