@@ -33,4 +33,4 @@ class Idle:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Look at nothing, change nothing."""
-        return AgentResult(message=f"left {context.budget.steps_left} steps unused")
+        return AgentResult(message="did nothing, as it should")

@@ -89,10 +89,12 @@ class Validation:
 class AgentSettings:
     """What the agent may do."""
 
-    entrypoint: str = option("baseline", help="agent to use when the command line and the variant name none")
+    entrypoint: str = option("baseline", help="agent to use when neither the command line nor the variant names one")
     max_steps: int = option(30, help="tool calls", minimum=1)
     allow_file_write: bool = option(True, help="false: no apply_patch, and the workspace is read-only")
-    editable_globs: tuple[str, ...] = option((), help="edits elsewhere are refused and dropped; empty: everywhere")
+    editable_globs: tuple[str, ...] = option(
+        (), help="apply_patch refuses edits elsewhere, and other changes there are dropped; empty: everywhere"
+    )
 
 
 @attrs.frozen(kw_only=True)

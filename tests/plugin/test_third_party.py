@@ -15,8 +15,8 @@ import pytest
 import agentbench_core
 
 PAGE = (Path(agentbench_core.__file__).parent.parent / "docs/write-a-plugin.md").read_text(encoding="utf-8")
-PROJECT, FIXER = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
-"""The two files that the page tells everybody to write."""
+PROJECT, FIXER, TOOL = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
+"""The files that the page tells everybody to write."""
 
 MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
 
@@ -92,3 +92,14 @@ def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> Non
         (line,) = [line for line in done.out.splitlines() if line.startswith("fixer")]
         assert "disabled" in line
         assert "switched off by the user" in line
+
+
+def test_the_tool_of_the_page_works(plugin: Any, make_task: Any, agentbench: Any) -> None:
+    """Offered when a variant lists it, and called as a step."""
+    plugin("counting", TOOL)
+    directory = make_task(oracle={"patch": "", "script": "script.yaml"}, files={"app.txt": "broken\nmore\n"})
+    (directory / "script.yaml").write_text("[{tool: count_lines, arguments: {path: app.txt}}]")
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "tools=[run, count_lines]")
+    assert done.code == 0, done.err
+    (calls,) = Path("artifacts").glob("runs/*/tasks/one/agent/tool_calls.jsonl")
+    assert json.loads(calls.read_text())["result"]["fields"] == {"lines": 2}
