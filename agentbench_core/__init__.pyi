@@ -149,6 +149,9 @@ from .values.failures import (
 from .values.failures import (
     Outcome as Outcome,
 )
+from .values.globs import (
+    matches as matches,
+)
 from .values.limits import (
     Budget as Budget,
 )
@@ -211,9 +214,6 @@ from .workspace.patching import (
 )
 from .workspace.patching import (
     unified_diff as unified_diff,
-)
-from .workspace.paths import (
-    matches as matches,
 )
 from .workspace.scratch import (
     Scratch as Scratch,

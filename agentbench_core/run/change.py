@@ -7,10 +7,11 @@ from pathlib import Path
 
 import attrs
 
+from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
 from agentbench_core.workspace.git import LINK
-from agentbench_core.workspace.paths import TOOL_CACHES, matches, printable
+from agentbench_core.workspace.paths import TOOL_CACHES, printable
 from agentbench_core.workspace.snapshot import Change, Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 

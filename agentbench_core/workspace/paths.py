@@ -1,13 +1,10 @@
-"""What a path inside a workspace may look like, and which paths a list of globs means."""
+"""What a path inside a workspace may look like."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 
-import pathspec
-
-from agentbench_core.errors import InputError, PathEscapeError
+from agentbench_core.errors import PathEscapeError
 
 # HFS+ leaves these out when it compares names, so `.g\u200cit` is `.git` there (CVE-2014-9390).
 _IGNORED_ON_HFS = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
@@ -51,24 +48,3 @@ def components(path: str) -> tuple[str, ...]:
 def printable(path: str) -> str:
     """A path for a message or a record: bytes that are not UTF-8 become ``\\xNN``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def matches(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Tell whether a path is meant by ``globs``, read as in a ``.gitignore``.
-
-    ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` mean any
-    depth, ``!`` takes back what an earlier glob took in: the last one that fits decides. No globs: nothing.
-
-    Raises:
-        InputError: a glob that cannot be read.
-    """
-    try:
-        spec = pathspec.GitIgnoreSpec.from_lines(globs)
-    except ValueError as error:
-        raise InputError(f"a glob of {list(globs)!r} cannot be read: {error}") from None
-
-    def meant(path: str) -> bool:
-        # In the patterns `.` stops at a newline: a directory `a\nb` must not put its files out of their reach.
-        return spec.match_file(path.replace("\n", "?"))
-
-    return meant

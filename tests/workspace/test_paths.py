@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core.errors import InputError, PathEscapeError
-from agentbench_core.values.task import DEFAULT_PROTECTED
+from agentbench_core.errors import PathEscapeError
 from agentbench_core.workspace.naming import quoted, unquoted
-from agentbench_core.workspace.paths import components, matches, printable
+from agentbench_core.workspace.paths import components, printable
 
 
 @pytest.mark.parametrize(
@@ -36,46 +35,6 @@ def test_accepted(path: str) -> None:
 def test_printable() -> None:
     """Bytes that are not UTF-8 show as such."""
     assert printable("a\udcff/é") == "a\\xff/é"
-
-
-@pytest.mark.parametrize(
-    ("path", "protected"),
-    [
-        ("tests/test_a.py", True),
-        ("src/tests/test_a.py", False),
-        ("conftest.py", True),
-        ("a/b/conftest.py", True),
-        ("a\nb/conftest.py", True),
-        ("pytest.ini", True),
-        ("docs/pytest.ini", False),
-        ("src/pyproject.toml", False),
-        ("_pytest/x.py", True),
-        ("src/_pytest/x.py", False),
-        ("x.pth", True),
-        ("venv/a.dist-info/entry_points.txt", True),
-        ("src/module.py", False),
-    ],
-)
-def test_default_protected(path: str, protected: bool) -> None:
-    """The default globs are anchored where a project may own the same name."""
-    assert matches(DEFAULT_PROTECTED)(path) is protected
-
-
-def test_negation_in_order() -> None:
-    """The last glob that fits decides."""
-    assert [matches(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
-    assert matches(["!keep.py", "**/*.py"])("keep.py")
-
-
-def test_no_globs() -> None:
-    """No globs mean no path."""
-    assert not matches([])("a.py")
-
-
-def test_bad_glob() -> None:
-    """A glob that cannot be read is named."""
-    with pytest.raises(InputError, match="a glob of"):
-        matches(["!"])
 
 
 @given(st.binary(max_size=20).filter(lambda raw: b"\0" not in raw))

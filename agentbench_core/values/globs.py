@@ -1,0 +1,141 @@
+"""Which paths a list of globs means, read as in a ``.gitignore``.
+
+Written here, and not taken from a library: those turn globs into regular expressions, which a glob like
+``*a*a*a*b`` and a long path can keep busy for hours. Both come from agents. This takes time in proportion to the
+product of their lengths, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from agentbench_core.errors import InputError
+
+LONGEST = 1000
+"""Characters of a glob."""
+
+
+@attrs.frozen
+class _Characters:
+    """A class such as ``[a-z]`` or ``[!0-9]``; the empty negated one is ``?``."""
+
+    ranges: tuple[tuple[str, str], ...] = ()
+    negated: bool = False
+
+    def __contains__(self, character: str) -> bool:
+        return any(low <= character <= high for low, high in self.ranges) != self.negated
+
+
+_ANY = _Characters(negated=True)
+_STAR = "*"  # any number of characters, or as a whole segment any number of segments
+_Segment = tuple["_Characters | str", ...]
+
+
+@attrs.frozen
+class _Glob:
+    segments: tuple[_Segment | str, ...]
+    negated: bool
+    directories_only: bool
+
+    def means(self, parts: Sequence[str]) -> bool:
+        """Whether it means a path, or a directory above it."""
+        below = (*self.segments, (_STAR,), _STAR)
+        return (not self.directories_only and _fits(self.segments, parts, _segment_fits)) or _fits(
+            below, parts, _segment_fits
+        )
+
+
+def matches(globs: Sequence[str]) -> Callable[[str], bool]:
+    """Tell whether a path is meant by ``globs``.
+
+    ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` mean any
+    depth, ``tests/`` means what is below, ``!`` takes back what an earlier glob took in: the last one that fits
+    decides. No globs: nothing.
+
+    Raises:
+        InputError: a glob that cannot be read.
+    """
+    parsed = [_parse(glob) for glob in globs]
+
+    def meant(path: str) -> bool:
+        parts = path.split("/")
+        return next((not glob.negated for glob in reversed(parsed) if glob.means(parts)), False)
+
+    return meant
+
+
+def _parse(glob: str) -> _Glob:
+    text = glob.removeprefix("!")
+    path = text.strip("/")
+    if not path or len(glob) > LONGEST:
+        raise InputError(f"{glob[:60]!r} is no glob: it is {'too long' if path else 'empty'}")
+    segments: list[_Segment | str] = [_STAR if part == "**" else _segment(part, glob) for part in path.split("/")]
+    if segments[-1] == _STAR:  # at the end it means what is inside, so at least one
+        segments[-1:] = [(_STAR,), _STAR]
+    if "/" not in text.rstrip("/"):
+        segments.insert(0, _STAR)
+    return _Glob(tuple(segments), negated=glob.startswith("!"), directories_only=text.endswith("/"))
+
+
+def _segment(text: str, glob: str) -> _Segment:
+    tokens: list[_Characters | str] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        if character == "[":
+            end = text.find("]", at + (3 if text[at + 1 : at + 2] in ("!", "^") else 2))
+            if end < 0:
+                raise InputError(f"{glob!r} is no glob: the '[' has no ']'")
+            tokens.append(_characters(text[at + 1 : end]))
+            at = end
+        elif character == "*":
+            tokens += [_STAR] if tokens[-1:] != [_STAR] else []
+        elif character == "?":
+            tokens.append(_ANY)
+        else:
+            at += character == "\\"
+            if at == len(text):
+                raise InputError(f"{glob!r} is no glob: it ends in a backslash")
+            tokens.append(_Characters(((text[at], text[at]),)))
+        at += 1
+    return tuple(tokens)
+
+
+def _characters(inside: str) -> _Characters:
+    negated = inside[:1] in ("!", "^")
+    rest = inside[1:] if negated else inside
+    ranges = []
+    while rest:
+        if len(rest) > 2 and rest[1] == "-":
+            ranges.append((rest[0], rest[2]))
+            rest = rest[3:]
+        else:
+            ranges.append((rest[0], rest[0]))
+            rest = rest[1:]
+    return _Characters(tuple(ranges), negated)
+
+
+def _segment_fits(segment: object, part: str) -> bool:
+    assert isinstance(segment, tuple)
+    return _fits(segment, part, lambda token, character: character in token)
+
+
+def _fits(pattern: Sequence[object], text: Sequence[str], one_fits: Callable[[object, str], bool]) -> bool:
+    """Match a pattern with stars by going back to the last star only: what an earlier one took may stay as it is."""
+    at = here = 0
+    star, taken = -1, 0
+    while here < len(text):
+        if at < len(pattern) and pattern[at] == _STAR:
+            star, taken = at, here
+            at += 1
+        elif at < len(pattern) and one_fits(pattern[at], text[here]):
+            at += 1
+            here += 1
+        elif star >= 0:
+            taken += 1
+            at, here = star + 1, taken
+        else:
+            return False
+    return all(token == _STAR for token in pattern[at:])

@@ -1,0 +1,108 @@
+"""Globs are read as in a .gitignore, in bounded time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pathspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import InputError, matches
+from agentbench_core.values.task import DEFAULT_PROTECTED
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        ("tests/test_a.py", True),
+        ("src/tests/test_a.py", False),
+        ("conftest.py", True),
+        ("a/b/conftest.py", True),
+        ("a\nb/conftest.py", True),
+        ("pytest.ini", True),
+        ("docs/pytest.ini", False),
+        ("src/pyproject.toml", False),
+        ("_pytest/x.py", True),
+        ("src/_pytest/x.py", False),
+        ("x.pth", True),
+        ("venv/a.dist-info/entry_points.txt", True),
+        ("src/module.py", False),
+    ],
+)
+def test_default_protected(path: str, protected: bool) -> None:
+    """The default globs are anchored where a project may own the same name."""
+    assert matches(DEFAULT_PROTECTED)(path) is protected
+
+
+def test_negation_in_order() -> None:
+    """The last glob that fits decides."""
+    assert [matches(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
+    assert matches(["!keep.py", "**/*.py"])("keep.py")
+
+
+def test_no_globs() -> None:
+    """No globs mean no path."""
+    assert not matches([])("a.py")
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "meant"),
+    [
+        ("*.py", "a/b.py", True),
+        ("/*.py", "a/b.py", False),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("src/**/*.py", "src/b.py", True),
+        ("src/**/*.py", "src/a/c/b.py", True),
+        ("src", "src/a/b.py", True),
+        ("src/", "src", False),
+        ("src/", "a/src/b", True),
+        ("src/**", "src", False),
+        ("a?c", "abc", True),
+        ("a?c", "a/c", False),
+        ("[a-c]x", "bx", True),
+        ("[!a-c]x", "bx", False),
+        ("[]x]y", "]y", True),
+        (r"\*.py", "*.py", True),
+        (r"\*.py", "a.py", False),
+        ("**", "a/b", True),
+        ("a**b", "axxb", True),
+    ],
+)
+def test_one_glob(glob: str, path: str, meant: bool) -> None:
+    """Stars stop at slashes, double ones do not; a directory means what is below."""
+    assert matches([glob])(path) is meant
+
+
+_WORDS = st.text("ab*?", min_size=1, max_size=4).filter(lambda word: "**" not in word)
+_GLOBS = st.lists(st.one_of(_WORDS, st.just("**")), min_size=1, max_size=4).map("/".join)
+_PATHS = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
+
+
+@given(_GLOBS, st.booleans(), _PATHS)
+def test_the_same_as_a_library_that_can_be_kept_busy(glob: str, anchored: bool, path: str) -> None:
+    """Where globs are harmless, both say the same."""
+    glob = f"/{glob}" if anchored else glob
+    assert matches([glob])(path) == pathspec.GitIgnoreSpec.from_lines([glob]).match_file(path)
+
+
+@pytest.mark.parametrize("glob", ["!", "/", "", "[a", "a\\", "x" * 1001])
+def test_a_glob_that_cannot_be_read_is_named(glob: str) -> None:
+    """Bad input, not silence."""
+    with pytest.raises(InputError, match="is no glob"):
+        matches([glob])
+
+
+def test_a_hostile_glob_takes_no_time() -> None:
+    """An agent chooses both the glob and the name; a regular expression would hold the whole harness for hours."""
+    code = (
+        "from agentbench_core import matches\n"
+        "name = 'a' * 255\n"
+        "assert not matches(['*a' * 100 + '*b'])('/'.join([name] * 16))\n"
+        "assert not matches(['**/' + '*a*/' * 100 + 'b'])('/'.join(['a' * 20] * 200))\n"
+        "assert not matches(['**/a/' * 50 + 'b'])('/'.join(['a'] * 2000))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
