@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import enum
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -77,10 +78,10 @@ def _choices(hint: Any) -> list[str]:
 
 def _exactly(hint: type) -> _Structure:
     def structure(value: object, _: object) -> object:
-        if type(value) is hint:
+        if hint is float and type(value) in (int, float) and math.isfinite(value):  # type: ignore[arg-type]
+            return float(value)  # type: ignore[arg-type]
+        if hint is not float and type(value) is hint:
             return value
-        if hint is float and type(value) is int:
-            return float(value)
         raise _expected(hint, value)
 
     return structure

@@ -28,10 +28,17 @@ class FieldValueError(ValueError):
 
 
 @typing.overload
-def option(*, help: str, pattern: str = ..., minimum: float = ...) -> Any: ...
+def option(*, help: str, pattern: str = ..., minimum: float = ..., maximum: float = ...) -> Any: ...
 @typing.overload
-def option(default: T, *, help: str, pattern: str = ..., minimum: float = ...) -> T: ...
-def option(default: Any = attrs.NOTHING, *, help: str, pattern: str = "", minimum: float | None = None) -> Any:  # noqa: A002
+def option(default: T, *, help: str, pattern: str = ..., minimum: float = ..., maximum: float = ...) -> T: ...
+def option(
+    default: Any = attrs.NOTHING,
+    *,
+    help: str,  # noqa: A002 - the field's name for it
+    pattern: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> Any:
     """A field of a frozen class, with help.
 
     Args:
@@ -39,6 +46,7 @@ def option(default: Any = attrs.NOTHING, *, help: str, pattern: str = "", minimu
         help: one line for people, shown by ``plugins show``, READMEs and the JSON Schema.
         pattern: for text, a regular expression that the whole value must match.
         minimum: for numbers, the smallest value allowed.
+        maximum: and the largest.
     """
 
     def check(_: object, field: attrs.Attribute[Any], value: Any) -> None:
@@ -46,9 +54,12 @@ def option(default: Any = attrs.NOTHING, *, help: str, pattern: str = "", minimu
             raise FieldValueError(field.name, f"{value!r} does not match {pattern}")
         if minimum is not None and isinstance(value, (int, float)) and value < minimum:
             raise FieldValueError(field.name, f"{value!r} is below {minimum:g}")
+        if maximum is not None and isinstance(value, (int, float)) and value > maximum:
+            raise FieldValueError(field.name, f"{value!r} is above {maximum:g}")
 
-    metadata = {"help": help, "pattern": pattern, "minimum": minimum}
-    return attrs.field(default=default, validator=check if pattern or minimum is not None else None, metadata=metadata)
+    metadata = {"help": help, "pattern": pattern, "minimum": minimum, "maximum": maximum}
+    limited = pattern or minimum is not None or maximum is not None
+    return attrs.field(default=default, validator=check if limited else None, metadata=metadata)
 
 
 @attrs.frozen(kw_only=True)
@@ -85,8 +96,9 @@ def json_schema(cls: type) -> dict[str, Any]:
             schema["description"] = field.metadata["help"]
         if field.metadata.get("pattern"):
             schema["pattern"] = f"^(?:{field.metadata['pattern']})$"
-        if field.metadata.get("minimum") is not None:
-            schema["minimum"] = field.metadata["minimum"]
+        for limit in ("minimum", "maximum"):
+            if field.metadata.get(limit) is not None:
+                schema[limit] = field.metadata[limit]
         if field.default is not attrs.NOTHING and not attrs.has(type(_default(field))):
             schema["default"] = _plain(_default(field))
         properties[field.name] = schema

@@ -14,6 +14,17 @@ import click
 from agentbench_core.plugin.discovery import Plugins, discover
 from agentbench_core.plugin.registry import Registry
 
+CORE_COMMANDS = {
+    "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
+    "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
+    "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
+    "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
+    "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
+    "runs": ("agentbench_core.cli.runs:runs", "List run directories and show one."),
+    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show and make tasks."),
+}
+"""The core's own commands: where each is, and its summary. A plugin cannot replace them."""
+
 
 @attrs.define(slots=False)
 class App:

@@ -117,7 +117,8 @@ def _plugins(app: App) -> Iterator[Check]:
                 name=f"plugin {plugin.source.plugin}",
                 status="warning",
                 found=f"{plugin.source.distribution} {plugin.source.version} is broken: {plugin.problem}",
-                remedy=f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
+                remedy=f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}\n"
+                f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
             )
     for kind, name in sorted(app.registry.conflicts()):
         yield Check(
@@ -141,5 +142,8 @@ def _sandbox(component: Component) -> Check:
             provider.close()
     except AgentBenchError as error:
         return Check(name=name, status="warning", found=error.message, remedy=error.remedy)
+    except Exception as error:  # noqa: BLE001 - a sandbox that fails in its own way is still only one check
+        found = f"{type(error).__name__}: {error}"
+        return Check(name=name, status="warning", found=found, remedy=f"Ask who makes {component.source.distribution}.")
     isolated = "isolates" if "isolated" in component.capabilities else "works, without isolation"
     return Check(name=name, status="ok", found=isolated)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from agentbench_core.cli.app import App
-from agentbench_core.inputs.config import Layer, Resolved, assignment, layer, resolve
+from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
 from agentbench_core.inputs.variants import find_variant
 
@@ -79,6 +79,8 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
     if not typed["variant"]:
         resolved = resolve([*before, *flags])
         return {resolved.settings.agent.name or "default": resolved}
+    if len(typed["variant"]) > 1 and typed.get("agent"):
+        raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
     named = [find_variant(name, shipped) for name in typed["variant"]]
     seen: dict[str, Resolved] = {}
@@ -92,6 +94,11 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
 def project_layers() -> Sequence[Layer]:
     """The settings of ``agentbench.toml`` in the current directory, if there is one."""
     return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
+
+
+def run_settings() -> RunSettings:
+    """Settings of the project for commands that run nothing."""
+    return resolve(project_layers()).settings.run
 
 
 def flag_layers(typed: Mapping[str, Any]) -> Sequence[Layer]:

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from agentbench_core import __version__
-from agentbench_core.cli.app import App
+from agentbench_core.cli.app import CORE_COMMANDS, App
 from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
-
-_COMMANDS = {
-    "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
-    "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
-    "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
-    "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
-    "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
-    "runs": ("agentbench_core.cli.runs:runs", "List run directories and show one."),
-    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show and make tasks."),
-}
 
 
 class _Commands(click.Group):
     """The core's commands and those of plugins; each is imported when it is typed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*_COMMANDS, *_app(ctx).registry.names("command")})
+        return sorted({*CORE_COMMANDS, *_app(ctx).registry.names("command")})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _COMMANDS:
-            command: click.Command = _imported(_COMMANDS[cmd_name][0])
+        if cmd_name in CORE_COMMANDS:
+            command: click.Command = _imported(CORE_COMMANDS[cmd_name][0])
             return command
         if cmd_name not in _app(ctx).registry.names("command"):
             return None
@@ -59,7 +51,7 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Names and summaries, without importing any command."""
         summaries = {c.name: c.summary for c in _app(ctx).registry.all("command")}
-        summaries |= {name: summary for name, (_, summary) in _COMMANDS.items()}
+        summaries |= {name: summary for name, (_, summary) in CORE_COMMANDS.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(summaries.items()))
 
@@ -131,3 +123,15 @@ def _tell(message: str, *, debug: bool) -> None:
 
         traceback.print_exc()
     click.echo(f"error: {message}", err=True)
+
+
+def console() -> None:
+    """The installed command: :func:`main`, and an end even if a plugin's threads would go on for ever."""
+    try:
+        main()
+    except SystemExit as stop:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if threading.active_count() > 1:
+            os._exit(stop.code if isinstance(stop.code, int) else 0)  # nobody waits for threads that nobody owns
+        raise

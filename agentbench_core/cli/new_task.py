@@ -91,10 +91,15 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
     directory = root / suite / task_id
     if directory.exists():
         raise InputError(f"{directory} exists already", remedy="Choose another id, or remove it.")
-    for name, text in _FILES.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace("CANARY", str(uuid.uuid4())), encoding="utf-8")
+    try:
+        for name, text in _FILES.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("CANARY", str(uuid.uuid4())), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write {directory}: {error.strerror}", remedy="Choose another place: --tasks DIR"
+        ) from None
     commit = directory_commit(directory / "repo")
     (directory / "task.yaml").write_text(_TASK.format(task_id=task_id, suite=suite, commit=commit), encoding="utf-8")
     return read_task(directory)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import click
 
-from agentbench_core.cli.app import App, print_json, print_table
+from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, print_table
 from agentbench_core.errors import UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
@@ -39,9 +40,11 @@ def list_plugins(app: App, as_json: bool) -> None:
 @plugins.command("show")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@click.pass_obj
-def show_plugin(app: App, name: str, as_json: bool) -> None:
+@click.pass_context
+def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
     """The components called NAME, or those of the plugin NAME, with their options."""
+    app: App = ctx.obj
+    debug = bool(ctx.find_root().params.get("debug"))
     registry = app.registry
     chosen = [c for c in registry.all() if c.name == name] or [c for c in registry.all() if c.source.plugin == name]
     unusable = [p for p in app.plugins.plugins if p.source.plugin == name and p.status != "ok"]
@@ -51,11 +54,14 @@ def show_plugin(app: App, name: str, as_json: bool) -> None:
             f"nothing is called {name!r}{did_you_mean(name, known)}", remedy="See: agentbench plugins list"
         )
     if as_json:
-        print_json([_as_plain(component) for component in chosen])
+        print_json([*map(_unusable_as_plain, unusable), *map(_as_plain, chosen)])
         return
     for plugin in unusable:
         click.echo(f"plugin {name} of {plugin.source.distribution} is {plugin.status}: {plugin.problem}")
-        click.echo("See the traceback: agentbench --debug plugins show " + name if plugin.error else "")
+        if plugin.error and debug:
+            click.echo("".join(traceback.format_exception(plugin.error)))
+        elif plugin.error:
+            click.echo(f"See the traceback: agentbench --debug plugins show {name}")
     for component in chosen:
         _show(component)
 
@@ -80,7 +86,8 @@ def _schema_type(schema: dict[str, Any]) -> str:
 
 def _component_row(app: App, component: Component) -> tuple[str, ...]:
     source = component.source
-    conflict = (component.kind, component.name) in app.registry.conflicts()
+    shadowed = component.kind == "command" and component.name in CORE_COMMANDS
+    conflict = shadowed or (component.kind, component.name) in app.registry.conflicts()
     status = "conflict" if conflict else "ok"
     return component.name, component.kind, source.distribution, source.version, status, component.summary
 
@@ -89,6 +96,18 @@ def _plugin_row(plugin: Plugin) -> tuple[str, ...]:
     source = plugin.source
     summary = plugin.problem or "registers nothing"
     return source.plugin, "plugin", source.distribution, source.version, plugin.status, summary
+
+
+def _unusable_as_plain(plugin: Plugin) -> dict[str, object]:
+    source = plugin.source
+    return {
+        "name": source.plugin,
+        "kind": "plugin",
+        "status": plugin.status,
+        "problem": plugin.problem,
+        "distribution": source.distribution,
+        "version": source.version,
+    }
 
 
 def _as_plain(component: Component) -> dict[str, object]:

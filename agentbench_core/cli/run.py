@@ -12,9 +12,8 @@ import click
 from agentbench_core.cli.app import App
 from agentbench_core.cli.flags import resolved_variants, settings_flags, variant_flags
 from agentbench_core.cli.progress import progress
-from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import SUMMARY
-from agentbench_core.inputs.config import RunSettings, Settings
+from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
 from agentbench_core.run.runner import FinishedRun, Group, run_group
 from agentbench_core.run.variant import make_ready
@@ -54,7 +53,7 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 
 def _run(app: App, typed: Mapping[str, Any], find: Any, allow_unisolated: bool) -> int:
     resolved = resolved_variants(app, typed)
-    settings = _shared([r.settings for r in resolved.values()])
+    settings = next(iter(resolved.values())).settings  # variants differ in what is compared, not in how they run
     tasks: Sequence[Task] = find(settings.run)
     variants = [
         make_ready(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
@@ -75,20 +74,6 @@ def _run(app: App, typed: Mapping[str, Any], find: Any, allow_unisolated: bool) 
     for run_ in finished:
         _print_summary(run_)
     return 130 if any(run_.status == "interrupted" for run_ in finished) else 0
-
-
-def _shared(settings: Sequence[Settings]) -> Settings:
-    """What a group has in common: variants may not change how and where they are run."""
-    first = settings[0]
-    for other in settings[1:]:
-        if (other.run, other.sandbox, other.scorer, other.reporters) != (
-            first.run,
-            first.sandbox,
-            first.scorer,
-            first.reporters,
-        ):
-            raise InputError("variants of one command share sandbox, scorer, reporters and run settings")
-    return first
 
 
 def _say_what_is_not_in_use(app: App) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from agentbench_core.cli.app import print_json, print_table, shortened
+from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
-from agentbench_core.inputs.config import RunSettings
 
 
 @click.group()
@@ -19,7 +19,13 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--out", metavar="DIR", default=RunSettings().out, show_default=True, help="Where run directories are.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    default=lambda: run_settings().out,
+    show_default="artifacts/runs",
+    help="Where run directories are.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def list_runs(out: str, as_json: bool) -> None:
     """Every run directory, oldest first."""

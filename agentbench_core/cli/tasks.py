@@ -8,14 +8,21 @@ import click
 import yaml
 
 from agentbench_core.cli.app import print_json, print_table
+from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
-from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select, suites
 from agentbench_core.schema import json_schema
 from agentbench_core.values.task import TaskSpec
 
-_TASKS = click.option("--tasks", "root", metavar="DIR", default=RunSettings().tasks, show_default=True)
+_TASKS = click.option(
+    "--tasks",
+    "root",
+    metavar="DIR",
+    default=lambda: run_settings().tasks,
+    show_default="tasks",
+    help="Where suites are.",
+)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -57,8 +64,8 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         (
             task.spec.suite,
             task.spec.id,
-            "yes" if task.hidden_files else "no",
-            "yes" if task.spec.oracle.patch or task.spec.oracle.script else "no",
+            "yes" if task.hidden else "no",
+            "yes" if task.script else "no",
             ", ".join(task.spec.tags),
         )
         for task in found
@@ -68,7 +75,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
 
 @tasks.command("show")
 @click.argument("task")
-@click.option("--suite", metavar="NAME", default=RunSettings().suite, show_default=True)
+@click.option("--suite", metavar="NAME", default=lambda: run_settings().suite, show_default="custom-dev")
 @_TASKS
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def show_task(task: str, suite: str, root: str, as_json: bool) -> None:

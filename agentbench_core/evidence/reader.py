@@ -52,7 +52,7 @@ def open_run(directory: Path) -> RunDirectory:
     path = directory / layout.MANIFEST
     try:
         value = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except OSError:
         raise InputError(
             f"{directory} is no run directory: it has no {layout.MANIFEST}", remedy="See: agentbench runs list"
         ) from None

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-_NAMES = re.compile(r"(?:.*_)?(?:API_KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+from agentbench_core.values.failures import FailureReason, Outcome
+
+_NAMES = re.compile(
+    r"(?:.*_)?(?:KEY|TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PAT|CREDENTIAL|CREDENTIALS)(?:_.*)?", re.IGNORECASE
+)
 _SHORTEST = 6  # a shorter value would blot out ordinary words
+_OURS = frozenset({*Outcome, *FailureReason})  # words of the record's own, which no secret may take from it
 
 
 class Redactor:
@@ -32,11 +39,36 @@ class Redactor:
             return data
         return self._pattern.sub(lambda match: b"[redacted %s]" % self._names[match.group()].encode(), data)
 
+    def clean_value(self, value: Any) -> Any:
+        """Plain data with every text in it cleaned, and fit for JSON: keys, numbers and our own words stay.
+
+        Numbers that JSON does not have, and objects that it cannot hold, become text: what agents and tools give
+        must not cost a record.
+        """
+        if isinstance(value, str):
+            return value if value in _OURS else _text(self.clean(_bytes(value)))
+        if isinstance(value, Mapping):
+            return {str(key): self.clean_value(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.clean_value(item) for item in value]
+        if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        return self.clean_value(repr(value))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
 
 def _forms(value: str) -> set[bytes]:
     raw = value.encode("utf-8", "surrogateescape")
     encoded = {
         json.dumps(value)[1:-1].encode(),
+        json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass"),
         urllib.parse.quote(value, safe="", errors="surrogateescape").encode(),
         raw.hex().encode(),
         raw.hex().upper().encode(),

@@ -43,18 +43,21 @@ class AttemptFiles:
         self._redactor = redactor
         directory.mkdir(parents=True)
 
-    def write(self, name: str, data: bytes | str) -> None:
+    def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
         """Write one file, by its path below the directory."""
-        self._path(name).write_bytes(self._redactor.clean(_bytes(data)))
+        path = self._path(name)
+        path.write_bytes(self._redactor.clean(_bytes(data)))
+        if executable:
+            path.chmod(path.stat().st_mode | 0o111)
 
     def write_json(self, name: str, value: object) -> None:
         """Write one value as indented JSON."""
-        self.write(name, json.dumps(dump(value), indent=2, ensure_ascii=False) + "\n")
+        self._path(name).write_bytes(_json(self._redactor.clean_value(dump(value)), indent=2))
 
     def append_json(self, name: str, value: object) -> None:
         """Add one line of JSON to a file."""
         with self._path(name).open("ab") as file:
-            file.write(self._redactor.clean(_json_line(dump(value))))
+            file.write(_json(self._redactor.clean_value(dump(value))))
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
         """Write both streams of a phase, shortened; with ``full`` also all that the sandbox kept of them."""
@@ -87,15 +90,15 @@ class Store:
         self._queue: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._order = threading.Lock()
         self._seq = 0
+        self._closed = False
         self._problem: OSError | None = None
         self._writer = threading.Thread(target=self._write, name="store", daemon=True)
         self._writer.start()
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Write ``run.json`` as a whole or not at all."""
-        data = self._redactor.clean((json.dumps(dump(manifest), indent=2, ensure_ascii=False) + "\n").encode())
         part = self.directory / f"{layout.MANIFEST}.part"
-        part.write_bytes(data)
+        part.write_bytes(_json(self._redactor.clean_value(dump(manifest)), indent=2))
         part.replace(self.directory / layout.MANIFEST)
 
     def emit(self, event: Event, attempt_id: str | None = None, *, durable: bool = False) -> None:
@@ -104,17 +107,18 @@ class Store:
         Raises RunStoppedError once the disk refuses: nothing that cannot be recorded should go on.
         """
         on_disk: Future[None] | None = Future() if durable else None
+        fields = dump(event)
         with self._order:
             self._seq += 1
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             envelope = {"seq": self._seq, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
-            self._put(layout.EVENTS, envelope | dump(event), on_disk)
+            self._put(layout.EVENTS, envelope | fields, on_disk)
         if on_disk:
             on_disk.result()
 
     def record(self, record: AttemptRecord, explanation: str) -> None:
         """Append an attempt's record, first as an event; returns when both are on disk."""
-        self.emit(TaskFinished(record=record, explanation=explanation), record.attempt_id)
+        self.emit(TaskFinished(record=record, explanation=explanation), record.attempt_id, durable=True)
         on_disk: Future[None] = Future()
         self._put(layout.ATTEMPTS, dump(record), on_disk)
         on_disk.result()
@@ -127,6 +131,7 @@ class Store:
         """Write what is left and let go of the directory. Idempotent. Raises RunStoppedError if that fails."""
         if not self._writer.is_alive():
             return
+        self._closed = True
         told = self._problem
         self._queue.put(None)
         self._writer.join()
@@ -137,7 +142,9 @@ class Store:
     def _put(self, file: str, value: dict[str, Any], on_disk: Future[None] | None) -> None:
         if self._problem is not None:
             raise _stopped(self.directory, self._problem)
-        self._queue.put(_Line(file, self._redactor.clean(_json_line(value)), on_disk))
+        if self._closed:
+            raise RunStoppedError(f"{self.directory} is closed: nothing more can be written there")
+        self._queue.put(_Line(file, _json(self._redactor.clean_value(value)), on_disk))
 
     def _write(self) -> None:
         ended = False
@@ -180,9 +187,11 @@ def _stopped(directory: Path, error: OSError | None) -> RunStoppedError:
     )
 
 
-def _json_line(value: object) -> bytes:
+def _json(value: object, indent: int | None = None) -> bytes:
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators, indent=indent)
     # A lone surrogate (a file name that is not UTF-8) becomes the JSON escape \udcNN and so survives.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _bytes(data: bytes | str) -> bytes:

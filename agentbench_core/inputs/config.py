@@ -17,6 +17,8 @@ from agentbench_core.inputs.documents import parse_yaml
 from agentbench_core.schema import option
 from agentbench_core.values.record import Setting
 
+_Key = tuple[str, ...]
+
 COMPONENTS = ("agent", "llm", "sandbox", "scorer")
 """Sections that name a component; every other key in them is one of its options."""
 
@@ -44,8 +46,8 @@ class LimitSettings:
     """Limits of every attempt, instead of the task's own."""
 
     max_steps: int | None = option(None, help="tool calls", minimum=1)
-    timeout_sec: float | None = option(None, help="agent and scoring phases together", minimum=1)
-    tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1)
+    timeout_sec: float | None = option(None, help="agent and scoring phases together", minimum=1, maximum=604_800)
+    tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1, maximum=604_800)
     max_tokens: int | None = option(None, help="tokens of all model calls of an attempt", minimum=1)
     max_cost_usd: float | None = option(None, help="US dollars of all model calls of an attempt", minimum=0)
 
@@ -57,7 +59,7 @@ class RunSettings:
     suite: str = option("custom-dev", help="suite to run")
     tasks: str = option("tasks", help="directory of suites")
     out: str = option("artifacts/runs", help="directory of run directories")
-    workers: int = option(2, help="attempts at once", minimum=1)
+    workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
 
 
@@ -122,23 +124,28 @@ def assignment(text: str) -> Layer:
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"--set {text}: expected KEY=VALUE, for instance --set limits.max_steps=10")
-    return layer(f"--set {text}", _nested({key: parse_yaml(value, f"--set {key}")}))
+    return layer(f"--set {text}", _nested({tuple(key.split(".")): parse_yaml(value, f"--set {key}")}))
 
 
 def resolve(layers: Sequence[Layer]) -> Resolved:
     """Merge layers, the later over the earlier, over the defaults."""
-    leaves: dict[str, Setting] = {}
+    leaves: dict[_Key, Setting] = {}
     for each in (Layer(origin="default", values=_defaults()), *layers):
         flat = dict(_flatten(each.values))
         for section in COMPONENTS:
-            chosen = flat.get(f"{section}.name")
-            if chosen is not None and f"{section}.name" in leaves and leaves[f"{section}.name"].value != chosen:
-                leaves = {key: leaf for key, leaf in leaves.items() if not key.startswith(f"{section}.")}
+            chosen, known = flat.get((section, "name")), leaves.get((section, "name"))
+            if chosen is not None and known is not None and known.value != chosen:
+                leaves = {key: leaf for key, leaf in leaves.items() if key[0] != section}
         for key, value in flat.items():
-            leaves = {old: leaf for old, leaf in leaves.items() if not old.startswith(f"{key}.")}
+            leaves = {old: leaf for old, leaf in leaves.items() if not _one_within_the_other(old, key)}
             leaves[key] = Setting(value=value, origin=each.origin)
     settings = _load(_nested({key: leaf.value for key, leaf in leaves.items()}), "settings")
-    return Resolved(settings=settings, leaves=dict(sorted(leaves.items())))
+    return Resolved(settings=settings, leaves={".".join(key): leaf for key, leaf in sorted(leaves.items())})
+
+
+def _one_within_the_other(one: _Key, other: _Key) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
 
 
 def _load(plain: Mapping[str, Any], origin: str) -> Settings:
@@ -157,18 +164,18 @@ def _defaults() -> dict[str, Any]:
     return plain
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
+    """Leaves by key; an empty mapping has none."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from _flatten(value, (*prefix, key))
         else:
-            yield f"{prefix}{key}", value
+            yield (*prefix, key), value
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(flat: Mapping[_Key, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    for dotted, value in flat.items():
-        *sections, leaf = dotted.split(".")
+    for (*sections, leaf), value in flat.items():
         place = nested
         for section in sections:
             place = place.setdefault(section, {})

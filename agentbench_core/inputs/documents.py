@@ -64,21 +64,25 @@ def parse_yaml(text: str, where: str) -> Any:
 
 def read_yaml(path: Path) -> Any:
     """A YAML file as plain data."""
-    return parse_yaml(_text(path), str(path))
+    return parse_yaml(read_text(path), str(path))
 
 
 def read_toml(path: Path) -> Any:
     """A TOML file as plain data."""
     try:
-        return tomllib.loads(_text(path))
+        return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file of text, of bounded size. Raises InputError when it is missing, unreadable, too large or not UTF-8."""
     try:
         with path.open("rb") as file:
-            return file.read(_LARGEST + 1).decode()
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise InputError(f"{path}: larger than {_LARGEST} bytes")
+        return data.decode()
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,25 +12,39 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, did_you_mean
-from agentbench_core.inputs.documents import read_yaml
+from agentbench_core.inputs.documents import parse_yaml, read_text, read_yaml
+from agentbench_core.values.globs import matches
 from agentbench_core.values.messages import ToolCall
-from agentbench_core.values.task import TaskSpec, digest
+from agentbench_core.values.task import Oracle, TaskSpec, digest
 
 TASK_FILE = "task.yaml"
+
+_LEFT_OUT = {"__pycache__", ".pytest_cache", ".DS_Store"}
+
+
+@attrs.frozen(kw_only=True)
+class HiddenFile:
+    """A file of the hidden tests, by its path below their directory."""
+
+    path: str
+    data: bytes = attrs.field(repr=False)
+    executable: bool
 
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A task as it lies on disk. ``digest`` covers what an attempt's result can depend on, hidden tests included."""
+    """A task as it was read: what happens to its files during a run changes nothing any more.
+
+    ``digest`` covers what an attempt's result can depend on, hidden tests included. ``script`` is the reference
+    solution as tool calls.
+    """
 
     spec: TaskSpec
     directory: Path
+    text: str = attrs.field(repr=False)
+    hidden: tuple[HiddenFile, ...]
+    script: tuple[ToolCall, ...] = attrs.field(repr=False)
     digest: str
-
-    @property
-    def hidden_files(self) -> Path | None:
-        """The directory of hidden tests."""
-        return self.directory / self.spec.validation.files if self.spec.validation.files else None
 
 
 @attrs.frozen(kw_only=True)
@@ -40,22 +55,23 @@ class _Script:
 def read_task(path: Path) -> Task:
     """One task by the path of its ``task.yaml``, or of its directory. Raises InputError naming every problem."""
     path = path / TASK_FILE if path.is_dir() else path
-    spec = load(read_yaml(path), TaskSpec, where=str(path))
-    task = Task(spec=spec, directory=path.parent, digest="")
-    for field, name in (
-        ("validation.files", spec.validation.files),
-        ("oracle.patch", spec.oracle.patch),
-        ("oracle.script", spec.oracle.script),
-    ):
-        _check_beside(path, field, name)
-    if spec.oracle.patch and spec.oracle.script:
-        raise InputError(f"{path}: oracle: has a patch and a script; keep one of them")
-    return attrs.evolve(task, digest=_digest(task))
+    text = read_text(path)
+    spec = load(parse_yaml(text, str(path)), TaskSpec, where=str(path))
+    _check_globs(path, spec)
+    hidden = _read_hidden(path, spec.validation.files)
+    return Task(
+        spec=spec,
+        directory=path.parent,
+        text=text,
+        hidden=hidden,
+        script=_read_oracle(path, spec.oracle),
+        digest=_digest(spec, hidden),
+    )
 
 
 def suites(root: Path) -> Sequence[str]:
     """Names of the suites below the tasks directory, sorted."""
-    return sorted({path.parent.parent.name for path in root.glob(f"*/*/{TASK_FILE}")})
+    return sorted({path.parent.parent.name for path in root.glob(f"*/*/{TASK_FILE}")} if root.is_dir() else ())
 
 
 def read_suite(root: Path, suite: str) -> Sequence[Task]:
@@ -95,40 +111,73 @@ def select(tasks: Sequence[Task], globs: Sequence[str]) -> Sequence[Task]:
     return chosen
 
 
-def oracle_script(task: Task) -> tuple[ToolCall, ...]:
+def _check_globs(task_file: Path, spec: TaskSpec) -> None:
+    for field, globs in (
+        ("validation.protected_globs", spec.validation.protected_globs),
+        ("agent.editable_globs", spec.agent.editable_globs),
+    ):
+        try:
+            matches(globs)
+        except InputError as error:
+            raise InputError(f"{task_file}: {field}: {error.message}") from None
+
+
+def _beside(task_file: Path, field: str, name: str) -> Path:
+    """A file or directory that a task names, in the task's own directory."""
+    path = task_file.parent / name
+    if not path.resolve().is_relative_to(task_file.parent.resolve()):
+        raise InputError(f"{task_file}: {field}: {name!r} leads out of the task's directory")
+    if not path.exists():
+        raise InputError(f"{task_file}: {field}: {name!r} does not exist")
+    return path
+
+
+def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
+    """The hidden tests. None at all would let every change pass that the public ones let pass: that is refused."""
+    if not name:
+        return ()
+    where = f"{task_file}: validation.files"
+    if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
+        raise InputError(f"{where}: {name!r} is no plain path of a directory beside task.yaml")
+    directory = _beside(task_file, "validation.files", name)
+    if not directory.is_dir():
+        raise InputError(f"{where}: {name!r} is no directory")
+    paths = [path for path in sorted(directory.rglob("*")) if _LEFT_OUT.isdisjoint(path.relative_to(directory).parts)]
+    links = [path for path in (directory, *paths) if path.is_symlink()]
+    if links:
+        raise InputError(f"{where}: {links[0]} is a symbolic link; hidden tests are plain files")
+    files = tuple(
+        HiddenFile(
+            path=path.relative_to(directory).as_posix(),
+            data=path.read_bytes(),
+            executable=bool(path.stat().st_mode & stat.S_IXUSR),
+        )
+        for path in paths
+        if path.is_file()
+    )
+    if not files:
+        raise InputError(f"{where}: {name!r} has no files")
+    return files
+
+
+def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
     """The reference solution as tool calls; a patch becomes one ``apply_patch``. Empty when there is none."""
-    oracle = task.spec.oracle
+    if oracle.patch and oracle.script:
+        raise InputError(f"{task_file}: oracle: has a patch and a script; keep one of them")
     if oracle.script:
-        path = task.directory / oracle.script
+        path = _beside(task_file, "oracle.script", oracle.script)
         return load({"calls": read_yaml(path)}, _Script, where=str(path)).calls
     if oracle.patch:
-        patch = (task.directory / oracle.patch).read_text(encoding="utf-8")
+        patch = read_text(_beside(task_file, "oracle.patch", oracle.patch))
         return (ToolCall(tool="apply_patch", arguments={"unified_diff": patch}),)
     return ()
 
 
-def _check_beside(task_file: Path, field: str, name: str) -> None:
-    """A file that a task names lies in the task's own directory."""
-    if not name:
-        return
-    path = (task_file.parent / name).resolve()
-    if not path.is_relative_to(task_file.parent.resolve()):
-        raise InputError(f"{task_file}: {field}: {name!r} leads out of the task's directory")
-    if not path.exists():
-        raise InputError(f"{task_file}: {field}: {name!r} does not exist")
-
-
-def _digest(task: Task) -> str:
+def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
     """Digest of what matters to a result: where the repository lies, and how the task is solved, do not."""
-    plain = dump(task.spec)
+    plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts"):
         del plain[irrelevant]
     del plain["repo"]["url"]
-    return digest({"spec": plain, "hidden": _file_hashes(task.hidden_files)})
-
-
-def _file_hashes(directory: Path | None) -> dict[str, str]:
-    if directory is None:
-        return {}
-    files = sorted(path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = {file.path: [hashlib.sha256(file.data).hexdigest(), file.executable] for file in hidden}
+    return digest({"spec": plain, "hidden": files})

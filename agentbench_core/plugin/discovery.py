@@ -66,15 +66,23 @@ def discover(disabled: Collection[str] = ()) -> Plugins:
 def _entry_points() -> list[tuple[Provenance, importlib.metadata.EntryPoint]]:
     """Entry points with where they come from, sorted; the same one found twice on the path counts once."""
     by_source: dict[tuple[str, str, str], tuple[Provenance, importlib.metadata.EntryPoint]] = {}
-    for entry_point in importlib.metadata.entry_points(group=hookspecs.PROJECT):
-        dist = entry_point.dist
-        source = Provenance(
-            plugin=entry_point.name,
-            distribution=dist.name if dist else "unknown",
-            version=dist.version if dist else "unknown",
-        )
-        by_source.setdefault((source.plugin, source.distribution, entry_point.value), (source, entry_point))
+    for distribution in importlib.metadata.distributions():
+        ours = distribution.entry_points.select(group=hookspecs.PROJECT)
+        if not ours:
+            continue  # reading the metadata of every distribution would take longer than all the rest
+        name, version = _metadata(distribution, "Name"), _metadata(distribution, "Version")
+        for entry_point in ours:
+            source = Provenance(plugin=entry_point.name, distribution=name, version=version)
+            by_source.setdefault((source.plugin, source.distribution, entry_point.value), (source, entry_point))
     return [by_source[key] for key in sorted(by_source)]
+
+
+def _metadata(distribution: importlib.metadata.Distribution, key: str) -> str:
+    """A field of a distribution's metadata; what is damaged has none."""
+    try:
+        return str(distribution.metadata[key] or "unknown")
+    except Exception:  # noqa: BLE001 - metadata of strangers breaks in many ways, and none of them is ours
+        return "unknown"
 
 
 def _load(
@@ -110,8 +118,8 @@ def _check_hook_names(module: object) -> None:
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
     def check_name(name: str) -> None:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
-            raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '.', '_' and '-'")
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+            raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '_' and '-'")
 
     def component(
         name: str, factory: Callable[..., Any], options: type, *, summary: str, capabilities: Collection[str] = ()

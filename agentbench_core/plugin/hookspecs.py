@@ -13,7 +13,7 @@ to call for every component it adds::
         return Mine(options)
 
 A factory takes its options and gives the component. Options are a frozen attrs class whose fields are made
-with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9._-]*``.
+with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9_-]*``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import traceback
@@ -11,6 +12,7 @@ import attrs
 
 from agentbench_core.errors import (
     AgentBenchError,
+    AttemptStop,
     BudgetExceeded,
     DeadlineExceeded,
     Interrupted,
@@ -18,8 +20,9 @@ from agentbench_core.errors import (
     SandboxError,
 )
 from agentbench_core.evidence.store import AttemptFiles
-from agentbench_core.inputs.suite import Task, oracle_script
-from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment, EventLog, Sandbox
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment
+from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.change import editable_paths
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
@@ -57,7 +60,7 @@ class AgentPhase:
         environment: Environment,
         baseline: Baseline,
         files: AttemptFiles,
-        log: EventLog,
+        log: AttemptLog,
         deadline: Deadline,
         llm: LLM | None,
     ) -> None:
@@ -79,23 +82,21 @@ class AgentPhase:
         task = self._plan.task.spec
         agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
         llm = self._llm()
-        tree = Tree(workspace)
-        sandbox = self._environment.start(
-            workspace,
-            read_only=not task.agent.allow_file_write,
-            network=task.environment.network_policy == "always",
-            deadline=self._deadline,
-        )
-        toolbox = self._toolbox(tree, sandbox)
-        try:
+        with contextlib.ExitStack() as stack:
+            tree = Tree(workspace)
+            toolbox = self._toolbox(tree)
+            stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
+            toolbox.sandbox = self._environment.start(
+                workspace,
+                read_only=not task.agent.allow_file_write,
+                network=task.environment.network_policy == "always",
+                deadline=self._deadline,
+            )
+            stack.callback(toolbox.sandbox.close)
+            # From its end on, threads that the agent left behind find every call refused.
+            stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             ended = self._solve(agent, self._context(toolbox, llm))
             outcome = self._outcome(ended)
-        finally:
-            # From here on, threads that the agent left behind find every call refused.
-            self._deadline.end(Interrupted("the agent phase is over"))
-            sandbox.close()
-            if not toolbox.busy:  # under a call in progress, the descriptor could become another attempt's
-                tree.close()
         return AgentEnd(
             outcome=outcome,
             message=self._message(ended),
@@ -119,13 +120,12 @@ class AgentPhase:
             stop=self._stop,
         )
 
-    def _toolbox(self, tree: Tree, sandbox: Sandbox) -> MeteredToolbox:
+    def _toolbox(self, tree: Tree) -> MeteredToolbox:
         plan, task = self._plan, self._plan.task.spec
         offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
         return MeteredToolbox(
             tools={tool.name: tool.make() for tool in offered},
             workspace=tree,
-            sandbox=sandbox,
             editable=editable_paths(task),
             budget=self._budget,
             deadline=self._deadline,
@@ -144,14 +144,20 @@ class AgentPhase:
             tools=toolbox,
             budget=self._budget,
             deadline=self._deadline,
-            log=self._log,
+            log=AgentLog(self._log),
             llm=llm,
-            script=oracle_script(plan.task) if plan.variant.agent_for(plan.task).can("needs_oracle") else (),
+            script=plan.task.script if plan.variant.agent_for(plan.task).can("needs_oracle") else (),
         )
 
-    def _solve(self, agent: Agent, context: AttemptContext) -> AgentResult | BaseException:
+    def _note_deadline(self) -> None:
+        try:
+            self._deadline.check()
+        except AttemptStop as stop:
+            self._stop.note(stop)
+
+    def _solve(self, agent: Agent, context: AttemptContext) -> object:
         """Run the agent in a thread that can be left behind: a thread cannot be killed."""
-        ended: list[AgentResult | BaseException] = []
+        ended: list[object] = []
 
         def work() -> None:
             try:
@@ -166,27 +172,26 @@ class AgentPhase:
         thread.join(GRACE_SEC)
         if thread.is_alive():
             self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
-        return ended[0] if ended else DeadlineExceeded("the agent did not stop at its deadline")
+        if not ended:
+            self._stop.note(DeadlineExceeded("the agent did not stop at its deadline"))
+        elif self._deadline.expired:
+            self._note_deadline()
+        return ended[0] if ended else None
 
     def _outcome(self, ended: object) -> Outcome:
         """The end as a word; what ended the agent from outside counts even if the agent swallowed it."""
-        error = self._stop.error or (ended if isinstance(ended, BaseException) else None)
-        if error is None and isinstance(ended, AgentResult):
-            return Outcome(ended.ended)
+        error = self._stop.error
+        if error is None:
+            return Outcome(ended.ended) if isinstance(ended, AgentResult) else Outcome.AGENT_ERROR
         if isinstance(error, BudgetExceeded):
             return Outcome.OUT_OF_BUDGET if self._budget.steps_left else Outcome.OUT_OF_STEPS
-        for kind, outcome in _OUTCOMES.items():
-            if isinstance(error, kind):
-                return outcome
-        return Outcome.AGENT_ERROR
+        return next(outcome for kind, outcome in _OUTCOMES.items() if isinstance(error, kind))
 
     def _message(self, ended: object) -> str:
         """The end in words; an exception of the agent's own leaves its traceback as evidence."""
         if self._stop.error is not None:
             return self._stop.error.message
         if isinstance(ended, AgentResult):
-            return ended.message
-        if isinstance(ended, AgentBenchError):
             return ended.message
         if not isinstance(ended, BaseException):
             return f"the agent returned {ended!r}, which is no AgentResult"
@@ -199,7 +204,9 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     DeadlineExceeded: Outcome.TIMED_OUT,
     LLMError: Outcome.LLM_ERROR,
     SandboxError: Outcome.SANDBOX_ERROR,
+    AgentBenchError: Outcome.AGENT_ERROR,
 }
+"""What ended an agent from outside, as noted by the harness itself; what an agent raises is the agent's."""
 
 
 def instruction(task: Task, failure_output: str) -> str:

@@ -24,34 +24,19 @@ import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
 from agentbench_core.evidence.store import AttemptFiles, Store
-from agentbench_core.inputs.suite import TASK_FILE
 from agentbench_core.plugin.contracts import LLM
 from agentbench_core.run.agent_phase import AgentPhase
+from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
 from agentbench_core.run.listening import Listener
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.records import Findings, explanation, make_record, write_facts
 from agentbench_core.run.scoring import Judge
-from agentbench_core.values.events import Event, InfrastructureError, TaskStarted
+from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import AttemptRecord, Score
-
-
-@attrs.define
-class AttemptLog:
-    """Implements ``EventLog`` for one attempt, until it has its record."""
-
-    store: Store
-    attempt_id: str
-    ended: bool = False
-
-    def emit(self, event: Event) -> None:
-        """Write one event. Raises Interrupted for an agent's thread that outlived its attempt."""
-        if self.ended:
-            raise Interrupted("the attempt has ended")
-        self.store.emit(event, self.attempt_id)
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +63,10 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends in a record
         attempt.found.outcome = attempt.outcome_of(error)
-    attempt.write_evidence()
+    try:
+        attempt.write_evidence()
+    except OSError as error:
+        log.emit(Warning_(message=f"evidence is incomplete: {error}"))
     record = make_record(plan, attempt.found, files)
     why = explanation(attempt.found)
     log.ended = True
@@ -104,9 +92,8 @@ class _Attempt:
             prepared = found.prepared = shared.environment(task, pristine, self.log)
         with self._phase("baseline"):
             baseline = found.baseline = shared.baseline(task, prepared.environment, self.log)
-        if not baseline.failed:
-            found.outcome = Outcome.INVALID_TASK
-            found.trouble = "the failing command ended with exit code 0 before any agent came"
+        if baseline.trouble:
+            found.outcome, found.trouble = baseline.trouble
             return
         deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
         with self._fork(prepared) as workspace:
@@ -140,12 +127,13 @@ class _Attempt:
     def _keep(self, workspace: Path, change: FrozenChange) -> None:
         self.files.write("diffs/final.patch", change.diff)
         if self.plan.task.spec.artifacts.keep_workspace:
-            keep_final_state(workspace, self.files.directory / "repo")
+            for left_out in keep_final_state(workspace, self.files):
+                self.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
 
     def write_evidence(self) -> None:
         """What lies beside the record, whatever the end: the task as used, logs, timings, environment."""
         task, found = self.plan.task, self.found
-        self.files.write("task.yaml", (task.directory / TASK_FILE).read_bytes())
+        self.files.write("task.yaml", task.text)
         full = task.spec.artifacts.full_logs
         self.files.log("setup", *self.bench.shared.setup_output(task), full=full)
         if found.baseline:

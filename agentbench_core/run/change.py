@@ -7,6 +7,8 @@ from pathlib import Path
 
 import attrs
 
+from agentbench_core.errors import ToolError
+from agentbench_core.evidence.store import AttemptFiles
 from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
@@ -15,6 +17,8 @@ from agentbench_core.workspace.paths import TOOL_CACHES, printable
 from agentbench_core.workspace.snapshot import Change, Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
+_KEPT_FILE_BYTES = 64 << 20
+_KEPT_BYTES = 1 << 30  # of all files of one attempt
 _NAMED = 5  # paths that a label names before it only counts
 
 
@@ -67,14 +71,28 @@ def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
     return matches(task.agent.editable_globs or ("**",))
 
 
-def keep_final_state(workspace: Path, into: Path) -> None:
-    """Copy the regular files of a workspace: no links, and no ``.git`` that a reader's own git would obey."""
-    into.mkdir()
-    with Tree(workspace) as source, Tree(into) as target:
+def keep_final_state(workspace: Path, files: AttemptFiles) -> list[str]:
+    """Copy the regular files of a workspace into ``repo/``, for readers; it decides nothing.
+
+    No links, and no ``.git`` that a reader's own git would obey. Gives what was left out: files that cannot be
+    read, that are too large, and what comes after too much.
+    """
+    left_out = []
+    room = _KEPT_BYTES
+    with Tree(workspace) as source:
         for path in source.files():
             if not TOOL_CACHES.isdisjoint(path.split("/")):
                 continue
-            target.write(path, source.read(path, limit=1 << 30), executable=source.is_executable(path))
+            try:
+                data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
+                if len(data) > min(_KEPT_FILE_BYTES, room):
+                    left_out.append(f"{printable(path)} (too large)")
+                    continue
+                room -= len(data)
+                files.write(f"repo/{path}", data, executable=source.is_executable(path))
+            except (ToolError, OSError) as error:
+                left_out.append(f"{printable(path)} ({error})")
+    return left_out
 
 
 def _some(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 from agentbench_core.values.record import AttemptRecord
@@ -21,3 +22,30 @@ class Listener(Protocol):
 
     def note(self, message: str) -> None:
         """Something a person should know."""
+
+
+class Shielded:
+    """A listener whose own troubles (a terminal that went away) never reach an attempt."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.attempt_started(attempt_id, variant, task_id, repeat)
+
+    def phase_started(self, attempt_id: str, phase: str) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.phase_started(attempt_id, phase)
+
+    def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.attempt_finished(record, explanation)
+
+    def note(self, message: str) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.note(message)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Results by key, each made by the first thread that asks; the others wait within their own deadline.
+    """Results by key, each made by the first thread that asks; the others wait until it is done, or all is stopped.
 
     A SetupError is a result too: it is raised for everyone. Any other error concerns only the thread that met
     it, and the next one tries again.
@@ -24,12 +24,12 @@ class Once(Generic[T]):
         self._locks: dict[Hashable, threading.Lock] = {}
         self._made: dict[Hashable, T | SetupError] = {}
 
-    def get(self, key: Hashable, make: Callable[[], T], deadline: Deadline) -> T:
+    def get(self, key: Hashable, make: Callable[[], T], stop: Deadline) -> T:
         """The result for ``key``."""
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
-            deadline.check()
+            stop.check()
         try:
             if key not in self._made:
                 try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core.errors import AgentBenchError, AttemptStop, SandboxError, SetupError
+from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
 from agentbench_core.run.once import Once
@@ -18,6 +18,7 @@ from agentbench_core.values.events import (
     SetupCommandStarted,
 )
 from agentbench_core.values.execution import ExecResult, Output
+from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.repos import checkout
 from agentbench_core.workspace.scratch import Scratch
@@ -33,6 +34,10 @@ class Prepared:
     base: Snapshot
 
 
+_NOT_RUN = (126, 127)
+"""Exit codes of a shell for what cannot be executed, and what is not there."""
+
+
 @attrs.frozen(kw_only=True)
 class Baseline:
     """The failing command before the agent: ``public`` is shown to agents, ``verdict`` had the hidden tests."""
@@ -42,8 +47,20 @@ class Baseline:
 
     @property
     def failed(self) -> bool:
-        """Whether it failed, as it must."""
-        return not self.verdict.ok
+        """Whether it failed, as it must, and not for want of time or of the program."""
+        return self.trouble is None
+
+    @property
+    def trouble(self) -> tuple[Outcome, str] | None:
+        """Why no agent should be given this task."""
+        if self.verdict.timed_out:
+            return Outcome.SETUP_FAILED, "the failing command ran out of time before any agent came"
+        if self.verdict.exit_code in _NOT_RUN:
+            said = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
+            return Outcome.SETUP_FAILED, f"the failing command could not be run: {said}"
+        if self.verdict.ok:
+            return Outcome.INVALID_TASK, "the failing command ended with exit code 0 before any agent came"
+        return None
 
 
 class SetupRecorder:
@@ -94,19 +111,21 @@ class Preparations:
 
     def source(self, task: Task) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
-        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
-        return self._sources.get(task.directory, lambda: self._checkout(task, deadline), deadline)
+        return self._sources.get(task.directory, lambda: self._checkout(task), self._stop)
 
     def environment(self, task: Task, pristine: Path, log: EventLog) -> Prepared:
         """The task after its set-up. Raises SetupError, SandboxError."""
-        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
 
         def prepare() -> Prepared:
+            deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log)
-            environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
+            try:
+                environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
+            except DeadlineExceeded as error:
+                raise SetupError(f"the set-up took longer than {deadline.seconds:g} s") from error
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
-        return self._environments.get(task.directory, prepare, deadline)
+        return self._environments.get(task.directory, prepare, self._stop)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
         """What the set-up printed, whether it went well or not, to standard output and standard error."""
@@ -115,8 +134,7 @@ class Preparations:
 
     def baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
         """How the failing command ends on the unchanged tree."""
-        deadline = self._stop.within(2 * task.spec.environment.timeout_sec)
-        return self._baselines.get(task.directory, lambda: self._run_baseline(task, environment, log), deadline)
+        return self._baselines.get(task.directory, lambda: self._run_baseline(task, environment, log), self._stop)
 
     def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
@@ -129,15 +147,14 @@ class Preparations:
     @staticmethod
     def add_hidden(task: Task, workspace: Path) -> None:
         """Copy the hidden tests into a workspace, in place of whatever stands at their name."""
-        if task.hidden_files is None:
+        if not task.hidden:
             return
         name = task.spec.validation.files.strip("/")
         with Tree(workspace) as tree:
             for path in [path for path in tree.files() if path.startswith(f"{name}/")]:
                 tree.remove(path)
-            for file in sorted(task.hidden_files.rglob("*")):
-                if file.is_file() and "__pycache__" not in file.parts:
-                    tree.write(f"{name}/{file.relative_to(task.hidden_files).as_posix()}", file.read_bytes())
+            for file in task.hidden:
+                tree.write(f"{name}/{file.path}", file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
         """Remove a fork. What resists goes when the run ends, or is swept by the next one."""
@@ -149,11 +166,12 @@ class Preparations:
         directory.mkdir()
         return directory
 
-    def _checkout(self, task: Task, deadline: Deadline) -> Path:
+    def _checkout(self, task: Task) -> Path:
+        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
         into = self._scratch.place("source")
         try:
             checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
-        except (AttemptStop, SandboxError):
+        except (Interrupted, SandboxError):
             raise
         except AgentBenchError as error:
             raise SetupError(error.message, remedy=error.remedy) from error
@@ -164,7 +182,7 @@ class Preparations:
         log.emit(BaselineStarted(command=command))
         started = time.monotonic()
         public = self._run(task, environment, hidden=False)
-        verdict = self._run(task, environment, hidden=True) if task.hidden_files is not None else public
+        verdict = self._run(task, environment, hidden=True) if task.hidden else public
         baseline = Baseline(public=public, verdict=verdict)
         took = round(time.monotonic() - started, 6)
         log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))

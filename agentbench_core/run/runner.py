@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import datetime
+import itertools
 import os
 import platform
 import signal
@@ -17,7 +18,7 @@ import attrs
 from ulid import ULID
 
 import agentbench_core
-from agentbench_core.errors import Interrupted, RunStoppedError
+from agentbench_core.errors import InputError, Interrupted
 from agentbench_core.evidence.layout import run_directory_name
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
@@ -26,7 +27,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Reporter, SandboxProvider
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt import Bench, make_attempt
-from agentbench_core.run.listening import Listener
+from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations
 from agentbench_core.run.records import local_time
@@ -55,7 +56,7 @@ class Group:
 
 @attrs.frozen(kw_only=True)
 class FinishedRun:
-    """One run of a group. ``status`` is ``completed``, ``interrupted`` or ``stopped``."""
+    """One run of a group. ``status`` is ``completed`` or ``interrupted``."""
 
     variant: Variant
     directory: Path
@@ -78,9 +79,12 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
 
     Raises:
         UnavailableError: the sandbox cannot work here; nothing was recorded.
+        InputError: there can be no run directory at that place.
         RunStoppedError: results cannot be written any more.
     """
+    listener = Shielded(listener)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_sigterm_as_sigint())
         for variant in group.variants:
             variant.try_out()
         provider: SandboxProvider = group.variants[0].sandbox.make()
@@ -100,6 +104,8 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         group_id = str(ULID())
         runs = [stack.enter_context(_open(group, variant, group_id)) for variant in group.variants]
         status = _make_attempts(group, runs, bench)
+        for run in runs:
+            run.store.emit(RunFinished(status=status, attempts=len(run.records)), durable=True)
         return [_finish(run, status, listener) for run in runs]
 
 
@@ -114,17 +120,17 @@ def _make_attempts(group: Group, runs: Sequence[_Run], bench: Bench) -> str:
         pending: dict[Future[AttemptRecord], _Run] = {
             pool.submit(make_attempt, plan, bench, run.store): run for plan, run in queue
         }
-        with _sigterm_as_sigint():
-            while pending:
-                try:
-                    _collect(pending)
-                except KeyboardInterrupt:
-                    if status == "interrupted":
-                        os._exit(130)  # the second time: sandboxes die with us, records are on disk
-                    status = "interrupted"
-                    bench.listener.note("interrupted: marking what runs; once more kills it")
-                    bench.stop.end(Interrupted("the run was interrupted"))
-                    pending = {future: run for future, run in pending.items() if not future.cancel()}
+        while pending:
+            try:
+                _collect(pending)
+            except KeyboardInterrupt:
+                if status == "interrupted":
+                    bench.listener.note("interrupted again: killed\x1b[?25h")  # a live display hides the cursor
+                    os._exit(130)  # sandboxes die with us, records are on disk
+                status = "interrupted"
+                bench.listener.note("interrupted: marking what runs; once more kills it")
+                bench.stop.end(Interrupted("the run was interrupted"))
+                pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
         bench.stop.end(Interrupted("the run ended"))
         pool.shutdown(wait=True, cancel_futures=True)
@@ -177,28 +183,27 @@ def _open(group: Group, variant: Variant, group_id: str) -> Iterator[_Run]:
 
 def _fresh(directory: Path) -> Path:
     """The directory, or with a number when another run of the same second has it."""
-    candidate, number = directory, 1
-    while True:
-        try:
-            candidate.mkdir(parents=True)
-            return candidate
-        except FileExistsError:
-            number += 1
-            candidate = directory.with_name(f"{directory.name}-{number}")
-        except OSError as error:
-            raise RunStoppedError(
-                f"cannot make {candidate}: {error.strerror}", remedy="Choose another place: --out DIR"
-            ) from None
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            candidate = directory if number == 1 else directory.with_name(f"{directory.name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                candidate.mkdir()
+                return candidate
+    except OSError as error:
+        raise InputError(
+            f"cannot make {directory}: {error.strerror}", remedy="Choose another place: --out DIR"
+        ) from None
+    raise AssertionError("the loop ends by returning")
 
 
 def _finish(run: _Run, status: str, listener: Listener) -> FinishedRun:
-    """Write the last event and the reports; a reporter that fails loses its own report and nothing else."""
-    run.store.emit(RunFinished(status=status, attempts=len(run.records)), durable=True)
+    """Write the reports; a reporter that fails loses its own report and nothing else."""
     for ready in run.variant.reporters:
         try:
             reporter: Reporter = ready.make()
             reporter.report(open_run(run.store.directory), run.store.directory)
-        except Exception as error:  # noqa: BLE001 - the results are safe; the report can be made again
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the results are safe; the report can be made again
             listener.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
     return FinishedRun(
         variant=run.variant,

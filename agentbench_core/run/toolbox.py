@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import traceback
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from agentbench_core.converter import dump
 from agentbench_core.errors import (
     AgentBenchError,
     AttemptStop,
@@ -22,6 +24,7 @@ from agentbench_core.errors import (
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.store import AttemptFiles
 from agentbench_core.plugin.contracts import LLM, EventLog, Sandbox, Tool, ToolContext, Workspace
+from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.values.events import (
     LLMRequest,
     LLMResponse,
@@ -52,7 +55,6 @@ class MeteredToolbox:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    sandbox: Sandbox
     editable: Callable[[str], bool]
     budget: Budget
     deadline: Deadline
@@ -60,12 +62,14 @@ class MeteredToolbox:
     log: EventLog
     files: AttemptFiles
     stop: Stop
+    sandbox: Sandbox | None = None
+    """Set once it is started."""
     _inside: int = 0
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     @property
     def busy(self) -> bool:
-        """Whether a call is in progress."""
+        """Whether a call is in progress: then a closed descriptor of the workspace could become another attempt's."""
         return self._inside > 0
 
     @property
@@ -117,6 +121,7 @@ class MeteredToolbox:
             hint = did_you_mean(call.tool, self.tools)
             known = ", ".join(sorted(self.tools))
             return ToolResult.failure("unknown_tool", f"there is no tool {call.tool!r}{hint}; tools: {known}")
+        assert self.sandbox is not None, "calls come when the sandbox is started"
         deadline = self.deadline.within(self.tool_timeout_sec)
         context = ToolContext(
             workspace=self.workspace,
@@ -126,7 +131,7 @@ class MeteredToolbox:
             save_diff=lambda diff, changed: self._save_diff(step, diff, changed),
         )
         try:
-            return tool.call(call.arguments, context)
+            return _checked(tool.call(call.arguments, context), call.tool)
         except ToolError as error:
             return ToolResult.failure(error.error_type, error.message)
         except InputError as error:
@@ -145,6 +150,14 @@ class MeteredToolbox:
         name = layout.step_diff(step)
         self.files.write(name, diff)
         self.log.emit(PatchApplied(step=step, files=tuple(changed), diff=name))
+
+
+def _checked(result: object, tool: str) -> ToolResult:
+    """What a tool gave, if it is a result that can be written down."""
+    if not isinstance(result, ToolResult):
+        raise TypeError(f"{tool} returned {result!r}, which is no ToolResult")
+    json.dumps(dump(result))
+    return result
 
 
 @attrs.frozen(kw_only=True)
@@ -179,7 +192,7 @@ class MeteredLLM:
         model: ModelInfo,
         budget: Budget,
         deadline: Deadline,
-        log: EventLog,
+        log: AttemptLog,
         files: AttemptFiles,
         stop: Stop,
     ) -> None:
@@ -221,9 +234,9 @@ class MeteredLLM:
         with self._lock:
             self.calls += 1
             call = self.calls
-        self._log.emit(LLMRequest(call=call, messages=len(request.messages)))
+        self._log.emit(LLMRequest(call=call, messages=len(request.messages)), durable=True)
         started = time.monotonic()
-        completion = self._llm.complete(request, deadline)
+        completion = self._ask(request, deadline)
         took = round(time.monotonic() - started, 6)
         usage = completion.usage
         with self._lock:
@@ -248,6 +261,18 @@ class MeteredLLM:
                 duration_sec=took,
             )
         )
+        return completion
+
+    def _ask(self, request: Request, deadline: Deadline) -> Completion:
+        """One call of the provider, whose bugs are infrastructure and not the agent's."""
+        try:
+            completion: object = self._llm.complete(request, deadline)
+        except (AttemptStop, LLMError):
+            raise
+        except Exception as error:
+            raise LLMError(f"the provider {self._model.provider!r} raised {type(error).__name__}: {error}") from error
+        if not isinstance(completion, Completion):
+            raise LLMError(f"the provider {self._model.provider!r} returned {completion!r}, which is no Completion")
         return completion
 
     def _write_down(self, call: int, request: Request, completion: Completion) -> None:

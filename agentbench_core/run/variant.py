@@ -120,7 +120,7 @@ def make_ready(
     _check_unused("reporter", settings.reporter, registry)
     return Variant(
         name=name,
-        leaves=resolved.leaves,
+        leaves=dict(sorted({**resolved.leaves, **option_leaves(settings, registry)}.items())),
         settings=settings,
         agents=agents,
         tools=tuple(_ready(registry, "tool", tool, settings.tool.get(tool, {})) for tool in sorted(settings.tools)),

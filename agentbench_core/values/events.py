@@ -161,7 +161,7 @@ class TaskFinished:
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``."""
+    """The last line of a run. ``status`` is ``completed`` or ``interrupted``."""
 
     status: str
     attempts: int

@@ -119,7 +119,12 @@ def _characters(inside: str) -> _Characters:
 
 def _segment_fits(segment: object, part: str) -> bool:
     assert isinstance(segment, tuple)
-    return _fits(segment, part, lambda token, character: character in token)
+    return _fits(segment, part, _character_fits)
+
+
+def _character_fits(token: object, character: str) -> bool:
+    assert isinstance(token, _Characters)
+    return character in token
 
 
 def _fits(pattern: Sequence[object], text: Sequence[str], one_fits: Callable[[object, str], bool]) -> bool:

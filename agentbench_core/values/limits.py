@@ -19,6 +19,7 @@ class Deadline:
     def __init__(
         self, seconds: float, *, parent: Deadline | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self.seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
         self._parent = parent
@@ -51,8 +52,10 @@ class Deadline:
             self._ended_by = reason
 
     def extend(self, seconds: float) -> None:
-        """Give back time that must not count, such as waiting for a provider's rate limit."""
+        """Give back time that must not count, such as waiting for a provider's rate limit: here and in its parents."""
         self._end += seconds
+        if self._parent is not None:
+            self._parent.extend(seconds)
 
     def _reason(self) -> AttemptStop:
         if self._ended_by is not None:

@@ -13,6 +13,9 @@ from agentbench_core.schema import option
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
 """Ids of tasks and suites: safe as a directory name on every file system."""
 
+_WEEK = 604_800  # seconds
+_ANYTHING = r"(?s).*\S.*"
+
 NetworkPolicy = Literal["none", "setup_only", "always"]
 
 DEFAULT_PROTECTED = (
@@ -40,7 +43,10 @@ DEFAULT_PROTECTED = (
 class Repo:
     """Where the code comes from."""
 
-    url: str = option(help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory")
+    url: str = option(
+        help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory",
+        pattern=_ANYTHING,
+    )
     commit: str = option(help="full SHA; nothing later is reachable from the workspace", pattern="[0-9a-f]{40}")
 
 
@@ -52,12 +58,12 @@ class EnvironmentSettings:
     python: str = option("3.11", help="checked inside after set-up", pattern=r"3\.\d+(\.\d+)?")
     workdir: str = option("/workspace", help="where the workspace lies in sandboxes with a file system of their own")
     network_policy: NetworkPolicy = option("setup_only", help="always: the agent and the tests have network too")
-    cpu_limit: int = option(2, help="processors", minimum=1)
-    mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64)
-    timeout_sec: float = option(900.0, help="agent and scoring phases together", minimum=1)
-    setup_timeout_sec: float = option(1800.0, help="set-up", minimum=1)
-    tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1)
-    pids_limit: int = option(512, help="processes and threads", minimum=16)
+    cpu_limit: int = option(2, help="processors", minimum=1, maximum=1024)
+    mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64, maximum=1 << 24)
+    timeout_sec: float = option(900.0, help="agent and scoring phases together", minimum=1, maximum=_WEEK)
+    setup_timeout_sec: float = option(1800.0, help="set-up", minimum=1, maximum=_WEEK)
+    tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1, maximum=_WEEK)
+    pids_limit: int = option(512, help="processes and threads", minimum=16, maximum=1 << 22)
 
 
 @attrs.frozen(kw_only=True)
@@ -72,8 +78,10 @@ class Setup:
 class Validation:
     """What must fail before and pass after."""
 
-    failing_command: str = option(help="must fail before the fix; its output on the public tree is shown to the agent")
-    passing_command: str = option(help="must pass after the fix")
+    failing_command: str = option(
+        help="must fail before the fix; its output on the public tree is shown to the agent", pattern=_ANYTHING
+    )
+    passing_command: str = option(help="must pass after the fix", pattern=_ANYTHING)
     files: str = option("", help="directory of hidden tests beside task.yaml; in the workspace only while judging")
     protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
@@ -90,7 +98,7 @@ class AgentSettings:
     """What the agent may do."""
 
     entrypoint: str = option("baseline", help="agent to use when neither the command line nor the variant names one")
-    max_steps: int = option(30, help="tool calls", minimum=1)
+    max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
     allow_file_write: bool = option(True, help="false: no apply_patch, and the workspace is read-only")
     editable_globs: tuple[str, ...] = option(
         (), help="apply_patch refuses edits elsewhere, and other changes there are dropped; empty: everywhere"

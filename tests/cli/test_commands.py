@@ -116,6 +116,17 @@ def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
     ]
 
 
+def test_the_projects_file_holds_for_every_command(make_task: Any, agentbench: Any) -> None:
+    """Not only for ``run``."""
+    make_task()
+    Path("tasks").rename("problems")
+    Path("agentbench.toml").write_text('[run]\ntasks = "problems"\nsuite = "mini"\nout = "results"\n')
+    assert agentbench("run", "--agent", "idle").code == 0
+    assert "one" in agentbench("tasks", "list").out
+    assert "id: one" in agentbench("tasks", "show", "one").out
+    assert "idle" in agentbench("runs", "list").out
+
+
 def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
     """What there is, and one of them in full."""
     assert "no runs in artifacts/runs" in agentbench("runs", "list").out
@@ -164,6 +175,14 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
             ["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--set", "tool.rnu.x=1"],
             "no tool 'rnu' (did you mean 'run'?)",
         ),
+        (
+            ["run", "--suite", "mini", "--tasks", "T", "--variant", "idle", "--variant", "scripted", "--agent", "idle"],
+            "--agent would make all variants the same agent",
+        ),
+        (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--temperature", "nan"], "found nan"),
+        (["run", "--suite", "mini", "--tasks", "T/mini/one/task.yaml", "--agent", "idle"], "no tasks directory"),
+        (["runs", "show", "T/mini/one/task.yaml"], "is no run directory"),
+        (["tasks", "new", "q", "--suite", "a", "--tasks", "T/mini/one/task.yaml"], "cannot write"),
         (["run-task", "--task", "nowhere.yaml"], "nowhere.yaml does not exist"),
     ],
 )
@@ -212,13 +231,15 @@ def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugi
     assert "command 'gone' of agentbench-extra cannot be loaded: ModuleNotFoundError" in gone.err
 
 
-def test_results_that_cannot_be_written_stop_the_run(agentbench: Any, make_task: Any) -> None:
-    """Exit 4, with what to do."""
+def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> None:
+    """Exit 2, with what to do: a file in the way, a link that leads nowhere."""
     make_task()
     Path("artifacts").write_text("in the way")
-    done = agentbench("run", "--suite", "mini", "--agent", "idle")
-    assert done.code == 4
-    assert "--out DIR" in done.err
+    Path("dangling").symlink_to("nowhere/at/all")
+    for out in ("artifacts/runs", "dangling"):
+        done = agentbench("run", "--suite", "mini", "--agent", "idle", "--out", out)
+        assert done.code == 2
+        assert "--out DIR" in done.err
 
 
 def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -> None:

@@ -30,6 +30,20 @@ def test_the_later_layer_wins_leaf_by_leaf() -> None:
     assert resolved.leaves["run.out"].origin == "default"
 
 
+def test_a_value_over_a_mapping_and_a_mapping_over_a_value() -> None:
+    """The later one stands alone."""
+    over = resolve([assignment("agent.x=5"), assignment("agent.x.y=1")])
+    assert over.settings.agent.options == {"x": {"y": 1}}
+    back = resolve([assignment("agent.x.y=1"), assignment("agent.x=5")])
+    assert back.settings.agent.options == {"x": 5}
+
+
+def test_a_key_with_a_dot_in_a_file_stays_one_key() -> None:
+    """Only ``--set`` reads dots."""
+    settings = resolve([layer("f", {"agent": {"name": "x", "headers": {"a.b": 1}}})]).settings
+    assert settings.agent.options == {"headers": {"a.b": 1}}
+
+
 def test_a_name_alone_chooses_a_component() -> None:
     """``agent: NAME`` and ``agent: {name: NAME}`` are the same."""
     assert resolve([layer("f", {"agent": "x"})]).settings == resolve([layer("f", {"agent": {"name": "x"}})]).settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core import InputError
-from agentbench_core.inputs.suite import oracle_script, read_suite, read_task, select
+from agentbench_core.inputs.suite import read_suite, read_task, select
 
 
 def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> None:
@@ -17,7 +17,7 @@ def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> Non
     task = read_task(make_task())
     assert task.spec.agent.max_steps == 30
     assert "**/conftest.py" in task.spec.validation.protected_globs
-    assert [call.tool for call in oracle_script(task)] == ["apply_patch"]
+    assert [call.tool for call in task.script] == ["apply_patch"]
 
 
 def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., Path]) -> None:
@@ -36,9 +36,21 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
     [
         ({"agent": {"stps": 3}}, "agent.stps: unknown field"),
         ({"id": "UPPER"}, "id: 'UPPER' does not match"),
-        ({"validation": {"files": "../other/"}}, "validation.files: '../other/' leads out of the task's directory"),
+        ({"validation": {"files": "../other/"}}, "validation.files: '../other/' is no plain path"),
+        ({"oracle": {"patch": "../solution.patch"}}, "oracle.patch: '../solution.patch' leads out of the task"),
         ({"oracle": {"patch": "missing.patch"}}, "oracle.patch: 'missing.patch' does not exist"),
         ({"oracle": {"script": "solution.patch"}}, "has a patch and a script"),
+        ({"validation": {"files": "."}}, "validation.files: '.' is no plain path"),
+        ({"validation": {"files": "task.yaml"}}, "validation.files: 'task.yaml' is no directory"),
+        ({"validation": {"files": "empty/"}}, "validation.files: 'empty/' has no files"),
+        ({"validation": {"files": "linked/"}}, "is a symbolic link"),
+        ({"validation": {"passing_command": " "}}, "validation.passing_command: ' ' does not match"),
+        ({"validation": {"protected_globs": ["!"]}}, "validation.protected_globs: '!' is no glob"),
+        ({"environment": {"timeout_sec": float("nan")}}, "environment.timeout_sec: expected number, found nan"),
+        ({"environment": {"mem_limit_mb": 10**20}}, "environment.mem_limit_mb: 100000000000000000000 is above"),
+        ({"oracle": {"patch": "latin.patch"}}, "latin.patch is not UTF-8"),
+        ({"oracle": {"patch": "", "script": "task.yaml"}}, "calls: expected list of"),
+        ({"repo": {"url": ""}}, "repo.url: '' does not match"),
         ({"repo": {"commit": "abc"}}, "repo.commit: 'abc' does not match"),
     ],
 )
@@ -47,9 +59,13 @@ def test_a_bad_task_is_refused_with_file_and_path(
 ) -> None:
     """Before anything runs."""
     directory = make_task(**sections)
+    (directory / "empty").mkdir()
+    (directory / "linked").mkdir()
+    (directory / "linked/test_x.py").symlink_to("../task.yaml")
+    (directory / "latin.patch").write_bytes(b"\xff")
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_task(directory)
-    assert str(directory / "task.yaml") in caught.value.message
+    assert str(directory) in caught.value.message
 
 
 def test_a_suite_has_each_id_once_and_only_its_own_tasks(make_task: Callable[..., Path], tmp_path: Path) -> None:

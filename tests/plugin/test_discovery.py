@@ -162,3 +162,14 @@ def test_a_factory_that_raises_names_its_plugin(plugin: Callable[..., Path]) -> 
     component = discover().registry.find("agent", "greeter")
     with pytest.raises(PluginError, match="agent 'greeter' of agentbench-good cannot be made: ZeroDivisionError"):
         component.make(None)
+
+
+def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:
+    """A distribution without METADATA, as an interrupted installation leaves it."""
+    site = plugin("good", GOOD)
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    metadata.unlink()
+    found = discover()
+    (good,) = [each for each in found.plugins if each.source.plugin == "good"]
+    assert (good.status, good.source.distribution) == ("ok", "unknown")
+    assert "greeter" in found.registry.names("agent")

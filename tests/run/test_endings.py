@@ -19,7 +19,9 @@ from agentbench_core.run import agent_phase
 AGENTS = """
     import sys, time
     import attrs
-    from agentbench_core import AgentResult, AttemptStop, Request, Message, ToolCall, hookimpl
+    from agentbench_core import AgentResult, AttemptStop, Interrupted, LLMError, Message, Request, SandboxError
+    from agentbench_core import ToolCall, ToolResult, ToolSpec, hookimpl
+    from agentbench_core.values.events import RunFinished
 
     @attrs.frozen
     class Options:
@@ -52,6 +54,17 @@ AGENTS = """
         call(context, "run", command="echo wrong > app.txt")
         return AgentResult()
     def returns_none(context): call(context, "list_files", root="", glob=None)
+    def claims_sandbox(context): raise SandboxError("not me")
+    def claims_llm(context): raise LLMError("not me")
+    def claims_interrupt(context): raise Interrupted("not me")
+    def forges_events(context):
+        context.log.emit(RunFinished(status="completed", attempts=1))
+    def bad_tools(context):
+        results = [call(context, name) for name in ("gives_nothing", "gives_bytes")]
+        assert [result.error_type for result in results] == ["internal_error"] * 2, results
+        call(context, "list_files", root=float("nan"), glob=object())
+        call(context, "run", command="echo fixed > app.txt; echo x > kept.txt; chmod 0 kept.txt; truncate -s 300M big")
+        return AgentResult()
     def leaves_thread(context):
         import threading
         def go_on():
@@ -74,9 +87,17 @@ AGENTS = """
         return AgentResult(prompt_version="v1")
 
     @hookimpl
+    def agentbench_register_tools(register):
+        for name, given in (("gives_nothing", None), ("gives_bytes", ToolResult.success(data=b"x"))):
+            tool = type("Tool", (), {"spec": ToolSpec(name=name, description="", parameters={}),
+                                     "call": staticmethod(lambda arguments, context, given=given: given)})
+            register(name, lambda options, tool=tool: tool(), Options, summary="")
+
+    @hookimpl
     def agentbench_register_agents(register):
         for solve in (raises, exits, sleeps, swallows, loops, greedy, fixes_then_greedy, fixes_then_raises, wrong,
-                      returns_none, leaves_thread, gives_up, tool_error):
+                      returns_none, leaves_thread, claims_sandbox, claims_llm, claims_interrupt,
+                      forges_events, bad_tools, gives_up, tool_error):
             agent = type("Agent", (), {"solve": staticmethod(solve)})
             register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
         asking = type("Agent", (), {"solve": staticmethod(asks)})
@@ -90,6 +111,8 @@ LLM = """
     @attrs.frozen(kw_only=True)
     class Options:
         down: bool = option(False, help="fail every call")
+        bug: bool = option(False, help="raise something else")
+        none: bool = option(False, help="give nothing")
 
     @attrs.frozen
     class Canned:
@@ -97,6 +120,10 @@ LLM = """
         def complete(self, request, deadline):
             if self.options.down:
                 raise LLMError("the provider is down")
+            if self.options.bug:
+                raise KeyError("choices")
+            if self.options.none:
+                return None
             assert request.model == "canned-1" and request.temperature == 0.5
             return Completion(message=Message(role="assistant", content="echo fixed > app.txt"),
                               usage=Usage(prompt_tokens=10, completion_tokens=5, cost_usd=0.01), model="canned-1")
@@ -136,6 +163,10 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
     [
         ("raises", ("agent_error", True, False, "AGENT_ERROR")),
         ("exits", ("agent_error", True, False, "AGENT_ERROR")),
+        ("claims_sandbox", ("agent_error", True, False, "AGENT_ERROR")),
+        ("claims_llm", ("agent_error", True, False, "AGENT_ERROR")),
+        ("claims_interrupt", ("agent_error", True, False, "AGENT_ERROR")),
+        ("forges_events", ("agent_error", True, False, "AGENT_ERROR")),
         ("returns_none", ("agent_error", True, False, "AGENT_ERROR")),
         ("greedy", ("out_of_steps", True, False, "AGENT_GAVE_UP")),
         ("fixes_then_greedy", ("out_of_steps", True, True, None)),
@@ -192,6 +223,15 @@ def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
     assert types[-2:] == ["task_finished", "run_finished"]
 
 
+def test_garbage_of_tools_and_agents_costs_no_record(run: Run) -> None:
+    """A tool that gives no result is an answer to the agent; odd arguments and files are kept as they can be."""
+    record = run("bad_tools", "--set", "tools=[run, list_files, gives_nothing, gives_bytes]")
+    assert ending(record) == ("completed", True, True, None)
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    warnings = [line for line in events.read_text().splitlines() if '"warning"' in line]
+    assert any("not kept in repo/: big (too large)" in line for line in warnings)
+
+
 def test_a_task_that_forbids_edits(run: Run) -> None:
     """No ``apply_patch``, and what was written all the same is dropped."""
     record = run("wrong", agent={"allow_file_write": False})
@@ -227,6 +267,18 @@ def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -
     assert "0" * 40 in error["message"]
 
 
+def test_a_failing_command_that_is_not_there_is_not_scored(run: Run) -> None:
+    """It fails, but not for the reason that the task is about."""
+    record = run("scripted", validation={"failing_command": "surely-not-there"})
+    assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+
+
+def test_a_failing_command_that_hangs_is_not_scored(run: Run) -> None:
+    """Nobody knows whether it fails."""
+    record = run("scripted", environment={"timeout_sec": 1}, validation={"failing_command": "sleep 30"})
+    assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+
+
 def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
     """It is invalid, and no agent sees it."""
     record = run("scripted", validation={"failing_command": "true"})
@@ -234,9 +286,10 @@ def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
     assert record["usage"]["steps"] == 0
 
 
-def test_a_model_that_is_down_is_not_scored(run: Run) -> None:
-    """The provider's failure is not the agent's."""
-    arguments = ("--model", "canned-1", "--allow-unisolated", "--set", "llm.down=true")
+@pytest.mark.parametrize("trouble", ["down", "bug", "none"])
+def test_a_model_that_is_down_is_not_scored(run: Run, trouble: str) -> None:
+    """The provider's failure is not the agent's, nor is a bug in its plugin."""
+    arguments = ("--model", "canned-1", "--allow-unisolated", "--set", f"llm.{trouble}=true")
     assert ending(run("asks", *arguments)) == ("llm_error", False, False, "LLM_ERROR")
 
 
@@ -272,6 +325,38 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     assert modelless.code == 2
     assert "--model NAME" in modelless.err
     assert not Path("artifacts").exists()
+
+
+def test_a_pool_that_an_agent_leaves_behind_does_not_keep_the_command(
+    make_task: Any, plugin: Any, agentbench_process: Any
+) -> None:
+    """Python would wait for its threads at the end, for ever."""
+    site = plugin("pool", POOL)
+    make_task()
+    done = agentbench_process("run", "--suite", "mini", "--agent", "pool", PYTHONPATH=str(site))
+    assert done.code == 0
+    assert "0 of 1 scored attempts passed" in done.out
+
+
+POOL = """
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+    import attrs
+    from agentbench_core import AgentResult, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Pool:
+        def solve(self, context):
+            ThreadPoolExecutor(2).submit(time.sleep, 10000)
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("pool", lambda options: Pool(), Options, summary="")
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

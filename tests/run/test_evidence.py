@@ -83,6 +83,36 @@ def test_redaction_knows_the_usual_disguises() -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["passed", "completed", "scored", "scripted", "schema"])
+def test_a_secret_that_is_an_ordinary_word_costs_no_record(
+    make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Only values are redacted, never what the record is made of."""
+    monkeypatch.setenv("DB_PASSWORD", word)
+    make_task()
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted")
+    assert "1 of 1 scored attempts passed" in done.out
+    (directory,) = Path("artifacts/runs").iterdir()
+    (record,) = open_run(directory).records()
+    assert record.result.passed
+    assert list(open_run(directory).events())
+
+
+def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
+    """However JSON would write it."""
+    store = Store(tmp_path / "run", Redactor({"X_TOKEN": 'pä"ss\\word'}))
+    store.emit(Warning_(message='it is pä"ss\\word, or p\\u00e4\\"ss\\\\word'))
+    store.close()
+    assert lines(tmp_path / "run/events.jsonl")[0]["message"] == "it is [redacted X_TOKEN], or [redacted X_TOKEN]"
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "GH_PAT", "OPENAI_KEY", "npm_token", "DB_PASSWORD_FILE"])
+def test_names_that_promise_a_secret(name: str) -> None:
+    """Words of the name, wherever they stand."""
+    assert Redactor({name: "hush-hush"}).clean(b"hush-hush") == f"[redacted {name}]".encode()
+    assert Redactor({"MONKEY": "hush-hush"}).clean(b"hush-hush") == b"hush-hush"
+
+
 def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named(make_task: Any, agentbench: Any) -> None:
     """A line counts when it is whole."""
     make_task()

@@ -224,6 +224,7 @@ def test_a_secret_of_the_host_reaches_no_file(
     assert "inherited=unset" in calls
     assert calls.count("[redacted SOME_API_KEY]") >= 2
     assert "[redacted NAMED_BY_TASK]" in calls
+    assert (only_run(tmp_path) / "tasks/one/repo/leaked.txt").read_text().startswith("[redacted SOME_API_KEY]\n")
     for path in only_run(tmp_path).rglob("*"):
         if path.is_file():
             data = path.read_bytes()
@@ -244,7 +245,8 @@ TALKER = """
             key = os.environ["SOME_API_KEY"]
             said = [key, base64.b64encode(key.encode()).decode(), os.environ["NAMED_BY_TASK"]]
             for word in said:
-                arguments = {"command": "echo inherited=${SOME_API_KEY:-unset}; echo $WORD", "env": {"WORD": word}}
+                command = "echo inherited=${SOME_API_KEY:-unset}; echo $WORD | tee -a leaked.txt"
+                arguments = {"command": command, "env": {"WORD": word}}
                 context.tools.call(ToolCall(tool="run", arguments=arguments))
             return AgentResult(message=key)
 
@@ -263,12 +265,18 @@ BAD_REPORTER = """
         pass
 
     class Bad:
+        error = ValueError("no ink")
+
         def report(self, run, into):
-            raise ValueError("no ink")
+            raise self.error
+
+    class Exits(Bad):
+        error = SystemExit(0)
 
     @hookimpl
     def agentbench_register_reporters(register):
         register("bad", lambda options: Bad(), Options, summary="fails")
+        register("exits", lambda options: Exits(), Options, summary="leaves")
 """
 
 
@@ -276,7 +284,45 @@ def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbe
     """The run is done, the other reports are there, and the message says which one failed."""
     plugin("bad", BAD_REPORTER)
     make_task()
-    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "reporters=[bad, console]")
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "reporters=[bad, exits, console]")
     assert done.code == 0
     assert "reporter 'bad' failed: ValueError: no ink" in done.err
+    assert "reporter 'exits' failed: SystemExit: 0" in done.err
     assert "1 of 1 scored attempts passed" in done.out
+
+
+def test_hidden_files_are_as_they_were_read_and_may_be_programs(
+    make_task: Any, agentbench: Any, plugin: Any, records: Any
+) -> None:
+    """A script keeps its executable bit; what happens to the files during the run changes nothing."""
+    plugin("meddler", MEDDLER)
+    directory = make_task(
+        hidden={"run.sh": "#!/bin/sh\ngrep -q fixed app.txt\n"}, validation={"passing_command": "checks/run.sh"}
+    )
+    (directory / "checks/run.sh").chmod(0o755)
+    agentbench("run", "--suite", "mini", "--agent", "meddler")
+    (record,) = records()
+    assert record["result"]["passed"]
+    (kept,) = Path("artifacts").glob("runs/*/tasks/one/task.yaml")
+    assert "checks/run.sh" in kept.read_text()
+
+
+MEDDLER = """
+    import pathlib, attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Meddler:
+        def solve(self, context):
+            pathlib.Path("tasks/mini/one/checks/run.sh").write_text("exit 1")
+            pathlib.Path("tasks/mini/one/task.yaml").unlink()
+            context.tools.call(ToolCall(tool="run", arguments={"command": "echo fixed > app.txt"}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("meddler", lambda options: Meddler(), Options, summary="")
+"""
