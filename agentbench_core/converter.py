@@ -175,7 +175,7 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
     if isinstance(error, ForbiddenExtraKeysError):
         names = [field.name for field in attrs.fields(error.cl)]
         return [
-            (f"{path}.{key}", f"unknown field{did_you_mean(key, names) or '; known: ' + ', '.join(names)}")
+            (f"{path}.{key}", f"unknown field{did_you_mean(key, names) or '; known: ' + (', '.join(names) or 'none')}")
             for key in sorted(error.extra_fields)
         ]
     if isinstance(error, _MismatchError):

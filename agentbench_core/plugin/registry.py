@@ -111,7 +111,7 @@ class Registry:
     def _unknown(self, kind: str, name: str) -> UnknownNameError:
         known = self.names(kind)
         nearest = did_you_mean(name, known)
-        lines = [f"Available: {', '.join(known)}." if known else f"No plugin here provides a {kind}."]
+        lines = [f"Available: {', '.join(known)}." if known else f"No plugin here provides any {kind}."]
         lines += [f"Plugin {plugin!r} is not in use: {reason}" for plugin, reason in self._unusable.items()]
         if not nearest and not self._unusable:
             lines.append("It may come with a plugin that is not installed; see: agentbench plugins list")
