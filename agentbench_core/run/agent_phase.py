@@ -24,9 +24,10 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.change import editable_paths
+from agentbench_core.run.metered_llm import MeteredLLM
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
-from agentbench_core.run.toolbox import MeteredLLM, MeteredToolbox, Stop
+from agentbench_core.run.toolbox import MeteredToolbox, Stop
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline

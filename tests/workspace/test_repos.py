@@ -357,7 +357,6 @@ def test_tag_instead_of_commit(origin: Origin, tmp_path: Path, cache: Path, git:
         ("ext::sh -c touch% ran", "no known kind"),
         ("http://localhost/x.git", "no known kind"),
         ("git://localhost/x.git", "no known kind"),
-        ("", "no known kind"),
         ("missing", "does not exist"),
         ("file:///nowhere/at/all", "does not exist"),
         ("--upload-pack=x", "does not exist"),
