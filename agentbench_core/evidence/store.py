@@ -124,8 +124,11 @@ class Store:
         on_disk.result()
 
     def attempt_files(self, task_id: str, repeat: int) -> AttemptFiles:
-        """The directory for one attempt."""
-        return AttemptFiles(self.directory / layout.task_directory(task_id, repeat), self._redactor)
+        """The directory for one attempt. Raises RunStoppedError when it cannot be made."""
+        try:
+            return AttemptFiles(self.directory / layout.task_directory(task_id, repeat), self._redactor)
+        except OSError as error:
+            raise _stopped(self.directory, error) from None
 
     def close(self) -> None:
         """Write what is left and let go of the directory. Idempotent. Raises RunStoppedError if that fails."""

@@ -97,10 +97,10 @@ class AgentPhase:
             # From its end on, threads that the agent left behind find every call refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             ended = self._solve(agent, self._context(toolbox, llm))
-            outcome = self._outcome(ended)
+            outcome, message = self._outcome(ended), self._message(ended)
         return AgentEnd(
             outcome=outcome,
-            message=self._message(ended),
+            message=message,
             steps=self._budget.steps,
             llm_calls=llm.calls if llm else 0,
             usage=llm.usage if llm else Usage(),

@@ -73,6 +73,15 @@ def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_directory_that_refuses_stops_the_run(tmp_path: Path) -> None:
+    """In words, as a full disk does."""
+    store = Store(tmp_path / "run", Redactor({}))
+    (tmp_path / "run/tasks").write_text("in the way")
+    with pytest.raises(RunStoppedError, match="cannot write to"):
+        store.attempt_files("one", 1)
+    store.close()
+
+
 def test_redaction_knows_the_usual_disguises() -> None:
     """Plain, hex, base64, URL-encoded, inside JSON; names by pattern and by task; short values are left alone."""
     redactor = Redactor({"A_TOKEN": 'va/l"ue', "MINE": "private", "X_SECRET": "abc", "PATH": "/usr/bin"}, ["MINE"])
