@@ -18,6 +18,7 @@ help:
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	@echo "setting up $(VENV), which takes about a minute"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . $(addprefix -e ./,$(PLUGINS))

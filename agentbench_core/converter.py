@@ -78,9 +78,11 @@ def _choices(hint: Any) -> list[str]:
 
 def _exactly(hint: type) -> _Structure:
     def structure(value: object, _: object) -> object:
-        if hint is float and type(value) in (int, float) and math.isfinite(value):  # type: ignore[arg-type]
-            return float(value)  # type: ignore[arg-type]
-        if hint is not float and type(value) is hint:
+        if hint is float and isinstance(value, (int, float)) and type(value) is not bool:
+            with contextlib.suppress(OverflowError):
+                if math.isfinite(value):
+                    return float(value)
+        elif type(value) is hint:
             return value
         raise _expected(hint, value)
 

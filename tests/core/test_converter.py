@@ -73,6 +73,9 @@ def test_plain_data_becomes_a_value_and_back() -> None:
             + ", ".join(FailureReason)
             + ", found 'TIMEOUTT' (did you mean 'TIMEOUT'?)",
         ),
+        ({"name": "a", "ratio": float("inf")}, "f.yaml: ratio: expected number, found inf"),
+        ({"name": "a", "ratio": True}, "f.yaml: ratio: expected number, found True"),
+        ({"name": "a", "ratio": 10**400}, "f.yaml: ratio: expected number, found 1" + "0" * 56 + "..."),
         ({"name": "a", "ratio": "1"}, "f.yaml: ratio: expected number, found '1'"),
         ({1: "a"}, "f.yaml: field names are text, found 1 (put it in quotes)"),
         ([], "f.yaml: expected mapping with name, inner, many, named, ratio, choice, reason, found []"),
