@@ -36,7 +36,11 @@ class ListFiles:
         wanted = load(arguments, _ListFiles, where="list_files")
         meant = matches((wanted.glob or "**",))
         root = "" if wanted.root in ("", ".", "./") else wanted.root.rstrip("/")
-        paths = [path for path in context.workspace.files(root) if meant(path)]
+        paths = []
+        for path in context.workspace.files(root):
+            context.deadline.check()
+            if meant(path):
+                paths.append(path)
         kept = paths[: self.options.max_paths]
         return ToolResult.success(paths=kept, omitted=len(paths) - len(kept))
 

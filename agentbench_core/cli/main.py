@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -47,6 +48,13 @@ class _Commands(click.Group):
         if name and not name.startswith("-") and name not in self.list_commands(ctx):
             raise click.UsageError(f"no command {name!r}{did_you_mean(name, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say apart from a check that did not hold that the reader of our output went away."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise SystemExit(141) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Names and summaries, without importing any command."""
@@ -106,9 +114,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; Python would complain while shutting down
-        sys.exit(141)
     except Exception as error:  # noqa: BLE001 - our own mistake: say so on one line
         _tell(
             f"internal error: {type(error).__name__}: {error}\nSee the traceback: agentbench --debug ...",
@@ -130,8 +135,9 @@ def console() -> None:
     try:
         main()
     except SystemExit as stop:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed by whoever started us
+                stream.flush()
         if threading.active_count() > 1:
             os._exit(stop.code if isinstance(stop.code, int) else 0)  # nobody waits for threads that nobody owns
         raise

@@ -16,7 +16,7 @@ from typing import Any
 from agentbench_core.values.failures import FailureReason, Outcome
 
 _NAMES = re.compile(
-    r"(?:.*_)?(?:KEY|TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PAT|CREDENTIAL|CREDENTIALS)(?:_.*)?", re.IGNORECASE
+    r"(?:.*(?:PASSWORD|PASSWD|SECRETS?|TOKEN|API_?KEY|CREDENTIALS?)|(?:.*_)?(?:KEY|PAT|PWD))(?:_.*)?", re.IGNORECASE
 )
 _SHORTEST = 6  # a shorter value would blot out ordinary words
 _OURS = frozenset({*Outcome, *FailureReason})  # words of the record's own, which no secret may take from it

@@ -232,8 +232,8 @@ class AgentResult:
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
     )
-    message: str = ""
-    prompt_version: str = ""
+    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    prompt_version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
 
 
 class Agent(Protocol):

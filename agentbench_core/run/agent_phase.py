@@ -6,6 +6,7 @@ import contextlib
 import math
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -144,7 +145,7 @@ class AgentPhase:
             failure_output=shown,
             tools=toolbox,
             budget=self._budget,
-            deadline=self._deadline,
+            deadline=self._deadline.shown(),
             log=AgentLog(self._log),
             llm=llm,
             script=plan.task.script if plan.variant.agent_for(plan.task).can("needs_oracle") else (),
@@ -195,9 +196,9 @@ class AgentPhase:
         if isinstance(ended, AgentResult):
             return ended.message
         if not isinstance(ended, BaseException):
-            return f"the agent returned {ended!r}, which is no AgentResult"
+            return f"the agent returned {_said(repr, ended)}, which is no AgentResult"
         self._files.write("agent/traceback.txt", "".join(traceback.format_exception(ended)))
-        return f"the agent raised {type(ended).__name__}: {ended}"
+        return f"the agent raised {type(ended).__name__}: {_said(str, ended)}"
 
 
 _OUTCOMES: dict[type[BaseException], Outcome] = {
@@ -208,6 +209,14 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     AgentBenchError: Outcome.AGENT_ERROR,
 }
 """What ended an agent from outside, as noted by the harness itself; what an agent raises is the agent's."""
+
+
+def _said(how: Callable[[object], str], value: object) -> str:
+    """An agent's object as text, whatever its own code for that does."""
+    try:
+        return how(value)
+    except Exception:  # noqa: BLE001 - an agent that cannot even say what it is
+        return f"something of type {type(value).__name__}"
 
 
 def instruction(task: Task, failure_output: str) -> str:

@@ -61,14 +61,13 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
         attempt.go()
     except RunStoppedError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, it ends in a record
+    except BaseException as error:  # noqa: BLE001 - whatever it is, and be it a scorer's SystemExit, ends in a record
         attempt.found.outcome = attempt.outcome_of(error)
     try:
         attempt.write_evidence()
     except OSError as error:
         log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    record = make_record(plan, attempt.found, files)
-    why = explanation(attempt.found)
+    record, why = attempt.conclusion()
     log.ended = True
     store.record(record, why)
     bench.listener.attempt_finished(record, why)
@@ -130,6 +129,14 @@ class _Attempt:
             for left_out in keep_final_state(workspace, self.files):
                 self.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
 
+    def conclusion(self) -> tuple[AttemptRecord, str]:
+        """The record and its explanation; of findings that make none, the record that says so."""
+        try:
+            return make_record(self.plan, self.found, self.files), explanation(self.found)
+        except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
+            self.found = Findings(outcome=Outcome.SANDBOX_ERROR, trouble=traceback.format_exc())
+            return make_record(self.plan, self.found, self.files), explanation(self.found)
+
     def write_evidence(self) -> None:
         """What lies beside the record, whatever the end: the task as used, logs, timings, environment."""
         task, found = self.plan.task, self.found
@@ -160,7 +167,7 @@ class _Attempt:
         finally:
             self.found.timings[name] = round(time.monotonic() - started, 6)
 
-    def outcome_of(self, error: Exception) -> Outcome:
+    def outcome_of(self, error: BaseException) -> Outcome:
         """What an exception that left a phase says; agents' own ends never come here."""
         if isinstance(error, Interrupted):
             return Outcome.INTERRUPTED

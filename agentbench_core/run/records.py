@@ -54,6 +54,10 @@ class Findings:
 
 def explanation(found: Findings) -> str:
     """Why an attempt ended as it did, in the words of whoever ended it."""
+    return _explanation(found).encode("utf-8", "backslashreplace").decode()  # half an emoji is no text
+
+
+def _explanation(found: Findings) -> str:
     if found.trouble:
         return found.trouble
     said = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]

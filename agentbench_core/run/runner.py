@@ -84,7 +84,7 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
     """
     listener = Shielded(listener)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_sigterm_as_sigint())
+        stack.enter_context(_signals_as_ctrl_c())
         for variant in group.variants:
             variant.try_out()
         provider: SandboxProvider = group.variants[0].sandbox.make()
@@ -146,17 +146,14 @@ def _collect(pending: dict[Future[AttemptRecord], _Run]) -> None:
 
 
 @contextlib.contextmanager
-def _sigterm_as_sigint() -> Iterator[None]:
-    """SIGTERM stops a run as Ctrl-C does."""
-    try:
-        previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not in the main thread: whoever called us handles signals
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM and a terminal that is closed stop a run as Ctrl-C does."""
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles signals
+                    stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
         yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextlib.contextmanager

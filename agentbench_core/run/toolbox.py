@@ -74,6 +74,8 @@ class MeteredToolbox:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Call a tool; see the contract."""
+        if not isinstance(call, ToolCall):
+            raise TypeError(f"{call!r} is no ToolCall")
         with self._lock:
             self._inside += 1
         try:
@@ -121,7 +123,7 @@ class MeteredToolbox:
         context = ToolContext(
             workspace=self.workspace,
             sandbox=self.sandbox,
-            deadline=deadline,
+            deadline=deadline.shown(),
             editable=self.editable,
             save_diff=lambda diff, changed: self._save_diff(step, diff, changed),
         )
@@ -136,7 +138,7 @@ class MeteredToolbox:
             return ToolResult.failure("timeout", f"the call took longer than {self.tool_timeout_sec:g} s")
         except (AttemptStop, SandboxError):
             raise
-        except Exception as error:  # noqa: BLE001 - a bug in a tool is an answer to the agent, not its end
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a bug in a tool is an answer to the agent, not its end
             message = f"tool {call.tool!r} raised {type(error).__name__}: {error}"
             self.log.emit(Warning_(message=f"{message}\n{traceback.format_exc()}"))
             return ToolResult.failure("internal_error", message)

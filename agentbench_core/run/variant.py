@@ -111,6 +111,9 @@ def make_ready(
     settings = resolved.settings
     names = [settings.agent.name] if settings.agent.name else sorted({t.spec.agent.entrypoint for t in tasks})
     _check_entrypoints(settings, names, registry)
+    for kind, listed in (("tool", settings.tools), ("reporter", settings.reporters)):
+        if len(set(listed)) < len(listed):
+            raise InputError(f"{kind}s: one of {', '.join(listed)} is named twice")
     agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
     sandbox = _ready(registry, "sandbox", settings.sandbox.name, settings.sandbox.options)
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]

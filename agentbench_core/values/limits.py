@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 
-from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded
+from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError
 
 
 class Deadline:
@@ -57,12 +58,27 @@ class Deadline:
         if self._parent is not None:
             self._parent.extend(seconds)
 
+    def shown(self) -> Deadline:
+        """The same deadline for those who may only look: agents and tools cannot end or extend it."""
+        return _Shown(math.inf, parent=self, clock=self._clock)
+
     def _reason(self) -> AttemptStop:
         if self._ended_by is not None:
             return self._ended_by
         if self._parent is not None and self._parent.expired:
             return self._parent._reason()
         return DeadlineExceeded("the time for this is over")
+
+
+class _Shown(Deadline):
+    def within(self, seconds: float) -> Deadline:
+        return _Shown(seconds, parent=self, clock=self._clock)
+
+    def end(self, reason: AttemptStop) -> None:
+        raise InputError("this deadline is not yours to end")
+
+    def extend(self, seconds: float) -> None:
+        raise InputError("this deadline is not yours to extend")
 
 
 class Budget:

@@ -6,30 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+from attrs.validators import deep_iterable, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
 
 SCHEMA = 1
+
+_TEXT = instance_of(str)
 
 
 @attrs.frozen(kw_only=True)
 class Label:
     """A remark on an attempt that is not its score, with its evidence."""
 
-    name: str
-    evidence: str = ""
+    name: str = attrs.field(validator=_TEXT)
+    evidence: str = attrs.field(default="", validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)
 class Score:
     """A scorer's judgement. ``exit_code`` is that of the passing command, or ``None`` if it did not end by itself."""
 
-    passed: bool
-    exit_code: int | None
+    passed: bool = attrs.field(validator=instance_of(bool))
+    exit_code: int | None = attrs.field(validator=optional(instance_of(int)))
     timed_out: bool = False
     tampered: bool = False
-    labels: tuple[Label, ...] = ()
-    explanation: str = ""
+    labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
+    explanation: str = attrs.field(default="", validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)

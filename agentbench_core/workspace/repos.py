@@ -70,7 +70,7 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
         DeadlineExceeded: not in time.
     """
     source = _locate(repo.url, beside)
-    with _fetched(source, repo.commit, cache, deadline) as git:
+    with _fetched(source, repo.commit, cache, into.parent, deadline) as git:
         into.mkdir(parents=True)
         try:
             _write_workspace(git, source, repo.commit, into, deadline)
@@ -150,11 +150,11 @@ def _content(tree: Tree, entry: TreeEntry, directory: Path) -> tuple[bytes, str]
 
 
 @contextmanager
-def _fetched(source: _Source, commit: str, cache: Path | None, deadline: Deadline) -> Iterator[Git]:
-    """A bare repository that has the commit and its tree."""
+def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, deadline: Deadline) -> Iterator[Git]:
+    """A bare repository that has the commit and its tree. Made ``nearby``, it goes when its caller's place goes."""
     if source.plain:
         assert source.path is not None
-        with tempfile.TemporaryDirectory(prefix="agentbench-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="source-", dir=nearby) as scratch:
             git = Git(Path(scratch))
             found = _import_directory(git, source.path, deadline)
             if found != commit:

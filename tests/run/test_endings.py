@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentbench_core import open_run
 from agentbench_core.run import agent_phase
 
 AGENTS = """
@@ -57,6 +58,16 @@ AGENTS = """
     def claims_sandbox(context): raise SandboxError("not me")
     def claims_llm(context): raise LLMError("not me")
     def claims_interrupt(context): raise Interrupted("not me")
+    def odd_message(context): return AgentResult(message=None)
+    def odd_version(context): return AgentResult(prompt_version=12)
+    def odd_call(context): call(context, None)
+    def half_emoji(context): return AgentResult(ended="gave_up", message="\\ud83d")
+    def odd_words(context):
+        class Odd(Exception):
+            def __str__(self): raise ValueError("no words")
+        raise Odd
+    def ends_deadline(context): context.deadline.end(Interrupted("not me"))
+    def extends_deadline(context): context.deadline.within(5).extend(1000)
     def forges_events(context):
         context.log.emit(RunFinished(status="completed", attempts=1))
     def bad_tools(context):
@@ -97,7 +108,8 @@ AGENTS = """
     def agentbench_register_agents(register):
         for solve in (raises, exits, sleeps, swallows, loops, greedy, fixes_then_greedy, fixes_then_raises, wrong,
                       returns_none, leaves_thread, claims_sandbox, claims_llm, claims_interrupt,
-                      forges_events, bad_tools, gives_up, tool_error):
+                      forges_events, bad_tools, odd_message, odd_version, odd_call, half_emoji,
+                      odd_words, ends_deadline, extends_deadline, gives_up, tool_error):
             agent = type("Agent", (), {"solve": staticmethod(solve)})
             register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
         asking = type("Agent", (), {"solve": staticmethod(asks)})
@@ -113,6 +125,7 @@ LLM = """
         down: bool = option(False, help="fail every call")
         bug: bool = option(False, help="raise something else")
         none: bool = option(False, help="give nothing")
+        odd: bool = option(False, help="bill what is no number")
 
     @attrs.frozen
     class Canned:
@@ -124,6 +137,8 @@ LLM = """
                 raise KeyError("choices")
             if self.options.none:
                 return None
+            if self.options.odd:
+                Usage(cost_usd=float("nan"))
             assert request.model == "canned-1" and request.temperature == 0.5
             return Completion(message=Message(role="assistant", content="echo fixed > app.txt"),
                               usage=Usage(prompt_tokens=10, completion_tokens=5, cost_usd=0.01), model="canned-1")
@@ -132,6 +147,8 @@ LLM = """
     def agentbench_register_llms(register):
         register("canned", Canned, Options, summary="says one thing")
 """
+
+ODD = ("odd_message", "odd_version", "odd_call", "odd_words", "ends_deadline", "extends_deadline")
 
 Run = Callable[..., dict[str, Any]]
 
@@ -167,6 +184,8 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
         ("claims_llm", ("agent_error", True, False, "AGENT_ERROR")),
         ("claims_interrupt", ("agent_error", True, False, "AGENT_ERROR")),
         ("forges_events", ("agent_error", True, False, "AGENT_ERROR")),
+        *((odd, ("agent_error", True, False, "AGENT_ERROR")) for odd in ODD),
+        ("half_emoji", ("gave_up", True, False, "AGENT_GAVE_UP")),
         ("returns_none", ("agent_error", True, False, "AGENT_ERROR")),
         ("greedy", ("out_of_steps", True, False, "AGENT_GAVE_UP")),
         ("fixes_then_greedy", ("out_of_steps", True, True, None)),
@@ -180,6 +199,9 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
 def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple[str, bool, bool, str | None]) -> None:
     """Scored, whatever it is; and a fix counts however the agent ended."""
     assert ending(run(agent)) == expected
+    (directory,) = Path("artifacts/runs").iterdir()
+    assert len(list(open_run(directory).records())) == 1
+    assert (directory / "report_summary.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -286,7 +308,7 @@ def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
     assert record["usage"]["steps"] == 0
 
 
-@pytest.mark.parametrize("trouble", ["down", "bug", "none"])
+@pytest.mark.parametrize("trouble", ["down", "bug", "none", "odd"])
 def test_a_model_that_is_down_is_not_scored(run: Run, trouble: str) -> None:
     """The provider's failure is not the agent's, nor is a bug in its plugin."""
     arguments = ("--model", "canned-1", "--allow-unisolated", "--set", f"llm.{trouble}=true")
@@ -325,6 +347,38 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     assert modelless.code == 2
     assert "--model NAME" in modelless.err
     assert not Path("artifacts").exists()
+
+
+SCORER = """
+    import sys
+    import attrs
+    from agentbench_core import Score, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Exits:
+        def score(self, context): sys.exit(0)
+
+    class Odd:
+        def score(self, context): return Score(passed=True, exit_code="0", explanation=None)
+
+    @hookimpl
+    def agentbench_register_scorers(register):
+        register("exits", lambda options: Exits(), Options, summary="")
+        register("odd", lambda options: Odd(), Options, summary="")
+"""
+
+
+@pytest.mark.parametrize("scorer", ["exits", "odd"])
+def test_a_scorer_that_fails_leaves_the_attempt_unscored(run: Run, plugin: Any, scorer: str) -> None:
+    """Whatever way it fails; the run goes on to its end."""
+    plugin("scorers", SCORER)
+    record = run("scripted", "--set", f"scorer={scorer}")
+    assert ending(record) == ("sandbox_error", False, False, "SANDBOX_ERROR")
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    assert '"run_finished"' in events.read_text().splitlines()[-1]
 
 
 def test_a_pool_that_an_agent_leaves_behind_does_not_keep_the_command(

@@ -115,7 +115,10 @@ def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
     assert lines(tmp_path / "run/events.jsonl")[0]["message"] == "it is [redacted X_TOKEN], or [redacted X_TOKEN]"
 
 
-@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "GH_PAT", "OPENAI_KEY", "npm_token", "DB_PASSWORD_FILE"])
+@pytest.mark.parametrize(
+    "name",
+    ["AWS_SECRET_ACCESS_KEY", "GH_PAT", "OPENAI_KEY", "npm_token", "DB_PASSWORD_FILE", "PGPASSWORD", "MYSQL_PWD"],
+)
 def test_names_that_promise_a_secret(name: str) -> None:
     """Words of the name, wherever they stand."""
     assert Redactor({name: "hush-hush"}).clean(b"hush-hush") == f"[redacted {name}]".encode()
