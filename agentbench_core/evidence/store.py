@@ -109,10 +109,10 @@ class Store:
         on_disk: Future[None] | None = Future() if durable else None
         fields = dump(event)
         with self._order:
-            self._seq += 1
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            envelope = {"seq": self._seq, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
+            envelope = {"seq": self._seq + 1, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
             self._put(layout.EVENTS, envelope | fields, on_disk)
+            self._seq += 1  # only now: what cannot be written uses up no number
         if on_disk:
             on_disk.result()
 

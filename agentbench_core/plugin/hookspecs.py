@@ -32,7 +32,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 C_contra = TypeVar("C_contra", contravariant=True)
-O = TypeVar("O")  # noqa: E741
+O = TypeVar("O")  # noqa: E741 - O as in options, beside the C of components
 
 
 class Register(Protocol[C_contra]):

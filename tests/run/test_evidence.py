@@ -14,7 +14,7 @@ from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
-from agentbench_core.values.events import RunStarted, Warning_
+from agentbench_core.values.events import AgentTurnStarted, RunStarted, Warning_
 
 
 def event(number: int) -> Warning_:
@@ -42,6 +42,17 @@ def test_events_of_many_threads_are_whole_and_numbered(tmp_path: Path) -> None:
     found = lines(tmp_path / "run/events.jsonl")
     assert [line["seq"] for line in found] == list(range(1, 801))
     assert sorted(line["attempt_id"] for line in found) == sorted(f"a{n}" for n in range(8) for _ in range(100))
+
+
+def test_an_event_that_cannot_be_written_uses_up_no_number(tmp_path: Path) -> None:
+    """The numbers have no gap, whatever an agent hands in."""
+    store = Store(tmp_path / "run", Redactor({}))
+    store.emit(event(1))
+    with pytest.raises(ValueError, match="digits"):
+        store.emit(AgentTurnStarted(turn=10**5000))
+    store.emit(event(2))
+    store.close()
+    assert [line["seq"] for line in lines(tmp_path / "run/events.jsonl")] == [1, 2]
 
 
 def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
         limit(order)
         os.chdir(order["cwd"])
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the supervisor itself is killed
-        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606
+        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - an argument list, and no shell of ours
     except (OSError, ValueError) as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         os.write(2, f"{order['argv'][0]}: {error}\n".encode("utf-8", "backslashreplace"))
