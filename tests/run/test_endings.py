@@ -413,6 +413,10 @@ POOL = """
 """
 
 
+OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any, number: signal.Signals) -> None:
     """Exit 130; what ran is recorded as interrupted and unscored, what had not begun has no record."""
@@ -420,20 +424,23 @@ def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any,
     for name in "abc":
         make_task(name)
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "sleeps"]
-    process = subprocess.Popen(
-        [*command, "--workers", "1"],
+    with subprocess.Popen(
+        [sys.executable, "-c", OBEDIENT, *command, "--workers", "1"],
         env={**os.environ, "PYTHONPATH": str(site)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    end = time.monotonic() + 30
-    while time.monotonic() < end and not any(
-        "tool_call_started" in path.read_text() for path in Path("artifacts").glob("runs/*/events.jsonl")
-    ):
-        time.sleep(0.05)
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=30)
+    ) as process:
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not any(
+            "tool_call_started" in path.read_text() for path in Path("artifacts").glob("runs/*/events.jsonl")
+        ):
+            time.sleep(0.05)
+        process.send_signal(number)
+        try:
+            out, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 130
     (record,) = records()
     assert ending(record) == ("interrupted", False, False, "INTERRUPTED")
