@@ -7,13 +7,14 @@ READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench lock clean
+.PHONY: help demo test lint types docs bench validate lock clean
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, and run the tests; names what cannot be run here"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
+	@echo "make validate  look at every bundled task three times: is it fair, and always the same?"
 	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -45,6 +46,10 @@ docs: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/start_time.py
 	@$(BIN)/python benchmarks/local_exec.py
+	@$(BIN)/python benchmarks/huge_repository.py 20000
+
+validate: $(READY)
+	@for suite in custom-dev custom-heldout; do $(BIN)/agentbench validate-tasks --suite $$suite --times 3 || exit 1; done
 
 # The lock names versions and hashes and no host, so that it works with every mirror. Needs uv.
 lock:

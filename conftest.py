@@ -32,7 +32,17 @@ def _browser() -> str:
     return "" if shutil.which("chromium") else "there is no chromium"
 
 
-_NEEDS: dict[str, Callable[[], str]] = {"docker": _docker, "browser": _browser}
+def _mounts() -> str:
+    """Why no file system can be mounted in a namespace of one's own, or nothing."""
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    command = ["unshare", *as_root, "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if shutil.which("unshare") is None:
+        return "there is no unshare command"
+    asked = subprocess.run(command, capture_output=True, text=True)
+    return "" if asked.returncode == 0 else f"no file system can be mounted: {asked.stderr.strip()}"
+
+
+_NEEDS: dict[str, Callable[[], str]] = {"docker": _docker, "browser": _browser, "mounts": _mounts}
 _LEFT_OUT = pytest.StashKey[dict[str, list[str]]]()
 
 

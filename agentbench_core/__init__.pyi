@@ -200,6 +200,9 @@ from .values.task import (
 from .values.task import (
     digest as digest,
 )
+from .values.text import (
+    visible as visible,
+)
 from .workspace.patching import (
     Applied as Applied,
 )

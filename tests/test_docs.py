@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,7 +69,42 @@ def test_commands_exist(path: Path, agentbench: Any) -> None:
     """Every ``agentbench ...`` that a page names is a command."""
     for command in re.findall(r"agentbench ((?:[a-z][a-z-]+ ?){1,2})", path.read_text(encoding="utf-8")):
         words = command.split()
-        if words[0] in ("run", "run-task", "doctor"):
+        if words[0] in ("run", "run-task", "validate-tasks", "doctor"):
             words = words[:1]
-        if re.fullmatch(r"run|run-task|runs|tasks|plugins|config|doctor", words[0]):
+        if re.fullmatch(r"run|run-task|runs|validate-tasks|tasks|plugins|config|doctor", words[0]):
             assert agentbench(*words, "--help").code == 0, command
+
+
+ROWS = {
+    *(f"H{number:02}" for number in (*range(1, 7), 9, 10, 11, 12, 14, 19, *range(22, 27), 33, 34, 38)),
+    *(f"G{number:02}" for number in range(1, 11)),
+    *(f"P{number:02}" for number in range(1, 18)),
+    *("H32", "I01", "I02"),
+    *(f"F{number:02}" for number in (*range(1, 7), 15, 16, 17, 22, 25, 26, 29, 30, 32, 34, 35)),
+}
+"""Rows of the threat model that `docs/security.md` must have."""
+
+
+def test_every_row_of_the_threat_model_has_its_test() -> None:
+    """The page names the row, what happens, and tests that exist and name the row themselves."""
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for line in page("security.md").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and re.fullmatch(r"[A-Z]\d\d", cells[0]):
+            assert cells[0] not in rows, cells[0]
+            assert len(cells) == 4, line
+            assert all(cells), line
+            rows[cells[0]] = re.findall(r"`([\w/-]+\.py)::(\w+)`", cells[3])
+            assert rows[cells[0]], line
+    assert set(rows) >= ROWS
+    for row, tests in rows.items():
+        for file, name in tests:
+            assert row in docstrings(ROOT / file).get(name, ""), f"{row}: {file}::{name}"
+
+
+@functools.cache
+def docstrings(path: Path) -> dict[str, str]:
+    """What the functions of a file say about themselves."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {node.name: ast.get_docstring(node) or "" for node in functions}

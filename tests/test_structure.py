@@ -47,3 +47,9 @@ def test_public_names_are_real() -> None:
 def test_no_room_is_too_large(path: Path) -> None:
     """A file of much over 300 lines is a sign of two things in one room."""
     assert len(path.read_text().splitlines()) <= 320
+
+
+def test_commands_print_through_one_door() -> None:
+    """H19: ``say`` makes what it prints fit for a terminal; a command that prints in another way would not."""
+    others = [path.name for path in ROOT.glob("agentbench_core/cli/*.py") if "click.echo" in path.read_text()]
+    assert others == ["app.py"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import AttemptRecord, RunView
+from agentbench_core import AttemptRecord, RunView, visible
 from agentbench_core.builtin.options import NoOptions
 
 _LONGEST = 300  # characters of an explanation
@@ -55,9 +55,12 @@ def summary(run: RunView) -> str:
         lines.append(f"not scored (missing, not failed): {unscored}")
     if planned > len(records):
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
+    changes = [change for again in run.manifest.resumed for change in again.changes]
+    if changes:
+        lines.append(f"mixed: resumed although {len(changes)} things had changed, such as {changes[0][:_LONGEST]}")
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
-    return "\n".join(lines).rstrip() + "\n"
+    return visible("\n".join(lines)).rstrip() + "\n"
 
 
 def _row(record: AttemptRecord) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -37,6 +37,7 @@ class _Edit:
     before: bytes | None
     after: bytes | None
     executable: bool | None
+    was_executable: bool
     moved: tuple[int, ...]
 
 
@@ -63,11 +64,7 @@ class ApplyPatch:
             if not context.editable(patch.path):
                 raise ToolError("not_editable", f"the task does not allow edits of {patch.path!r}")
         edits = [_edit(patch, context.workspace) for patch in patches]
-        for edit in edits:
-            if edit.after is None:
-                context.workspace.remove(edit.path)
-            else:
-                context.workspace.write(edit.path, edit.after, executable=edit.executable)
+        _write(edits, context.workspace)
         paths = [edit.path for edit in edits]
         context.save_diff("".join(unified_diff(edit.path, edit.before, edit.after) for edit in edits), paths)
         moved = {edit.path: list(edit.moved) for edit in edits if any(edit.moved)}
@@ -87,7 +84,31 @@ def _edit(patch: FilePatch, workspace: Workspace) -> _Edit:
         before_text = _text(patch.path, before)
     applied = apply_hunks(patch, before_text)
     after = None if patch.kind == "delete" else applied.text.encode("utf-8", "surrogateescape")
-    return _Edit(patch.path, before, after, patch.executable, applied.moved)
+    was_executable = before is not None and workspace.is_executable(patch.path)
+    return _Edit(patch.path, before, after, patch.executable, was_executable, applied.moved)
+
+
+def _write(edits: Sequence[_Edit], workspace: Workspace) -> None:
+    """All edits, or none: what was written before one that fails is taken back.
+
+    Deletions come first, so that a file can become a directory.
+    """
+    done: list[_Edit] = []
+    try:
+        for edit in sorted(edits, key=lambda edit: edit.after is not None):
+            _put(workspace, edit.path, edit.after, edit.executable)
+            done.append(edit)
+    except ToolError:
+        for edit in reversed(done):
+            _put(workspace, edit.path, edit.before, edit.was_executable)
+        raise
+
+
+def _put(workspace: Workspace, path: str, data: bytes | None, executable: bool | None) -> None:
+    if data is None:
+        workspace.remove(path)
+    else:
+        workspace.write(path, data, executable=executable)
 
 
 def _read(path: str, workspace: Workspace) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import attrs
@@ -25,9 +25,10 @@ class TestsScorer:
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once and judge it."""
         expected = context.validation.expected_tests
+        asked = bool(expected) or context.each_test
         results = context.scratch("results")
         result = context.environment.run_once(
-            (_WITH_JUNIT if expected else "") + context.validation.passing_command,
+            (_WITH_JUNIT if asked else "") + context.validation.passing_command,
             context.fork(),
             read_only=False,
             inputs={},
@@ -39,18 +40,25 @@ class TestsScorer:
         if result.timed_out:
             context.deadline.check()
             return Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
+        found = read_outcomes(results / "junit.xml") if asked else None
         if not expected:
-            return Score(passed=result.ok, exit_code=result.exit_code)
-        missing = not_passed(expected, results / "junit.xml")
-        return Score(passed=not missing, exit_code=result.exit_code, explanation=missing)
+            return Score(passed=result.ok, exit_code=result.exit_code, tests=found)
+        missing = not_passed(expected, found)
+        return Score(passed=not missing, exit_code=result.exit_code, explanation=missing, tests=found or {})
 
 
-def not_passed(expected: Collection[str], report: Path) -> str:
-    """Which of the expected tests did not pass, in words; empty when all did."""
+def read_outcomes(report: Path) -> Mapping[str, str] | None:
+    """How each test ended; ``None`` when there is no such file."""
     try:
         with report.open("rb") as file:
-            found = junit.outcomes(file.read(junit.LARGEST))
+            return junit.outcomes(file.read(junit.LARGEST))
     except OSError:
+        return None
+
+
+def not_passed(expected: Collection[str], found: Mapping[str, str] | None) -> str:
+    """Which of the expected tests did not pass, in words; empty when all did."""
+    if found is None:
         return "the tests left no result file"
     bad = [f"{name} ({found.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
     more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""

@@ -13,6 +13,7 @@ import click
 
 from agentbench_core.plugin.discovery import Plugins, discover
 from agentbench_core.plugin.registry import Registry
+from agentbench_core.values.text import visible
 
 CORE_COMMANDS = {
     "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
@@ -20,8 +21,9 @@ CORE_COMMANDS = {
     "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
-    "runs": ("agentbench_core.cli.runs:runs", "List run directories and show one."),
+    "runs": ("agentbench_core.cli.runs:runs", "List, show and repair run directories."),
     "tasks": ("agentbench_core.cli.tasks:tasks", "List, show and make tasks."),
+    "validate-tasks": ("agentbench_core.cli.validate:validate_tasks", "Check that tasks are fair."),
 }
 """The core's own commands: where each is, and its summary. A plugin cannot replace them."""
 
@@ -49,9 +51,14 @@ class App:
         return self.plugins.registry
 
 
+def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a line. Everything that commands print goes through here: much of it comes from repositories and agents."""
+    click.echo(visible(text), err=err, nl=nl)
+
+
 def print_json(value: Any) -> None:
     """Print plain data as indented JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def shortened(text: str, limit: int = 300) -> str:
@@ -66,4 +73,4 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = [tuple(heads), *(tuple(row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
     for row in table:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import yaml
 
-from agentbench_core.cli.app import App, print_json, print_table
+from agentbench_core.cli.app import App, print_json, print_table, say
 from agentbench_core.cli.flags import resolved_variants, settings_flags
 from agentbench_core.converter import dump
 from agentbench_core.run.variant import option_leaves
@@ -30,10 +30,10 @@ def show(app: App, /, as_json: bool, **typed: object) -> None:
         print_json({name: dump(leaves) for name, leaves in variants.items()})
         return
     for name, leaves in variants.items():
-        click.echo(f"variant {name}")
+        say(f"variant {name}")
         rows = [(key, _written(leaf.value), leaf.origin) for key, leaf in leaves.items()]
         print_table(("SETTING", "VALUE", "ORIGIN"), rows)
-        click.echo()
+        say()
 
 
 def _written(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 import attrs
 import click
 
-from agentbench_core.cli.app import App, print_json
+from agentbench_core.cli.app import App, print_json, say
 from agentbench_core.cli.flags import project_layers
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
@@ -48,9 +48,9 @@ def doctor(app: App, as_json: bool) -> int:
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            click.echo(f"{check.status:7}  {check.name:{width}}  {check.found}")
+            say(f"{check.status:7}  {check.name:{width}}  {check.found}")
             for line in check.remedy.splitlines() if check.status != "ok" else ():
-                click.echo(f"{'':7}  {'':{width}}  -> {line}")
+                say(f"{'':7}  {'':{width}}  -> {line}")
     return 3 if any(check.status == "failed" for check in checks) else 0
 
 

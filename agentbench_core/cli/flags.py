@@ -34,6 +34,12 @@ _SETTINGS = {
 """Flag to setting."""
 
 
+sandbox_flag = click.option("--sandbox", metavar="NAME", help="Sandbox. [default: local]")
+set_flag = click.option(
+    "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Any setting, such as agent.x=1."
+)
+
+
 def settings_flags(command: F) -> F:
     """Add the flags that choose settings."""
     return suite_flags(variant_flags(command))
@@ -55,7 +61,7 @@ def variant_flags(command: F) -> F:
     flags = [
         click.option("--variant", metavar="NAME|FILE", multiple=True, help="Variant to run; several are compared."),
         click.option("--agent", metavar="NAME", help="Agent; see `agentbench plugins list`."),
-        click.option("--sandbox", metavar="NAME", help="Sandbox. [default: local]"),
+        sandbox_flag,
         click.option("--llm", metavar="NAME", help="Provider of the model."),
         click.option("--model", metavar="NAME", help="Model, as its provider calls it."),
         click.option("--temperature", type=float, help="Sampling temperature; not sent when not given."),
@@ -63,9 +69,7 @@ def variant_flags(command: F) -> F:
         click.option("--workers", type=int, help="Attempts at once. [default: 2]"),
         click.option("--repeats", type=int, help="Attempts per task and variant. [default: 1]"),
         click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]"),
-        click.option(
-            "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Any setting, such as agent.x=1."
-        ),
+        set_flag,
     ]
     for flag in reversed(flags):
         command = flag(command)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from agentbench_core import __version__
-from agentbench_core.cli.app import CORE_COMMANDS, App
+from agentbench_core.cli.app import CORE_COMMANDS, App, say
 from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
 
 
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say("interrupted", err=True)
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - our own mistake: say so on one line
         _tell(
@@ -127,7 +127,7 @@ def _tell(message: str, *, debug: bool) -> None:
         import traceback  # not needed in the common case, and slow to load
 
         traceback.print_exc()
-    click.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
 
 
 def console() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, print_table
+from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, print_table, say
 from agentbench_core.errors import UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
@@ -57,11 +57,11 @@ def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
         print_json([*map(_unusable_as_plain, unusable), *map(_as_plain, chosen)])
         return
     for plugin in unusable:
-        click.echo(f"plugin {name} of {plugin.source.distribution} is {plugin.status}: {plugin.problem}")
+        say(f"plugin {name} of {plugin.source.distribution} is {plugin.status}: {plugin.problem}")
         if plugin.error and debug:
-            click.echo("".join(traceback.format_exception(plugin.error)))
+            say("".join(traceback.format_exception(plugin.error)))
         elif plugin.error:
-            click.echo(f"See the traceback: agentbench --debug plugins show {name}")
+            say(f"See the traceback: agentbench --debug plugins show {name}")
     for component in chosen:
         _show(component)
 
@@ -74,7 +74,7 @@ def _show_arguments(tool: Tool) -> None:
         for name, schema in properties.items()
     ]
     if rows:
-        click.echo()
+        say()
         print_table(("  ARGUMENT", "TYPE", "", "HELP"), rows)
 
 
@@ -132,22 +132,22 @@ def _show(component: Component) -> None:
     from agentbench_core.converter import load
 
     source = component.source
-    click.echo(f"{component.kind} {component.name}: {component.summary}")
-    click.echo(f"  from {source.distribution} {source.version}, plugin {source.plugin!r}")
+    say(f"{component.kind} {component.name}: {component.summary}")
+    say(f"  from {source.distribution} {source.version}, plugin {source.plugin!r}")
     if component.capabilities:
-        click.echo(f"  capabilities: {', '.join(sorted(component.capabilities))}")
+        say(f"  capabilities: {', '.join(sorted(component.capabilities))}")
     if component.kind == "sandbox" and "isolated" not in component.capabilities:
-        click.echo("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
+        say("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
     if component.kind == "variant":
-        click.echo(f"  settings: {yaml.safe_dump(component.target, default_flow_style=True).strip()}")
+        say(f"  settings: {yaml.safe_dump(component.target, default_flow_style=True).strip()}")
     if component.kind == "command":
-        click.echo(f"  try: agentbench {component.name} --help")
+        say(f"  try: agentbench {component.name} --help")
     if component.options:
         rows = [(f"  {o.name}", o.type, o.default, o.help) for o in describe(component.options)]
         if rows:
             print_table(("  OPTION", "TYPE", "DEFAULT", "HELP"), rows)
         else:
-            click.echo("  no options")
+            say("  no options")
     if component.kind == "tool" and component.options:
         _show_arguments(component.make(load({}, component.options, where=component.name)))
-    click.echo()
+    say()

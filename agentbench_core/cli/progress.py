@@ -8,11 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
-from agentbench_core.cli.app import shortened
+from agentbench_core.cli.app import say, shortened
 from agentbench_core.run.listening import Listener
 from agentbench_core.values.record import AttemptRecord
+from agentbench_core.values.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
     """A listener that shows how far a run of so many attempts is, on standard error."""
     if not isolated:
-        click.echo("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
+        warn_unisolated()
     if not sys.stderr.isatty():
         yield PlainProgress(attempts)
         return
@@ -38,6 +37,11 @@ def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
         yield LiveProgress(console, running, total, attempts)
 
 
+def warn_unisolated() -> None:
+    """Say what a sandbox without isolation means."""
+    say("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
+
+
 class PlainProgress:
     """One line per attempt, when it is finished."""
 
@@ -45,6 +49,10 @@ class PlainProgress:
         self._attempts = attempts
         self._finished = 0
         self._lock = threading.Lock()
+
+    def resumed(self, kept: int) -> None:
+        """Count them as done."""
+        self._finished += kept
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Nothing to say yet."""
@@ -56,11 +64,11 @@ class PlainProgress:
         """One line, and one for the reason of a non-pass."""
         with self._lock:
             self._finished += 1
-            click.echo(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}", err=True)
+            say(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}", err=True)
 
     def note(self, message: str) -> None:
         """One line."""
-        click.echo(f"note: {message}", err=True)
+        say(f"note: {message}", err=True)
 
 
 class LiveProgress:
@@ -75,6 +83,11 @@ class LiveProgress:
         self._finished = 0
         self._lines: dict[str, tuple[TaskID, str]] = {}
         self._lock = threading.Lock()
+
+    def resumed(self, kept: int) -> None:
+        """Count them as done."""
+        self._finished += kept
+        self._total.advance(self._all, kept)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Add its line."""
@@ -102,7 +115,7 @@ class LiveProgress:
         self._say(f"note: {message}")
 
     def _say(self, message: str) -> None:
-        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def _line(record: AttemptRecord, explanation: str) -> str:

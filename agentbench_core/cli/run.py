@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agentbench_core.cli.app import App
+from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import resolved_variants, settings_flags, variant_flags
+from agentbench_core.cli.groups import make_group, resumed_group
 from agentbench_core.cli.progress import progress
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
-from agentbench_core.run.runner import FinishedRun, Group, run_group
+from agentbench_core.run.group import Group
+from agentbench_core.run.runner import FinishedRun, run_group
 from agentbench_core.run.variant import make_ready
 
 _UNISOLATED = click.option(
@@ -26,18 +28,35 @@ _UNISOLATED = click.option(
 @click.command()
 @settings_flags
 @click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@click.option("--resume", "resumed", metavar="RUN_DIR", multiple=True, help="Go on with a run that was stopped.")
+@click.option("--changed-ok", is_flag=True, help="Resume although task, settings or versions are not as they were.")
 @_UNISOLATED
 @click.pass_obj
-def run(app: App, /, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
+def run(
+    app: App,
+    /,
+    task_globs: tuple[str, ...],
+    resumed: tuple[str, ...],
+    changed_ok: bool,
+    allow_unisolated: bool,
+    **typed: Any,
+) -> int:
     """Run variants on the tasks of a suite, and print a summary.
 
-    Each variant gets a run directory of its own with one record per attempt, every event, and the evidence.
+    Each variant gets a run directory of its own with one record per attempt, every event, and the evidence. With
+    --resume, the attempts of a run that have no record yet are made, and those that ended for a reason outside the
+    agent are tried again; settings and tasks are those of that run.
     """
+    if resumed:
+        if task_globs:
+            raise click.UsageError("--resume takes up a run as it was planned; leave out --task")
+        group = resumed_group(app, resumed, typed, changed_ok=changed_ok, allow_unisolated=allow_unisolated)
+        return _run(app, group, allow_unisolated)
 
     def find(settings: RunSettings) -> Sequence[Task]:
         return select(read_suite(Path(settings.tasks), settings.suite), task_globs)
 
-    return _run(app, typed, find, allow_unisolated)
+    return _run(app, _new_group(app, typed, find, allow_unisolated), allow_unisolated)
 
 
 @click.command()
@@ -48,43 +67,45 @@ def run(app: App, /, task_globs: tuple[str, ...], allow_unisolated: bool, **type
 def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) -> int:
     """Run variants on one task, by its task.yaml."""
     task = read_task(Path(task_file))
-    return _run(app, typed, lambda _: [task], allow_unisolated)
+    return _run(app, _new_group(app, typed, lambda _: [task], allow_unisolated), allow_unisolated)
 
 
-def _run(app: App, typed: Mapping[str, Any], find: Any, allow_unisolated: bool) -> int:
+def _new_group(
+    app: App, typed: Mapping[str, Any], find: Callable[[RunSettings], Sequence[Task]], allow_unisolated: bool
+) -> Group:
     resolved = resolved_variants(app, typed)
-    settings = next(iter(resolved.values())).settings  # variants differ in what is compared, not in how they run
-    tasks: Sequence[Task] = find(settings.run)
+    settings = next(iter(resolved.values())).settings.run  # variants differ in what is compared, not in how they run
+    tasks = find(settings)
     variants = [
         make_ready(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
     ]
-    group = Group(
-        suite=tasks[0].spec.suite,
-        tasks=tasks,
-        variants=variants,
-        repeats=settings.run.repeats,
-        workers=settings.run.workers,
-        out=Path(settings.run.out),
-        argv=sys.argv,
-        plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
-    )
+    return make_group(app, settings, tasks[0].spec.suite, tasks, variants)
+
+
+def _run(app: App, group: Group, allow_unisolated: bool) -> int:
     _say_what_is_not_in_use(app)
-    with progress(len(tasks) * len(variants) * group.repeats, isolated=variants[0].sandbox.can("isolated")) as listener:
+    planned = len(group.tasks) * len(group.variants) * group.repeats
+    with progress(planned, isolated=group.variants[0].sandbox.can("isolated")) as listener:
         finished = run_group(group, listener)
     for run_ in finished:
         _print_summary(run_)
-    return 130 if any(run_.status == "interrupted" for run_ in finished) else 0
+    interrupted = [run_.directory for run_ in finished if run_.status == "interrupted"]
+    if interrupted:
+        flags = [part for path in interrupted for part in ("--resume", str(path))]
+        flags += ["--allow-unisolated"] if allow_unisolated else []
+        say(f"to go on: {shlex.join(['agentbench', 'run', *flags])}", err=True)
+    return 130 if interrupted else 0
 
 
 def _say_what_is_not_in_use(app: App) -> None:
     for plugin in app.plugins.plugins:
         if plugin.status == "broken":
-            click.echo(f"plugin {plugin.source.plugin!r} is broken and not in use: {plugin.problem}", err=True)
+            say(f"plugin {plugin.source.plugin!r} is broken and not in use: {plugin.problem}", err=True)
 
 
 def _print_summary(finished: FinishedRun) -> None:
-    click.echo()
+    say()
     path = finished.directory / SUMMARY
     if path.exists():
-        click.echo(path.read_text(encoding="utf-8"), nl=False)
-    click.echo(f"evidence: {finished.directory}")
+        say(path.read_text(encoding="utf-8"), nl=False)
+    say(f"evidence: {finished.directory}")

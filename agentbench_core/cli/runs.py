@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from agentbench_core.cli.app import print_json, print_table, shortened
+from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
-from agentbench_core.errors import AgentBenchError
+from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
+from agentbench_core.evidence.repair import rebuild
 
 
 @click.group()
 def runs() -> None:
-    """List run directories and show one."""
+    """List run directories, show one, and repair one."""
 
 
 @runs.command("list")
@@ -34,11 +35,11 @@ def list_runs(out: str, as_json: bool) -> None:
         try:
             rows.append(_row(open_run(path)))
         except AgentBenchError as error:
-            click.echo(f"left out: {error.message}", err=True)
+            say(f"left out: {error.message}", err=True)
     if as_json:
         print_json(rows)
     elif not rows:
-        click.echo(f"no runs in {out}")
+        say(f"no runs in {out}")
     else:
         heads = tuple(rows[0])
         print_table([head.upper() for head in heads], [[str(row[head]) for head in heads] for row in rows])
@@ -59,6 +60,8 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("run", f"{manifest.run_id} (group {manifest.group_id})"),
         ("lies in", str(run.directory)),
         ("started", manifest.created_at),
+        *(("resumed", "; ".join([again.at, *again.changes])) for again in manifest.resumed),
+        ("status", run.status()),
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
@@ -67,8 +70,8 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
     )
     for name, value in facts:
-        click.echo(f"{name:8} {value}")
-    click.echo()
+        say(f"{name:8} {value}")
+    say()
     rows = [
         (
             record.task_id,
@@ -85,9 +88,27 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     why = run.explanations()
     for record in records:
         for label in record.labels:
-            click.echo(f"{record.artifact_paths['task_dir']}: {label.name}: {label.evidence}")
+            say(f"{record.artifact_paths['task_dir']}: {label.name}: {label.evidence}")
         if why.get(record.attempt_id) and not record.result.passed:
-            click.echo(f"{record.artifact_paths['task_dir']}: {shortened(why[record.attempt_id])}")
+            say(f"{record.artifact_paths['task_dir']}: {shortened(why[record.attempt_id])}")
+
+
+@runs.command("rebuild")
+@click.argument("run_dir", type=click.Path(path_type=Path))
+def rebuild_run(run_dir: Path) -> None:
+    """Make attempts.jsonl again from events.jsonl, and leave damaged lines out of both.
+
+    What was there is kept beside, under names that end with .before-rebuild.
+    """
+    open_run(run_dir)
+    try:
+        report = rebuild(run_dir)
+    except OSError as error:
+        raise RunStoppedError(
+            f"cannot write to {run_dir}: {error.strerror}", remedy="Nothing is lost. Make room, and rebuild again."
+        ) from None
+    for said in report:
+        say(said)
 
 
 def _row(run: RunDirectory) -> dict[str, object]:
@@ -100,5 +121,6 @@ def _row(run: RunDirectory) -> dict[str, object]:
         "passed": sum(record.result.passed for record in scored),
         "scored": len(scored),
         "planned": len(run.manifest.tasks) * run.manifest.repeats,
+        "status": run.status(),
         "directory": str(run.directory),
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import yaml
 
-from agentbench_core.cli.app import print_json, print_table
+from agentbench_core.cli.app import print_json, print_table, say
 from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
@@ -54,7 +54,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         except InputError as error:
             if suite:
                 raise
-            click.echo(f"left out: suite {name}: {error.message}", err=True)
+            say(f"left out: suite {name}: {error.message}", err=True)
     if as_json:
         print_json([{"digest": task.digest, "directory": str(task.directory), **dump(task.spec)} for task in found])
         return
@@ -84,9 +84,9 @@ def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
     if as_json:
         print_json({"digest": found.digest, "directory": str(found.directory), **dump(found.spec)})
         return
-    click.echo(f"# {found.directory}")
-    click.echo(f"# {found.digest}")
-    click.echo(yaml.dump(dump(found.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
+    say(f"# {found.directory}")
+    say(f"# {found.digest}")
+    say(yaml.dump(dump(found.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
 
 
 @tasks.command("schema")
@@ -105,6 +105,6 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     from agentbench_core.cli.new_task import write_task
 
     task: Task = write_task(Path(root), suite, task_id)
-    click.echo(f"made {task.directory}")
-    click.echo(f"try it: agentbench run-task --task {task.directory} --agent scripted")
-    click.echo("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")
+    say(f"made {task.directory}")
+    say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
+    say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")

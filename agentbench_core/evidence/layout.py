@@ -27,6 +27,11 @@ def task_directory(task_id: str, repeat: int) -> str:
     return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
 
 
+def superseded_directory(attempt_id: str) -> str:
+    """Where the directory of an attempt goes that was tried again, relative to the run's."""
+    return f"superseded/{attempt_id}"
+
+
 def log_path(phase: str, stream: str) -> str:
     """Log of a phase (``setup``, ``failing``, ``passing``), relative to the task's directory."""
     return f"logs/{phase}_{stream}.txt"

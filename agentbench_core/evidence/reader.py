@@ -11,8 +11,8 @@ import attrs
 
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
-from agentbench_core.evidence import layout
-from agentbench_core.values.events import EVENT_CLASSES, Entry, TaskFinished
+from agentbench_core.evidence import journal, layout
+from agentbench_core.values.events import EVENT_CLASSES, Entry, TaskFinished, event_type
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 
 
@@ -24,18 +24,38 @@ class RunDirectory:
     manifest: RunManifest
 
     def records(self) -> Iterator[AttemptRecord]:
-        """The last record of each (task, variant, repeat), in the order of the file."""
+        """The last record of each (task, variant, repeat) that no other supersedes, in the order of the file.
+
+        Each is held against the sealed event that carries it. Raises InputError when one does not fit.
+        """
+        every = list(self.every_record())
+        superseded = {record.supersedes for record in every}
         last: dict[tuple[str, str, int], AttemptRecord] = {}
-        for where, value in _lines(self.directory / layout.ATTEMPTS):
-            record = load(_known_schema(value, where), AttemptRecord, where=where)
-            key = (record.task_id, record.variant, record.repeat)
-            last.pop(key, None)
-            last[key] = record
+        for record in every:
+            if record.attempt_id not in superseded:
+                key = (record.task_id, record.variant, record.repeat)
+                last.pop(key, None)
+                last[key] = record
         yield from last.values()
+
+    def every_record(self) -> Iterator[AttemptRecord]:
+        """Every record, those that were superseded too."""
+        # Beside a run that is under way, records first: the event of each is on disk before it.
+        lines = list(journal.lines(self.directory / layout.ATTEMPTS, sealed=False))
+        events = self.directory / layout.EVENTS
+        checked = events.exists()  # somebody may have kept the records only
+        finished = {end["attempt_id"]: end["record"] for end in self._ends()}
+        lost = finished.keys() - {value.get("attempt_id") for _, value in lines}
+        if lost and self.status() != "unfinished":
+            raise journal.damaged(str(self.directory / layout.ATTEMPTS), f"{len(lost)} records are not there")
+        for where, value in lines:
+            if checked and finished.get(value.get("attempt_id", "")) != value:
+                raise journal.damaged(where, f"it is not the record that {layout.EVENTS} has")
+            yield load(_known_schema(value, where), AttemptRecord, where=where)
 
     def events(self) -> Iterator[Entry]:
         """Every event; types that this version does not know are left out."""
-        for where, value in _lines(self.directory / layout.EVENTS):
+        for where, value in journal.lines(self.directory / layout.EVENTS, sealed=True):
             envelope = {key: value.pop(key, None) for key in ("seq", "at", "attempt_id")}
             cls = EVENT_CLASSES.get(value.pop("type", ""))
             if cls is not None:
@@ -43,8 +63,18 @@ class RunDirectory:
 
     def explanations(self) -> Mapping[str, str]:
         """Why attempts ended as they did, in words, by attempt id."""
-        ends = (entry.event for entry in self.events() if isinstance(entry.event, TaskFinished))
-        return {end.record.attempt_id: end.explanation for end in ends}
+        return {end["attempt_id"]: end["explanation"] for end in self._ends()}
+
+    def status(self) -> str:
+        """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+        last = ""
+        for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="run_"):
+            last = value.get("status", "unfinished")
+        return last or "unfinished"
+
+    def _ends(self) -> Iterator[dict[str, Any]]:
+        for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_=event_type(TaskFinished)):
+            yield value
 
 
 def open_run(directory: Path) -> RunDirectory:
@@ -57,7 +87,9 @@ def open_run(directory: Path) -> RunDirectory:
             f"{directory} is no run directory: it has no {layout.MANIFEST}", remedy="See: agentbench runs list"
         ) from None
     except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}") from None
+        raise InputError(
+            f"{path} is damaged: {error}", remedy="Put back a copy of it: it says what the run is."
+        ) from None
     manifest = load(_known_schema(value, str(path)), RunManifest, where=str(path))
     return RunDirectory(directory, manifest)
 
@@ -65,21 +97,6 @@ def open_run(directory: Path) -> RunDirectory:
 def find_runs(out: Path) -> Sequence[Path]:
     """Every run directory below ``out``, oldest first by name."""
     return sorted(path.parent for path in out.glob(f"*/{layout.MANIFEST}"))
-
-
-def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each whole line of a JSONL file with its place; a torn last line is left out."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            where = f"{path}:{number}"
-            try:
-                yield where, json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{where} is damaged: {error}") from None
 
 
 def _known_schema(value: Any, where: str) -> Any:

@@ -5,74 +5,94 @@ A last net, never a control: keys stay out of sandboxes in the first place.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
-import urllib.parse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentbench_core.evidence.disguises import SHORTEST, Finder
+from agentbench_core.evidence.key_formats import KeyFormats
 from agentbench_core.values.failures import FailureReason, Outcome
 
 _NAMES = re.compile(
-    r"(?:.*(?:PASSWORD|PASSWD|SECRETS?|TOKEN|API_?KEY|CREDENTIALS?)|(?:.*_)?(?:KEY|PAT|PWD))(?:_.*)?", re.IGNORECASE
+    r"(?:.*(?:PASSWORD|PASSWD|SECRETS?|TOKEN|API_?KEY|CREDENTIALS?)|(?:.*_)?(?:KEY|PAT)|.*_PWD)(?:_.*)?", re.IGNORECASE
 )
-_SHORTEST = 6  # a shorter value would blot out ordinary words
 _OURS = frozenset({*Outcome, *FailureReason})  # words of the record's own, which no secret may take from it
+
+_FIELD = re.compile(r"[a-z_.]+")  # the keys of records, events and settings
 
 
 class Redactor:
-    """Replaces the values of secret environment variables by their names."""
+    """Replaces the values of secret environment variables by their names, and keys of well-known formats by their kind.
 
-    def __init__(self, environment: Mapping[str, str], names: Iterable[str] = ()) -> None:
-        """Take the values of ``names`` and of every variable that looks like a key, token, secret or password."""
+    Found are values as they are and in usual disguises: escaped for JSON, URLs or source code to any depth, in hex,
+    in base64, reversed, broken over lines, and what a cut left of them. Not found is what somebody made to be hidden:
+    anything encrypted, compressed, encoded otherwise or once more, printed piece by piece, or spaced out.
+    """
+
+    def __init__(self, environment: Mapping[str, str], names: Iterable[str] = (), *, ours: Iterable[str] = ()) -> None:
+        """Take the values of ``names`` and of every variable that looks like a key, token, secret or password.
+
+        ``ours`` are names of the harness's own, of tasks and variants: a value that is exactly such a name stays,
+        even if somebody's password is a part of it.
+        """
+        self._ours = _OURS.union(ours)
         chosen = set(names) | {name for name in environment if _NAMES.fullmatch(name)}
-        values = {environment[name]: name for name in sorted(chosen) if len(environment.get(name, "")) >= _SHORTEST}
-        self._names = {form: name for value, name in values.items() for form in _forms(value)}
-        longest_first = sorted(self._names, key=len, reverse=True)
-        self._pattern = re.compile(b"|".join(map(re.escape, longest_first))) if longest_first else None
+        self._values = Finder({environment[name]: name for name in sorted(chosen) if name in environment})
+        self._keys = KeyFormats()
 
     def clean(self, data: bytes) -> bytes:
-        """The same bytes with ``[redacted NAME]`` in place of each secret, plain or encoded."""
-        if self._pattern is None:
+        """The same bytes with ``[redacted NAME]`` in place of each secret."""
+        if len(data) < SHORTEST:
             return data
-        return self._pattern.sub(lambda match: b"[redacted %s]" % self._names[match.group()].encode(), data)
+        spans = sorted([*self._values.find(data), *self._keys.find(data)], key=lambda span: (span[0], -span[1]))
+        kept: list[bytes] = []
+        done = 0
+        for start, end, name in spans:
+            if end > done:
+                if start >= done:
+                    kept += data[done : _whole(data, start, -1)], b"[redacted %s]" % name.encode(errors="replace")
+                done = _whole(data, end, 1)
+        return b"".join([*kept, data[done:]]) if kept else data
+
+    def clean_text(self, text: str) -> str:
+        """The same for text, also such as is not fit for UTF-8."""
+        return self.clean(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def clean_value(self, value: Any) -> Any:
-        """Plain data with every text in it cleaned, and fit for JSON: keys, numbers and our own words stay.
+        """Plain data with every text in it cleaned, and fit for JSON: numbers and our own words stay.
 
-        Numbers that JSON does not have, and objects that it cannot hold, become text: what agents and tools give
-        must not cost a record.
+        Keys too are cleaned, unless they look like a field of ours. Numbers that JSON does not have, and objects that
+        it cannot hold, become text: what agents and tools give must not cost a record.
         """
         if isinstance(value, str):
-            return value if value in _OURS else _text(self.clean(_bytes(value)))
+            return value if value in self._ours else self.clean_text(value)
         if isinstance(value, Mapping):
-            return {str(key): self.clean_value(item) for key, item in value.items()}
+            return {self._clean_key(str(key)): self.clean_value(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.clean_value(item) for item in value]
         if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
             return value
         return self.clean_value(repr(value))
 
+    def clean_json(self, document: bytes) -> bytes:
+        """A JSON document with its values cleaned; as it was if there is nothing to clean."""
+        try:
+            value = json.loads(document)
+            cleaned = self.clean_value(value)
+        except (ValueError, RecursionError):
+            return self.clean(document)
+        if cleaned == value:
+            return document
+        return json.dumps(cleaned, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n"
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    def _clean_key(self, key: str) -> str:
+        return key if _FIELD.fullmatch(key) else self.clean_text(key)
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
-
-
-def _forms(value: str) -> set[bytes]:
-    raw = value.encode("utf-8", "surrogateescape")
-    encoded = {
-        json.dumps(value)[1:-1].encode(),
-        json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass"),
-        urllib.parse.quote(value, safe="", errors="surrogateescape").encode(),
-        raw.hex().encode(),
-        raw.hex().upper().encode(),
-        base64.b64encode(raw).rstrip(b"="),
-        base64.urlsafe_b64encode(raw).rstrip(b"="),
-    }
-    return {raw} | {form for form in encoded if len(form) >= _SHORTEST}
+def _whole(data: bytes, position: int, step: int) -> int:
+    """The next position that is not within a character."""
+    while 0 < position < len(data) and 0x80 <= data[position] < 0xC0:
+        position += step
+    return position

@@ -6,26 +6,32 @@ counts when its line has reached the disk.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import json
+import errno
 import os
 import queue
+import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import attrs
-import filelock
 
 from agentbench_core.converter import dump
-from agentbench_core.errors import InputError, RunStoppedError
-from agentbench_core.evidence import layout
+from agentbench_core.errors import RunStoppedError
+from agentbench_core.evidence import journal, layout
+from agentbench_core.evidence.holding import hold
 from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.evidence.repair import mend
 from agentbench_core.values.events import Event, TaskFinished, event_type
 from agentbench_core.values.execution import Output
 from agentbench_core.values.record import AttemptRecord, RunManifest
+
+_OF_A_NAME = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+"""What an agent can cause by the names of its files. Every other refusal to take evidence comes from outside."""
 
 
 @attrs.frozen
@@ -38,26 +44,34 @@ class _Line:
 class AttemptFiles:
     """The directory of one attempt: everything that it writes lies below. Used by that attempt's threads only."""
 
-    def __init__(self, directory: Path, redactor: Redactor) -> None:
+    def __init__(
+        self, directory: Path, redactor: Redactor, refused: Callable[[OSError], RunStoppedError] | None = None
+    ) -> None:
         self.directory = directory
         self._redactor = redactor
+        self._refused = refused
+        journal.step(lambda: directory.mkdir(parents=True))
         directory.mkdir(parents=True)
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Write one file, by its path below the directory."""
-        path = self._path(name)
-        path.write_bytes(self._redactor.clean(_bytes(data)))
-        if executable:
-            path.chmod(path.stat().st_mode | 0o111)
+        """Write one file, by its path below the directory. Raises RunStoppedError when the disk takes nothing more."""
+        with self._disk():
+            path = self._path(name)
+            path.write_bytes(self._redactor.clean(_bytes(data)))
+            if executable:
+                path.chmod(path.stat().st_mode | 0o111)
 
     def write_json(self, name: str, value: object) -> None:
         """Write one value as indented JSON."""
-        self._path(name).write_bytes(_json(self._redactor.clean_value(dump(value)), indent=2))
+        data = journal.json_line(self._redactor.clean_value(dump(value)), indent=2)
+        with self._disk():
+            self._path(name).write_bytes(data)
 
     def append_json(self, name: str, value: object) -> None:
         """Add one line of JSON to a file."""
-        with self._path(name).open("ab") as file:
-            file.write(_json(self._redactor.clean_value(dump(value))))
+        line = journal.json_line(self._redactor.clean_value(dump(value)))
+        with self._disk(), self._path(name).open("ab") as file:
+            file.write(line)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
         """Write both streams of a phase, shortened; with ``full`` also all that the sandbox kept of them."""
@@ -66,8 +80,22 @@ class AttemptFiles:
             if full:
                 self.write(layout.log_path(phase, f"{stream}_full"), output.data)
 
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        """Evidence that the disk refuses stops the run: no agent caused that, and the next will not fit either."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _OF_A_NAME:
+                raise
+            raise (self._refused or self._stopped)(error) from None
+
+    def _stopped(self, error: OSError) -> RunStoppedError:
+        return _stopped(self.directory, error)
+
     def _path(self, name: str) -> Path:
-        path = self.directory / name
+        # Names below repo/ are an agent's. Ours stay, whatever word somebody has for a secret.
+        path = self.directory / (self._redactor.clean_text(name) if name.startswith("repo/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -76,20 +104,25 @@ class Store:
     """A run directory that is being written. Thread-safe; close it to flush the rest."""
 
     def __init__(self, directory: Path, redactor: Redactor) -> None:
-        """Make the directory and hold it; nobody else may write there until :meth:`close`."""
+        """Make the directory, or mend it after a crash, and hold it until :meth:`close`.
+
+        ``mended`` says in words what was done. Raises InputError when somebody else writes there, when nobody can,
+        and when it is damaged.
+        """
         self.directory = directory
         self._redactor = redactor
-        directory.mkdir(parents=True, exist_ok=True)
-        self._lock = filelock.FileLock(directory / layout.LOCK)
-        try:
-            self._lock.acquire(blocking=False)
-        except filelock.Timeout:
-            raise InputError(
-                f"{directory} is being written by another agentbench", remedy="Wait for it, or stop it."
-            ) from None
+        with contextlib.ExitStack() as stack:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(hold(directory))
+                mended = mend(directory)
+            except OSError as error:
+                raise _stopped(directory, error) from None
+            self._letting_go = stack.pop_all()
+        self.mended = mended.notes
         self._queue: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._order = threading.Lock()
-        self._seq = 0
+        self._seq = mended.last_seq
         self._closed = False
         self._problem: OSError | None = None
         self._writer = threading.Thread(target=self._write, name="store", daemon=True)
@@ -97,9 +130,11 @@ class Store:
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Write ``run.json`` as a whole or not at all."""
-        part = self.directory / f"{layout.MANIFEST}.part"
-        part.write_bytes(_json(self._redactor.clean_value(dump(manifest)), indent=2))
-        part.replace(self.directory / layout.MANIFEST)
+        data = journal.json_line(self._redactor.clean_value(dump(manifest)), indent=2)
+        try:
+            journal.replace(self.directory / layout.MANIFEST, data)
+        except OSError as error:
+            raise _stopped(self.directory, error) from None
 
     def emit(self, event: Event, attempt_id: str | None = None, *, durable: bool = False) -> None:
         """Append an event; with ``durable`` return only when it is on disk.
@@ -107,26 +142,54 @@ class Store:
         Raises RunStoppedError once the disk refuses: nothing that cannot be recorded should go on.
         """
         on_disk: Future[None] | None = Future() if durable else None
-        fields = dump(event)
         with self._order:
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            envelope = {"seq": self._seq + 1, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
-            self._put(layout.EVENTS, envelope | fields, on_disk)
-            self._seq += 1  # only now: what cannot be written uses up no number
+            self._put_event(event, attempt_id, on_disk)
         if on_disk:
             on_disk.result()
 
     def record(self, record: AttemptRecord, explanation: str) -> None:
         """Append an attempt's record, first as an event; returns when both are on disk."""
-        self.emit(TaskFinished(record=record, explanation=explanation), record.attempt_id, durable=True)
-        on_disk: Future[None] = Future()
-        self._put(layout.ATTEMPTS, dump(record), on_disk)
-        on_disk.result()
+        as_event: Future[None] = Future()
+        as_line: Future[None] = Future()
+        with self._order:  # so that both files have the records in the same order
+            self._put_event(TaskFinished(record=record, explanation=explanation), record.attempt_id, as_event)
+            line = journal.json_line(self._redactor.clean_value(dump(record)))
+            self._put(_Line(layout.ATTEMPTS, line, as_line))
+        as_event.result()
+        as_line.result()
 
     def attempt_files(self, task_id: str, repeat: int) -> AttemptFiles:
         """The directory for one attempt. Raises RunStoppedError when it cannot be made."""
         try:
-            return AttemptFiles(self.directory / layout.task_directory(task_id, repeat), self._redactor)
+            return AttemptFiles(
+                self.directory / layout.task_directory(task_id, repeat), self._redactor, self._stop_for_good
+            )
+        except OSError as error:
+            raise _stopped(self.directory, error) from None
+
+    def clean_file(self, path: Path) -> None:
+        """Take secrets out of a file below the directory that somebody else wrote. Raises OSError."""
+        place = path.resolve(strict=True)
+        ours = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # clean, and sealed
+        if not place.is_relative_to(self.directory.resolve()) or place.name in ours or not place.is_file():
+            return
+        data = place.read_bytes()
+        cleaned = self._redactor.clean_json(data) if place.suffix == ".json" else self._redactor.clean(data)
+        if cleaned != data:
+            mode = place.stat().st_mode
+            journal.replace(place, cleaned)
+            place.chmod(mode)
+
+    def set_aside(self, task_id: str, repeat: int, attempt_id: str) -> None:
+        """Keep the directory of an attempt that is tried again under the attempt's own name."""
+        kept = self.directory / layout.superseded_directory(attempt_id)
+        try:
+            kept.parent.mkdir(exist_ok=True)
+            journal.step()
+            (self.directory / layout.task_directory(task_id, repeat)).rename(kept)
+            journal.sync_directory(kept.parent)
+        except FileNotFoundError:
+            pass  # it died before it had one
         except OSError as error:
             raise _stopped(self.directory, error) from None
 
@@ -138,16 +201,27 @@ class Store:
         told = self._problem
         self._queue.put(None)
         self._writer.join()
-        self._lock.release()
+        self._letting_go.close()
         if self._problem is not told:
             raise _stopped(self.directory, self._problem)
 
-    def _put(self, file: str, value: dict[str, Any], on_disk: Future[None] | None) -> None:
+    def _stop_for_good(self, error: OSError) -> RunStoppedError:
+        self._problem = self._problem or error
+        return _stopped(self.directory, error)
+
+    def _put_event(self, event: Event, attempt_id: str | None, on_disk: Future[None] | None) -> None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        envelope = {"seq": self._seq + 1, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
+        line = journal.sealed_line(self._redactor.clean_value(envelope | dump(event)))
+        self._put(_Line(layout.EVENTS, line, on_disk))
+        self._seq += 1  # only now: what cannot be written uses up no number
+
+    def _put(self, line: _Line) -> None:
         if self._problem is not None:
             raise _stopped(self.directory, self._problem)
         if self._closed:
             raise RunStoppedError(f"{self.directory} is closed: nothing more can be written there")
-        self._queue.put(_Line(file, _json(self._redactor.clean_value(value)), on_disk))
+        self._queue.put(line)
 
     def _write(self) -> None:
         ended = False
@@ -165,10 +239,16 @@ class Store:
             while not ended and (line := self._queue.get()) is not None:
                 self._append({}, line)  # whoever waits for the disk must hear of it
 
+    @staticmethod
+    def _half(file: IO[bytes], data: bytes) -> None:
+        file.write(data[: len(data) // 2])
+        file.flush()
+
     def _append(self, files: Mapping[str, IO[bytes]], line: _Line) -> None:
         try:
             if self._problem is not None:
                 raise self._problem
+            journal.step(lambda: self._half(files[line.file], line.data))
             files[line.file].write(line.data)
             if line.on_disk or self._queue.empty():
                 for file in files.values():
@@ -186,15 +266,9 @@ def _stopped(directory: Path, error: OSError | None) -> RunStoppedError:
     assert error is not None
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
-        remedy="What was recorded before is kept. Make room or make it writable, and run again.",
+        remedy="What was recorded is kept. Make room or make it writable, then: agentbench run --resume "
+        + shlex.quote(str(directory)),
     )
-
-
-def _json(value: object, indent: int | None = None) -> bytes:
-    separators = (",", ":") if indent is None else None
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators, indent=indent)
-    # A lone surrogate (a file name that is not UTF-8) becomes the JSON escape \udcNN and so survives.
-    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _bytes(data: bytes | str) -> bytes:

@@ -22,6 +22,9 @@ _Key = tuple[str, ...]
 COMPONENTS = ("agent", "llm", "sandbox", "scorer")
 """Sections that name a component; every other key in them is one of its options."""
 
+_PER_NAME = ("tool", "reporter")
+"""Sections that hold options by the name of a component."""
+
 
 @attrs.frozen(kw_only=True)
 class Choice:
@@ -61,6 +64,7 @@ class RunSettings:
     out: str = option("artifacts/runs", help="directory of run directories")
     workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
+    min_free_mb: int = option(200, help="free disk space below which a run waits before it goes on", minimum=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -127,6 +131,11 @@ def assignment(text: str) -> Layer:
     return layer(f"--set {text}", _nested({tuple(key.split(".")): parse_yaml(value, f"--set {key}")}))
 
 
+def recorded(origin: str, leaves: Mapping[str, Setting]) -> Layer:
+    """The layer of settings that an earlier :func:`resolve` gave."""
+    return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}))
+
+
 def resolve(layers: Sequence[Layer]) -> Resolved:
     """Merge layers, the later over the earlier, over the defaults."""
     leaves: dict[_Key, Setting] = {}
@@ -165,9 +174,10 @@ def _defaults() -> dict[str, Any]:
 
 
 def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
-    """Leaves by key; an empty mapping has none."""
+    """Leaves by key: settings, and options of components, whatever they hold. An empty section has none."""
     for key, value in values.items():
-        if isinstance(value, Mapping):
+        depth = 2 if (prefix or (key,))[0] in _PER_NAME else 1
+        if isinstance(value, Mapping) and len(prefix) < depth:
             yield from _flatten(value, (*prefix, key))
         else:
             yield (*prefix, key), value

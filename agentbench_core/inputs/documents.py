@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Hashable
 from pathlib import Path
@@ -16,7 +17,10 @@ _DEEPEST = 32
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses what changes meaning in silence: duplicate keys, aliases, implicit dates."""
+    """SafeLoader that refuses what changes meaning in silence: duplicate keys, aliases, tags.
+
+    Dates, ``0123`` (83 to YAML) and ``12:30`` (750 to it) stay text, as everywhere else that people write them.
+    """
 
     depth = 0
 
@@ -24,6 +28,8 @@ class _StrictLoader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise yaml.MarkedYAMLError(None, None, "anchors and aliases are not allowed", event.start_mark)
+        if getattr(event, "tag", None):
+            raise yaml.MarkedYAMLError(None, None, f"tags are not allowed: {event.tag}", event.start_mark)
         self.depth += 1
         if self.depth > _DEEPEST:
             raise yaml.MarkedYAMLError(None, None, f"nested deeper than {_DEEPEST} levels", event.start_mark)
@@ -41,9 +47,19 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-# `2026-01-01` stays text, as everywhere else that people write dates.
+_NUMBERS = {
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)"),
+    "tag:yaml.org,2002:float": re.compile(
+        r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    ),
+}
 _StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [
+        (tag, re.compile(f"(?:{_NUMBERS[tag].pattern})\\Z") if tag in _NUMBERS else pattern)
+        for tag, pattern in resolvers
+        if tag != "tag:yaml.org,2002:timestamp"
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -73,6 +89,8 @@ def read_toml(path: Path) -> Any:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deep") from None
 
 
 def read_text(path: Path) -> str:

@@ -263,6 +263,8 @@ class ScoringContext:
     deadline: Deadline
     save_output: Callable[[ExecResult], None]
     """Keep the passing command's output as evidence."""
+    each_test: bool = False
+    """Say in ``Score.tests`` how each test ended, if that can be known, also where no tests are expected."""
 
 
 class Scorer(Protocol):

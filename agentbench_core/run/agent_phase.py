@@ -24,16 +24,14 @@ from agentbench_core.evidence.store import AttemptFiles
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
-from agentbench_core.run.change import editable_paths
 from agentbench_core.run.metered_llm import MeteredLLM
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
-from agentbench_core.run.toolbox import MeteredToolbox, Stop
+from agentbench_core.run.toolbox import MeteredToolbox, Stop, open_toolbox
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Usage
-from agentbench_core.workspace.tree import Tree
 
 GRACE_SEC = 5.0
 """How long an agent may take to notice that its time is over before its thread is abandoned."""
@@ -81,20 +79,21 @@ class AgentPhase:
 
     def run(self, workspace: Path) -> AgentEnd:
         """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
-        task = self._plan.task.spec
         agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
         llm = self._llm()
         with contextlib.ExitStack() as stack:
-            tree = Tree(workspace)
-            toolbox = self._toolbox(tree)
-            stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
-            toolbox.sandbox = self._environment.start(
-                workspace,
-                read_only=not task.agent.allow_file_write,
-                network=task.environment.network_policy == "always",
-                deadline=self._deadline,
+            toolbox = stack.enter_context(
+                open_toolbox(
+                    self._plan,
+                    self._environment,
+                    workspace,
+                    budget=self._budget,
+                    deadline=self._deadline,
+                    log=self._log,
+                    files=self._files,
+                    stop=self._stop,
+                )
             )
-            stack.callback(toolbox.sandbox.close)
             # From its end on, threads that the agent left behind find every call refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             ended = self._solve(agent, self._context(toolbox, llm))
@@ -117,21 +116,6 @@ class AgentPhase:
             model=variant.model,
             budget=self._budget,
             deadline=self._deadline,
-            log=self._log,
-            files=self._files,
-            stop=self._stop,
-        )
-
-    def _toolbox(self, tree: Tree) -> MeteredToolbox:
-        plan, task = self._plan, self._plan.task.spec
-        offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
-        return MeteredToolbox(
-            tools={tool.name: tool.make() for tool in offered},
-            workspace=tree,
-            editable=editable_paths(task),
-            budget=self._budget,
-            deadline=self._deadline,
-            tool_timeout_sec=plan.limits.tool_timeout_sec,
             log=self._log,
             files=self._files,
             stop=self._stop,

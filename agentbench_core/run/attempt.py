@@ -33,6 +33,7 @@ from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.records import Findings, explanation, make_record, write_facts
 from agentbench_core.run.scoring import Judge
+from agentbench_core.run.space import Space
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
 from agentbench_core.values.limits import Deadline
@@ -46,6 +47,7 @@ class Bench:
     shared: Preparations
     llms: Mapping[str, LLM]
     stop: Deadline
+    space: Space
     listener: Listener
 
 
@@ -53,10 +55,9 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
     """Make one attempt and record it. Raises RunStoppedError when records cannot be written any more."""
     task = plan.task.spec
     bench.listener.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
-    files = store.attempt_files(task.id, plan.repeat)
     log = AttemptLog(store, plan.attempt_id)
-    attempt = _Attempt(plan=plan, bench=bench, files=files, log=log)
-    log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat))
+    log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
+    attempt = _Attempt(plan=plan, bench=bench, files=store.attempt_files(task.id, plan.repeat), log=log)
     try:
         attempt.go()
     except RunStoppedError:
@@ -81,6 +82,7 @@ class _Attempt:
     files: AttemptFiles
     log: AttemptLog
     found: Findings = attrs.field(factory=Findings)
+    deadline: Deadline | None = None
 
     def go(self) -> None:
         """Go through the phases as far as they lead."""
@@ -94,7 +96,7 @@ class _Attempt:
         if baseline.trouble:
             found.outcome, found.trouble = baseline.trouble
             return
-        deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
+        deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
         with self._fork(prepared) as workspace:
             with self._phase("agent"):
                 llm = self.bench.llms.get(self.plan.variant.name)
@@ -117,11 +119,7 @@ class _Attempt:
             files=self.files,
             log=self.log,
         )
-        try:
-            deadline.check()
-            return judge.score(change, deadline)
-        except DeadlineExceeded:
-            return Score(passed=False, exit_code=None, timed_out=True)
+        return judge.score(change, deadline)
 
     def _keep(self, workspace: Path, change: FrozenChange) -> None:
         self.files.write("diffs/final.patch", change.diff)
@@ -132,10 +130,10 @@ class _Attempt:
     def conclusion(self) -> tuple[AttemptRecord, str]:
         """The record and its explanation; of findings that make none, the record that says so."""
         try:
-            return make_record(self.plan, self.found, self.files), explanation(self.found)
+            return make_record(self.plan, self.found, self.files.directory), explanation(self.found)
         except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
             self.found = Findings(outcome=Outcome.SANDBOX_ERROR, trouble=traceback.format_exc())
-            return make_record(self.plan, self.found, self.files), explanation(self.found)
+            return make_record(self.plan, self.found, self.files.directory), explanation(self.found)
 
     def write_evidence(self) -> None:
         """What lies beside the record, whatever the end: the task as used, logs, timings, environment."""
@@ -158,8 +156,11 @@ class _Attempt:
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Time a phase; do not begin it when the run is stopped."""
+        """Time a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
         self.bench.stop.check()
+        waited = self.bench.space.wait()
+        if self.deadline is not None:
+            self.deadline.extend(waited)
         self.bench.listener.phase_started(self.plan.attempt_id, name)
         started = time.monotonic()
         try:

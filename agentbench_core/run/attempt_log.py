@@ -1,12 +1,28 @@
-"""Where the events of one attempt go."""
+"""Where the events and the evidence of one attempt go."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import attrs
 
 from agentbench_core.errors import InputError, Interrupted
 from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import AgentTurnStarted, Delegation, Event, Warning_
+from agentbench_core.values.execution import Output
+
+
+class Evidence(Protocol):
+    """Takes what is to be kept of an attempt, by its path in the attempt's directory."""
+
+    def write(self, name: str, data: bytes | str) -> None:
+        """Keep one file."""
+
+    def append_json(self, name: str, value: object) -> None:
+        """Add one line of JSON to a file."""
+
+    def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
+        """Keep both streams of a phase, shortened or ``full``."""
 
 
 @attrs.define

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -19,14 +20,18 @@ from agentbench_core.workspace.tree import Tree
 
 _KEPT_FILE_BYTES = 64 << 20
 _KEPT_BYTES = 1 << 30  # of all files of one attempt
+_KEPT_FILES = 50_000
+_TOLD = 20  # of what was left out
 _NAMED = 5  # paths that a label names before it only counts
+_LONGEST = 200  # characters of a path
 
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """``kept`` is what gets judged; the rest is dropped and labelled."""
+    """``kept`` is what gets judged; the rest is dropped and labelled. ``dropped`` names it."""
 
     kept: tuple[Change, ...]
+    dropped: tuple[str, ...]
     diff: bytes
     labels: tuple[Label, ...]
 
@@ -36,9 +41,13 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
 
     Caches of tools count as nothing. Dropped: links, protected files, hidden tests' places, and what the task
     does not let the agent edit. A path that ``editable_globs`` names wins over the protection, and is labelled.
+    A workspace that cannot be frozen (gone, closed, endless) is its agent's doing, and is no change.
     """
-    frozen = snapshots.freeze(base, workspace)
-    hidden = (f"/{task.validation.files.strip('/')}/**",) if task.validation.files else ()
+    try:
+        frozen = snapshots.freeze(base, workspace)
+    except ToolError as error:
+        return FrozenChange(kept=(), dropped=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),))
+    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
     protected = matches((*task.validation.protected_globs, *hidden))
     editable = editable_paths(task)
     named = task.agent.editable_globs
@@ -58,10 +67,16 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
             dropped.setdefault("dropped_not_editable", []).append(change.path)
         else:
             kept.append(change)
-    labels = [Label(name=name, evidence=_some(paths)) for name, paths in sorted(dropped.items())]
+    labels = [Label(name=name, evidence=some(paths)) for name, paths in sorted(dropped.items())]
     if frozen.oddities:
-        labels.append(Label(name="odd_files", evidence=_some(list(frozen.oddities))))
-    return FrozenChange(kept=tuple(kept), diff=snapshots.diff(base, frozen.snapshot, kept), labels=tuple(labels))
+        labels.append(Label(name="odd_files", evidence=some(frozen.oddities)))
+    judged = {change.path for change in kept}
+    return FrozenChange(
+        kept=tuple(kept),
+        dropped=(*sorted({*itertools.chain(*dropped.values())} - judged), *frozen.oddities),
+        diff=snapshots.diff(base, frozen.snapshot, kept),
+        labels=tuple(labels),
+    )
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
@@ -77,24 +92,40 @@ def keep_final_state(workspace: Path, files: AttemptFiles) -> list[str]:
     No links, and no ``.git`` that a reader's own git would obey. Gives what was left out: files that cannot be
     read, that are too large, and what comes after too much.
     """
-    left_out = []
+    left_out: list[str] = []
+    try:
+        with Tree(workspace) as source:
+            _keep_files(source, files, left_out)
+    except (ToolError, OSError) as error:
+        left_out.append(f"the rest ({error})")
+    more = len(left_out) - _TOLD
+    return [*left_out[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _keep_files(source: Tree, files: AttemptFiles, left_out: list[str]) -> None:
     room = _KEPT_BYTES
-    with Tree(workspace) as source:
-        for path in source.files():
-            if not TOOL_CACHES.isdisjoint(path.split("/")):
+    wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
+    for number, path in enumerate(wanted):
+        if number >= _KEPT_FILES:
+            raise ToolError("too_many_files", f"{_KEPT_FILES} files are enough to look at")
+        try:
+            data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
+            if len(data) > min(_KEPT_FILE_BYTES, room):
+                left_out.append(f"{_short(path)} (too large)")
                 continue
-            try:
-                data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
-                if len(data) > min(_KEPT_FILE_BYTES, room):
-                    left_out.append(f"{printable(path)} (too large)")
-                    continue
-                room -= len(data)
-                files.write(f"repo/{path}", data, executable=source.is_executable(path))
-            except (ToolError, OSError) as error:
-                left_out.append(f"{printable(path)} ({error})")
-    return left_out
+            room -= len(data)
+            files.write(f"repo/{path}", data, executable=source.is_executable(path))
+        except (ToolError, OSError) as error:
+            left_out.append(f"{_short(path)} ({_short(str(error))})")
 
 
-def _some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Names for a message; of many, the first ones and how many more."""
     more = len(names) - _NAMED
-    return ", ".join(map(printable, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(_short, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _short(name: str) -> str:
+    """A path may have 65 000 characters, and so may a message that names one."""
+    shown = printable(name)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."

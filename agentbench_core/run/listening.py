@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import Protocol
 
+from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.record import AttemptRecord
 
 
 class Listener(Protocol):
     """Told of attempts as they happen; called from several threads."""
+
+    def resumed(self, kept: int) -> None:
+        """A run is taken up again; so many of its attempts have their record already."""
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """An attempt begins."""
@@ -25,10 +29,16 @@ class Listener(Protocol):
 
 
 class Shielded:
-    """A listener whose own troubles (a terminal that went away) never reach an attempt."""
+    """A listener whose own troubles (a terminal that went away) never reach an attempt, and that hears no secrets."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, redactor: Redactor) -> None:
         self._listener = listener
+        self._redactor = redactor
+
+    def resumed(self, kept: int) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.resumed(kept)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Pass it on."""
@@ -43,9 +53,9 @@ class Shielded:
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.attempt_finished(record, explanation)
+            self._listener.attempt_finished(record, self._redactor.clean_text(explanation))
 
     def note(self, message: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.note(message)
+            self._listener.note(self._redactor.clean_text(message))

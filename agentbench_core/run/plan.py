@@ -18,6 +18,8 @@ class AttemptPlan:
     task: Task
     variant: Variant
     repeat: int
+    supersedes: str | None = None
+    """Id of the attempt that this one tries again."""
 
     @property
     def limits(self) -> AttemptLimits:

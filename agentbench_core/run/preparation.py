@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -11,6 +13,7 @@ from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupte
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
 from agentbench_core.run.once import Once
+from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,
@@ -108,6 +111,8 @@ class Preparations:
         self._baselines: Once[Baseline] = Once()
         self._setups: dict[Path, SetupRecorder] = {}
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
+        self.place = scratch.path
+        """Where all forks lie."""
 
     def source(self, task: Task) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
@@ -134,7 +139,19 @@ class Preparations:
 
     def baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
         """How the failing command ends on the unchanged tree."""
-        return self._baselines.get(task.directory, lambda: self._run_baseline(task, environment, log), self._stop)
+        return self._baselines.get(task.directory, lambda: self.run_baseline(task, environment, log), self._stop)
+
+    def run_baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
+        """The same, measured once more in fresh starts."""
+        command = task.spec.validation.failing_command
+        log.emit(BaselineStarted(command=command))
+        started = time.monotonic()
+        public = self._run(task, environment, hidden=False)
+        verdict = self._run(task, environment, hidden=True) if task.hidden else public
+        baseline = Baseline(public=public, verdict=verdict)
+        took = round(time.monotonic() - started, 6)
+        log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
+        return baseline
 
     def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
@@ -177,17 +194,6 @@ class Preparations:
             raise SetupError(error.message, remedy=error.remedy) from error
         return into
 
-    def _run_baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
-        command = task.spec.validation.failing_command
-        log.emit(BaselineStarted(command=command))
-        started = time.monotonic()
-        public = self._run(task, environment, hidden=False)
-        verdict = self._run(task, environment, hidden=True) if task.hidden else public
-        baseline = Baseline(public=public, verdict=verdict)
-        took = round(time.monotonic() - started, 6)
-        log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
-        return baseline
-
     def _run(self, task: Task, environment: Environment, *, hidden: bool) -> ExecResult:
         settings = task.spec.environment
         workspace = self.fork(task, environment, "baseline", hidden=hidden)
@@ -206,3 +212,23 @@ class Preparations:
             return result
         finally:
             self.discard(workspace)
+
+
+@contextlib.contextmanager
+def open_preparations(sandbox: Ready, stop: Deadline, note: Callable[[str], None]) -> Iterator[Preparations]:
+    """A provider that works here, and a place for forks; both are given back at the end. Raises UnavailableError."""
+    with contextlib.ExitStack() as stack:
+        provider: SandboxProvider = sandbox.make()
+        stack.callback(provider.close)
+        provider.preflight()
+        for leftover in (*Scratch.sweep("run"), *provider.sweep()):
+            note(f"removed what a dead run left behind: {leftover}")
+        scratch = Scratch("run")
+        stack.callback(_close, scratch, note)
+        yield Preparations(provider, scratch, stop)
+
+
+def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
+    left = scratch.close()
+    if left is not None:
+        note(f"could not be removed, and is tried again by the next run: {left}")

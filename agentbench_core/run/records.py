@@ -6,6 +6,7 @@ import datetime
 import platform
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import attrs
 
@@ -30,9 +31,9 @@ from agentbench_core.values.record import (
 )
 
 
-def local_time() -> str:
-    """Now, local wall-clock time with offset: ``2025-12-15T18:05:12-0500``."""
-    return datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
+def local_time(moment: datetime.datetime | None = None) -> str:
+    """A moment, or now, as local wall-clock time with offset: ``2025-12-15T18:05:12-0500``."""
+    return (moment or datetime.datetime.now()).astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 @attrs.define(kw_only=True)
@@ -66,8 +67,8 @@ def _explanation(found: Findings) -> str:
     return "; ".join(part.strip() for part in said if part.strip())
 
 
-def make_record(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> AttemptRecord:
-    """The record of an attempt."""
+def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptRecord:
+    """The record of an attempt whose files lie in ``directory``."""
     score, agent = found.score, found.agent
     judged = verdict(
         Happened(
@@ -96,6 +97,7 @@ def make_record(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> Atte
         result=Result(passed=judged.passed, exit_code=score.exit_code if score else None, failure_reason=judged.reason),
         outcome=found.outcome,
         scored=judged.scored,
+        supersedes=plan.supersedes,
         sandbox=_sandbox(plan, found.prepared),
         labels=_labels(plan, found),
         usage=AttemptUsage(
@@ -107,7 +109,7 @@ def make_record(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> Atte
             cost_usd=usage.cost_usd,
         ),
         limits=plan.limits,
-        artifact_paths=_artifacts(plan, files),
+        artifact_paths=_artifacts(plan, directory),
     )
 
 
@@ -165,7 +167,7 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _artifacts(plan: AttemptPlan, files: AttemptFiles) -> Mapping[str, str]:
+def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:
     """What there is of the files that readers look for first; paths are relative to ``task_dir``."""
     paths = {"task_dir": layout.task_directory(plan.task.spec.id, plan.repeat)}
     for phase in ("setup", "failing", "passing"):
@@ -173,4 +175,4 @@ def _artifacts(plan: AttemptPlan, files: AttemptFiles) -> Mapping[str, str]:
             paths[f"{phase}_{stream}"] = layout.log_path(phase, stream)
     paths |= {"final_patch": "diffs/final.patch", "tool_calls": "agent/tool_calls.jsonl"}
     paths |= {"conversation": "agent/conversation.jsonl", "repo": "repo"}
-    return {name: path for name, path in paths.items() if name == "task_dir" or (files.directory / path).exists()}
+    return {name: path for name, path in paths.items() if name == "task_dir" or (directory / path).exists()}

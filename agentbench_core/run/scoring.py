@@ -7,9 +7,10 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.errors import DeadlineExceeded, ToolError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
+from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.values.events import TestsFinished, TestsStarted
@@ -27,11 +28,12 @@ class Judge:
     task: Task
     prepared: Prepared
     shared: Preparations
-    files: AttemptFiles
+    files: Evidence
     log: EventLog
+    each_test: bool = False
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
-        """The judgement of a change. Raises SandboxError, DeadlineExceeded."""
+        """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
         spec = self.task.spec
         made: list[Path] = []
         context = ScoringContext(
@@ -42,11 +44,17 @@ class Judge:
             network=spec.environment.network_policy == "always",
             deadline=deadline,
             save_output=self._save_output,
+            each_test=self.each_test,
         )
         self.log.emit(TestsStarted(command=spec.validation.passing_command))
         started = time.monotonic()
         try:
+            deadline.check()
             score = self.scorer.score(context)
+        except DeadlineExceeded:
+            score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
+        except ToolError as error:  # such as a file where the tests have a directory
+            score = Score(passed=False, exit_code=None, explanation=f"the change fits nowhere: {error}")
         finally:
             for path in made:
                 self.shared.discard(path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -21,8 +24,10 @@ from agentbench_core.errors import (
     did_you_mean,
 )
 from agentbench_core.evidence import layout
-from agentbench_core.evidence.store import AttemptFiles
-from agentbench_core.plugin.contracts import EventLog, Sandbox, Tool, ToolContext, Workspace
+from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
+from agentbench_core.run.attempt_log import Evidence
+from agentbench_core.run.change import editable_paths
+from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.events import (
     PatchApplied,
     ToolCallFinished,
@@ -31,6 +36,10 @@ from agentbench_core.values.events import (
 )
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
+from agentbench_core.workspace.tree import Tree
+
+_OF_THE_HOST = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+"""What the harness itself has run out of, or what is broken below it: no agent causes that."""
 
 
 class Stop:
@@ -55,7 +64,7 @@ class MeteredToolbox:
     deadline: Deadline
     tool_timeout_sec: float
     log: EventLog
-    files: AttemptFiles
+    files: Evidence
     stop: Stop
     sandbox: Sandbox | None = None
     """Set once it is started."""
@@ -138,7 +147,9 @@ class MeteredToolbox:
             return ToolResult.failure("timeout", f"the call took longer than {self.tool_timeout_sec:g} s")
         except (AttemptStop, SandboxError):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a bug in a tool is an answer to the agent, not its end
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_HOST:
+                raise SandboxError(f"tool {call.tool!r}: {error}") from error
             message = f"tool {call.tool!r} raised {type(error).__name__}: {error}"
             self.log.emit(Warning_(message=f"{message}\n{traceback.format_exc()}"))
             return ToolResult.failure("internal_error", message)
@@ -147,6 +158,45 @@ class MeteredToolbox:
         name = layout.step_diff(step)
         self.files.write(name, diff)
         self.log.emit(PatchApplied(step=step, files=tuple(changed), diff=name))
+
+
+@contextlib.contextmanager
+def open_toolbox(
+    plan: AttemptPlan,
+    environment: Environment,
+    workspace: Path,
+    *,
+    budget: Budget,
+    deadline: Deadline,
+    log: EventLog,
+    files: Evidence,
+    stop: Stop,
+) -> Iterator[MeteredToolbox]:
+    """The tools that a task offers, over a sandbox of their own; afterwards nothing of it runs."""
+    task = plan.task.spec
+    offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
+    with contextlib.ExitStack() as stack:
+        tree = Tree(workspace)
+        toolbox = MeteredToolbox(
+            tools={tool.name: tool.make() for tool in offered},
+            workspace=tree,
+            editable=editable_paths(task),
+            budget=budget,
+            deadline=deadline,
+            tool_timeout_sec=plan.limits.tool_timeout_sec,
+            log=log,
+            files=files,
+            stop=stop,
+        )
+        stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
+        toolbox.sandbox = environment.start(
+            workspace,
+            read_only=not task.agent.allow_file_write,
+            network=task.environment.network_policy == "always",
+            deadline=deadline,
+        )
+        stack.callback(toolbox.sandbox.close)
+        yield toolbox
 
 
 def _checked(result: object, tool: str) -> ToolResult:

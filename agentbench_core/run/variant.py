@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ class Variant:
     leaves: Mapping[str, Setting]
     settings: Settings
     agents: Mapping[str, Ready]
-    """By name: the variant's own, or one per entrypoint of the tasks."""
+    """By name: the variant's own, or one per entrypoint of the tasks; none where only tasks are looked at."""
     tools: tuple[Ready, ...]
     llm: Ready | None
     sandbox: Ready
@@ -70,6 +70,12 @@ class Variant:
     def agent_names(self) -> str:
         """For people: the agent, or all of them."""
         return ", ".join(sorted(self.agents))
+
+    @property
+    def plugins(self) -> Collection[str]:
+        """Names of the plugins on which results can depend."""
+        used = [*self.agents.values(), *self.tools, self.sandbox, self.scorer, *([self.llm] if self.llm else [])]
+        return {ready.component.source.plugin for ready in used}
 
     @property
     def digest(self) -> str:
@@ -109,26 +115,37 @@ def make_ready(
         UnavailableError: an agent that a model steers, on a sandbox that does not isolate.
     """
     settings = resolved.settings
+    ready = without_agents(name, resolved, registry)
     names = [settings.agent.name] if settings.agent.name else sorted({t.spec.agent.entrypoint for t in tasks})
     _check_entrypoints(settings, names, registry)
+    agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
+    steered = [agent for agent in agents.values() if agent.can("needs_llm")]
+    if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
+        raise _unisolated(steered[0], ready.sandbox, registry)
+    return attrs.evolve(
+        ready,
+        leaves=dict(sorted({**resolved.leaves, **option_leaves(settings, registry)}.items())),
+        agents=agents,
+        llm=_llm(settings, registry, steered[0]) if steered else None,
+    )
+
+
+def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
+    """Everything of a variant that needs no agent: enough to look at tasks. Raises InputError."""
+    settings = resolved.settings
     for kind, listed in (("tool", settings.tools), ("reporter", settings.reporters)):
         if len(set(listed)) < len(listed):
             raise InputError(f"{kind}s: one of {', '.join(listed)} is named twice")
-    agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
-    sandbox = _ready(registry, "sandbox", settings.sandbox.name, settings.sandbox.options)
-    steered = [agent for agent in agents.values() if agent.can("needs_llm")]
-    if steered and not sandbox.can("isolated") and not allow_unisolated:
-        raise _unisolated(steered[0], sandbox, registry)
     _check_unused("tool", settings.tool, registry)
     _check_unused("reporter", settings.reporter, registry)
     return Variant(
         name=name,
-        leaves=dict(sorted({**resolved.leaves, **option_leaves(settings, registry)}.items())),
+        leaves=resolved.leaves,
         settings=settings,
-        agents=agents,
+        agents={},
         tools=tuple(_ready(registry, "tool", tool, settings.tool.get(tool, {})) for tool in sorted(settings.tools)),
-        llm=_llm(settings, registry, steered[0]) if steered else None,
-        sandbox=sandbox,
+        llm=None,
+        sandbox=_ready(registry, "sandbox", settings.sandbox.name, settings.sandbox.options),
         scorer=_ready(registry, "scorer", settings.scorer.name, settings.scorer.options),
         reporters=tuple(_ready(registry, "reporter", r, settings.reporter.get(r, {})) for r in settings.reporters),
     )

@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import attrs
+from attrs.validators import instance_of
 
 from agentbench_core.values.record import AttemptRecord
+
+_TEXT = instance_of(str)  # agents write some of these events, and a line that cannot be read back costs the others
 
 
 @attrs.frozen(kw_only=True)
@@ -24,11 +27,20 @@ class RunStarted:
 
 
 @attrs.frozen(kw_only=True)
+class RunResumed:
+    """A run is taken up again: so many attempts have a record that stays, so many are made now."""
+
+    kept: int
+    attempts: int
+
+
+@attrs.frozen(kw_only=True)
 class TaskStarted:
     """An attempt begins."""
 
     task_id: str
     repeat: int
+    supersedes: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +79,7 @@ class BaselineFinished:
 class AgentTurnStarted:
     """The agent starts a turn."""
 
-    turn: int
+    turn: int = attrs.field(validator=instance_of(int))
 
 
 @attrs.frozen(kw_only=True)
@@ -126,10 +138,10 @@ class PatchApplied:
 class Delegation:
     """An agent hands work to another one. ``parent`` and ``child`` are names unique within the attempt."""
 
-    parent: str
-    child: str
-    role: str
-    depth: int
+    parent: str = attrs.field(validator=_TEXT)
+    child: str = attrs.field(validator=_TEXT)
+    role: str = attrs.field(validator=_TEXT)
+    depth: int = attrs.field(validator=instance_of(int))
 
 
 @attrs.frozen(kw_only=True)
@@ -171,7 +183,7 @@ class RunFinished:
 class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `warning`
     """Something a reader of the results should know."""
 
-    message: str
+    message: str = attrs.field(validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)
@@ -183,6 +195,7 @@ class InfrastructureError:
 
 Event = (
     RunStarted
+    | RunResumed
     | TaskStarted
     | SetupCommandStarted
     | SetupCommandFinished

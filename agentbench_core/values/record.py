@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from attrs.validators import deep_iterable, instance_of, optional
+from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
 
 SCHEMA = 1
 
 _TEXT = instance_of(str)
+_TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 
 @attrs.frozen(kw_only=True)
@@ -33,6 +34,8 @@ class Score:
     tampered: bool = False
     labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
     explanation: str = attrs.field(default="", validator=_TEXT)
+    tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
+    """How each test ended, by id: ``passed``, ``failed``, ``error``, ...; ``None`` where nobody asked or knows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -170,6 +173,15 @@ class HarnessInfo:
 
 
 @attrs.frozen(kw_only=True)
+class Resumption:
+    """One time that a run was taken up again; ``changes`` says what was no longer as before."""
+
+    at: str
+    argv: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class RunManifest:
     """``run.json``: enough to run it again and to refuse a comparison."""
 
@@ -188,3 +200,4 @@ class RunManifest:
     tasks: tuple[TaskEntry, ...]
     plugins: tuple[PluginEntry, ...]
     platform: Mapping[str, str]
+    resumed: tuple[Resumption, ...] = ()

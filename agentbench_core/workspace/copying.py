@@ -9,8 +9,10 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import attrs
 
 from agentbench_core.workspace import opening
 from agentbench_core.workspace.listing import TreeEntry, list_directory
@@ -43,8 +45,21 @@ def fork(source: Path, target: Path) -> None:
         raise
 
 
+@attrs.frozen
+class _Level:
+    """A directory on the way down: both sides of it, and what is still to be copied."""
+
+    source: os.stat_result
+    target: os.stat_result
+    entries: Iterator[TreeEntry]
+
+
 class _Copy:
-    """One copy under way: two open roots, and whether the file system can share blocks."""
+    """One copy under way: the two directories that it is in, and whether the file system can share blocks.
+
+    It goes down by names and up by ``..``, which must be the directory that it came from: resolving whole paths
+    would cost the square of the depth.
+    """
 
     def __init__(self, source: Path, target: Path) -> None:
         self._from = os.open(source, opening.DIRECTORY | os.O_NOFOLLOW)
@@ -64,47 +79,59 @@ class _Copy:
             os.close(self._to)
 
     def _copy(self) -> None:
-        # Directories get their modes once they are full: a read-only one could not be filled.
-        stack: list[tuple[str, os.stat_result, Iterator[TreeEntry]]] = [self._enter("", os.fstat(self._from))]
+        stack = [self._level()]
         while stack:
-            path, status, entries = stack[-1]
-            entry = next(entries, None)
+            entry = next(stack[-1].entries, None)
             if entry is None:
-                stack.pop()
-                self._finish_directory(path, status)
+                level = stack.pop()
+                self._leave(level, stack[-1] if stack else None)
             elif entry.kind == "directory":
-                self._make(entry)
-                stack.append(self._enter(entry.path, entry.status))
+                os.mkdir(entry.path, 0o700, dir_fd=self._to)
+                self._go(entry.path)
+                stack.append(self._level())
             else:
                 self._make(entry)
 
-    def _enter(self, path: str, status: os.stat_result) -> tuple[str, os.stat_result, Iterator[TreeEntry]]:
-        return path, status, iter(list_directory(self._from, path, git=True))
+    def _level(self) -> _Level:
+        entries = list_directory(self._from, "", git=True)
+        return _Level(os.fstat(self._from), os.fstat(self._to), iter(entries))
+
+    def _leave(self, level: _Level, above: _Level | None) -> None:
+        # A directory gets its mode once it is full: a read-only one could not be filled.
+        full = os.dup(self._to)
+        try:
+            if above is not None:
+                self._go("..")
+                if not (_same(self._from, above.source) and _same(self._to, above.target)):
+                    raise OSError(errno.EINVAL, "changes while it is copied")
+            self._finish(full, level.source)
+        finally:
+            os.close(full)
+
+    def _go(self, name: str) -> None:
+        below = os.open(name, opening.DIRECTORY | os.O_NOFOLLOW, dir_fd=self._from)
+        self._from, left = below, self._from
+        os.close(left)
+        below = os.open(name, opening.DIRECTORY | os.O_NOFOLLOW, dir_fd=self._to)
+        self._to, left = below, self._to
+        os.close(left)
 
     def _make(self, entry: TreeEntry) -> None:
-        above, _, name = entry.path.rpartition("/")
-        parent = opening.open_beneath(self._to, above, opening.PARENT) if above else self._to
-        try:
-            if entry.kind == "directory":
-                os.mkdir(name, 0o700, dir_fd=parent)
-            elif entry.kind == "link":
-                os.symlink(entry.target, name, dir_fd=parent)
-                if self._as_root:
-                    status = entry.status
-                    os.chown(name, status.st_uid, status.st_gid, dir_fd=parent, follow_symlinks=False)
-            elif entry.kind == "file":
-                self._copy_file(entry, parent, name)
-        finally:
-            if above:
-                os.close(parent)
+        if entry.kind == "link":
+            os.symlink(entry.target, entry.path, dir_fd=self._to)
+            if self._as_root:
+                status = entry.status
+                os.chown(entry.path, status.st_uid, status.st_gid, dir_fd=self._to, follow_symlinks=False)
+        elif entry.kind == "file":
+            self._copy_file(entry.path)
 
-    def _copy_file(self, entry: TreeEntry, parent: int, name: str) -> None:
-        source = opening.open_beneath(self._from, entry.path, opening.READ)
+    def _copy_file(self, name: str) -> None:
+        source = os.open(name, opening.READ, dir_fd=self._from)
         try:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "changes while it is copied", entry.path)
-            target = os.open(name, _NEW, 0o600, dir_fd=parent)
+                raise OSError(errno.EINVAL, "changes while it is copied", name)
+            target = os.open(name, _NEW, 0o600, dir_fd=self._to)
             try:
                 if not (self._reflinks and status.st_size and self._share(source, target)):
                     _copy_bytes(source, target, status)
@@ -122,18 +149,15 @@ class _Copy:
             return False
         return True
 
-    def _finish_directory(self, path: str, status: os.stat_result) -> None:
-        fd = opening.open_beneath(self._to, path, opening.DIRECTORY)
-        try:
-            self._finish(fd, status)
-        finally:
-            os.close(fd)
-
     def _finish(self, fd: int, status: os.stat_result) -> None:
         if self._as_root:
             os.fchown(fd, status.st_uid, status.st_gid)
         os.fchmod(fd, status.st_mode & _PERMISSIONS)
         os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _same(directory: int, known: os.stat_result) -> bool:
+    return os.path.samestat(os.fstat(directory), known)
 
 
 def _copy_bytes(source: int, target: int, status: os.stat_result) -> None:
@@ -170,7 +194,7 @@ def remove_tree(path: Path) -> None:
     Never follows a link, needs neither recursion nor long paths, and opens up directories that their modes close.
 
     Raises:
-        OSError: something belongs to another user or is mounted; the rest may be gone.
+        OSError: something belongs to another user or is mounted; the rest is gone.
     """
     parent = os.open(path.parent, opening.DIRECTORY)
     try:
@@ -213,22 +237,38 @@ def _open_up(parent: int, name: str) -> None:
 
 
 def _empty(root: int) -> None:
-    """Remove what is in an open directory. Directories deeper down are moved up first, so none is ever deep."""
+    """Remove what is in an open directory. Directories deeper down are moved up first, so none is ever deep.
+
+    What resists does not keep the rest; the first trouble is raised at the end.
+    """
+    trouble: list[OSError] = []
     queue = os.listdir(root)
     while queue:
         name = queue.pop()
-        fd = _open_for_removal(root, name)
-        if fd is None:
-            continue
-        try:
-            for below in os.listdir(fd):  # noqa: PTH208 - a descriptor has no Path
-                inner = _open_for_removal(fd, below)
-                if inner is None:
-                    continue
-                os.close(inner)
-                moved = f".agentbench-{secrets.token_hex(8)}"
-                os.rename(below, moved, src_dir_fd=fd, dst_dir_fd=root)
-                queue.append(moved)
-        finally:
-            os.close(fd)
-        os.rmdir(name, dir_fd=root)
+        with _noted(trouble):
+            fd = _open_for_removal(root, name)
+            if fd is None:
+                continue
+            try:
+                for below in os.listdir(fd):  # noqa: PTH208 - a descriptor has no Path
+                    with _noted(trouble):
+                        inner = _open_for_removal(fd, below)
+                        if inner is None:
+                            continue
+                        os.close(inner)
+                        moved = f".agentbench-{secrets.token_hex(8)}"
+                        os.rename(below, moved, src_dir_fd=fd, dst_dir_fd=root)
+                        queue.append(moved)
+            finally:
+                os.close(fd)
+            os.rmdir(name, dir_fd=root)
+    if trouble:
+        raise trouble[0]
+
+
+@contextmanager
+def _noted(trouble: list[OSError]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        trouble.append(error)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from agentbench_core.errors import SandboxError, UnavailableError
+from agentbench_core.errors import InputError, SandboxError, UnavailableError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.naming import quoted
 
@@ -32,6 +32,8 @@ _SETTINGS = (
     *("-c", "core.attributesFile=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "protocol.ext.allow=never"),
+    *("-c", "core.protectNTFS=false"),  # a file called `.git::x` or `a\\.git` is odd, and is kept
+    *("-c", "core.protectHFS=false"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
     *("-c", "fetch.unpackLimit=1"),  # a pack appears whole or not at all: what is there is complete
@@ -55,6 +57,8 @@ _ENVIRONMENT = {
 }
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH_COMMAND")  # how this machine reaches its servers
 _STDERR_KEPT = 4000  # bytes
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 20  # bytes
 _POLL = 0.2  # seconds; how late an ended deadline may kill
 
 
@@ -167,6 +171,20 @@ class Git:
                 raise
             raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
 
+    def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
+        """What a git command with ``-z`` prints, line by line: there may be no end of it. Close it to end early.
+
+        Raises what :meth:`run` raises, and InputError for an endless line.
+        """
+        with self.start(*arguments, deadline=deadline) as (process, _):
+            assert process.stdout is not None
+            rest = b""
+            while chunk := os.read(process.stdout.fileno(), _CHUNK):
+                *whole, rest = (rest + chunk).split(b"\0")
+                yield from whole
+                if len(rest) > _LONGEST_LINE:
+                    raise InputError(f"git {arguments[0]} prints a name with more than {_LONGEST_LINE} bytes")
+
     def resolve(self, name: str, deadline: Deadline) -> str | None:
         """The id that a name or expression means, or None when it means nothing here."""
         try:
@@ -251,10 +269,10 @@ def _read_batch(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         if len(rest) != 2 or rest[0] != b"blob":
             raise SandboxError(f"git has no blob {name.decode()}: the repository is damaged")
         size = int(rest[1])
-        data = stdout.read(size + 1)
-        if len(data) != size + 1:
+        data = stdout.read(size)
+        if len(data) != size or not stdout.read(1):
             return  # git died: its exit code says why
-        yield data[:-1]
+        yield data
 
 
 def _kill_at(deadline: Deadline, over: threading.Event, kill: Callable[[], None]) -> None:

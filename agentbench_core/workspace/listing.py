@@ -18,6 +18,12 @@ DEPTH_MAX = 256
 """Directories below one another that a walk goes into."""
 ENTRIES_MAX = 500_000
 """Entries that a walk lists before it refuses the tree."""
+NAMES_MAX = 256 << 20
+"""Characters of all paths together; deep directories of long names would fill the memory with few entries."""
+TREE_SIZE_MAX = 16 << 30
+"""Bytes of all files together; sparse ones cost nothing to make, and days to read."""
+
+_NOT_THE_TREES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 EntryKind = Literal["file", "link", "special", "repository", "directory", "deep", "unreadable"]
 
@@ -80,6 +86,7 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
     """
     prefix = f"{path}/" if path else ""
     found: list[TreeEntry] = []
+    room = NAMES_MAX
     directory = opening.open_beneath(root, path, opening.DIRECTORY)
     try:
         with os.scandir(directory) as entries:
@@ -93,7 +100,8 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
                         continue  # gone, or no longer a link, since it was listed
                     raise
                 found.append(TreeEntry(prefix + entry.name, kind, status, target))
-                if len(found) > ENTRIES_MAX:
+                room -= len(found[-1].path)
+                if len(found) > ENTRIES_MAX or room < 0:
                     raise too_many()
     finally:
         os.close(directory)
@@ -101,8 +109,9 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
 
 
 def too_many() -> ToolError:
-    """The refusal of a tree with more than ``ENTRIES_MAX`` entries."""
-    return ToolError("too_many_files", f"the tree has more than {ENTRIES_MAX} entries")
+    """The refusal of a tree with more than ``ENTRIES_MAX`` entries, or with endless names."""
+    names = f"{NAMES_MAX >> 20} MiB of names"
+    return ToolError("too_many_files", f"the tree has more than {ENTRIES_MAX} entries or {names}")
 
 
 def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[TreeEntry]:
@@ -112,7 +121,7 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
         OSError: ``start`` cannot be listed.
         ToolError: ``too_many_files``.
     """
-    count = 0
+    count, room = 0, NAMES_MAX
     stack = [iter(list_directory(root, start))]
     while stack:
         entry = next(stack[-1], None)
@@ -120,7 +129,8 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
             stack.pop()
             continue
         count += 1
-        if count > ENTRIES_MAX:
+        room -= len(entry.path)
+        if count > ENTRIES_MAX or room < 0:
             raise too_many()
         if entry.kind != "directory":
             yield entry
@@ -131,5 +141,7 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
                 stack.append(iter(list_directory(root, entry.path)))
             except FileNotFoundError:
                 continue
-            except OSError:
+            except OSError as error:
+                if error.errno in _NOT_THE_TREES:
+                    raise
                 yield attrs.evolve(entry, kind="unreadable")

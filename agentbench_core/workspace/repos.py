@@ -8,11 +8,13 @@ so that a second checkout needs no network.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 import tempfile
 import urllib.parse
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -22,21 +24,18 @@ import platformdirs
 from agentbench_core.errors import InputError, ToolError, UnavailableError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.task import Repo
-from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, SUBMODULE, Git, GitFailedError
+from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git, GitFailedError
 from agentbench_core.workspace.listing import TreeEntry
-from agentbench_core.workspace.paths import TOOL_CACHES, components, printable
+from agentbench_core.workspace.paths import TOOL_CACHES, printable
+from agentbench_core.workspace.pristine import Bounds, write_workspace
 from agentbench_core.workspace.tree import Tree, remove_tree
 
 _LEFT_OUT = TOOL_CACHES | {".git", "__pycache__"}
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
-_LFS_POINTER_MAX = 1024  # bytes; the format's own limit
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _SCP_LIKE = re.compile(r"[\w.-]+@[\w.-]+:.+")
 _NO_SUCH_COMMIT = ("not our ref", "unadvertised object", "couldn't find remote ref", "remote ref", "shallow")
 _COMMIT_SECONDS = 300.0
-_WORKSPACE_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
-# The files are the blobs, byte for byte. Without this, git in the workspace would expect them converted.
-_WORKSPACE_ATTRIBUTES = "* -text -ident -filter !eol !working-tree-encoding\n"
+_CHUNK = 1 << 20
 
 
 @attrs.frozen
@@ -73,7 +72,7 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
     with _fetched(source, repo.commit, cache, into.parent, deadline) as git:
         into.mkdir(parents=True)
         try:
-            _write_workspace(git, source, repo.commit, into, deadline)
+            write_workspace(git, source.name, repo.commit, into, deadline)
         except BaseException:
             remove_tree(into)
             raise
@@ -129,21 +128,26 @@ def _import_directory(git: Git, directory: Path, deadline: Deadline) -> str:
     git.create()
     try:
         with Tree(directory.resolve()) as tree, git.commit("refs/heads/source", deadline) as writer:
+            bounds = Bounds(str(directory))
             for entry in tree.walk():
                 if _LEFT_OUT.isdisjoint(entry.path.split("/")):
-                    data, mode = _content(tree, entry, directory)
-                    writer.add(entry.path, mode, len(data), (data,))
-    except (OSError, ToolError) as error:
+                    bounds.check(entry.path, entry.size if entry.kind == "file" else 0)
+                    _add(tree, entry, writer, directory)
+    except (OSError, ToolError, ValueError) as error:
         raise InputError(f"{directory} cannot be read: {error}") from None
     return writer.commit
 
 
-def _content(tree: Tree, entry: TreeEntry, directory: Path) -> tuple[bytes, str]:
+def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) -> None:
     if entry.kind == "link":
-        return entry.target.encode("utf-8", "surrogateescape"), LINK
-    if entry.kind != "file":
+        target = os.fsencode(entry.target)
+        writer.add(entry.path, LINK, len(target), (target,))
+    elif entry.kind == "file":
+        mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
+        with os.fdopen(tree.open(entry.path), "rb", buffering=0) as file:
+            writer.add(entry.path, mode, entry.size, iter(lambda: file.read(_CHUNK), b""))
+    else:
         raise InputError(f"{directory}: {printable(entry.path)!r} is {entry.kind}: only files and links can be kept")
-    return tree.read(entry.path, limit=entry.size + 1), EXECUTABLE if entry.mode & 0o100 else FILE
 
 
 # --- the cache ---------------------------------------------------------------------------------------------------
@@ -173,12 +177,19 @@ def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, dea
         with _locked(cache / f"{key}.lock", deadline):
             if not _has(git, commit, deadline):
                 git.create()
+                _sweep(git.git_dir)
                 _fetch(git, source, commit, deadline)
     yield git
 
 
 def _has(git: Git, commit: str, deadline: Deadline) -> bool:
     return git.git_dir.is_dir() and git.resolve(f"{commit}^{{commit}}", deadline) == commit
+
+
+def _sweep(git_dir: Path) -> None:
+    """Remove what a git that was killed left behind. Ours is the lock, so nobody else is fetching."""
+    for left in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
+        left.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -225,68 +236,12 @@ def _unreachable(source: _Source, error: GitFailedError) -> UnavailableError | I
     said = _masked(error.stderr.strip())
     if source.bundle:
         return InputError(f"the bundle {source.path} cannot be used: {said}")
+    if "dubious ownership" in said:
+        return InputError(
+            f"{source.name} cannot be fetched: it belongs to another user, and git trusts no repository of others",
+            remedy="Make a clone or a bundle of it that is yours, and name that in repo.url.",
+        )
     return UnavailableError(
         f"{source.name} cannot be fetched: {said}",
         remedy="Check the network, the URL and your access (ssh keys; git's own configuration is not read).",
     )
-
-
-# --- the workspace -----------------------------------------------------------------------------------------------
-
-
-def _write_workspace(git: Git, source: _Source, commit: str, into: Path, deadline: Deadline) -> None:
-    tree_id = git.resolve(f"{commit}^{{tree}}", deadline)
-    if tree_id is None:
-        raise InputError(f"{source.name}: commit {commit} has no tree; remove {git.git_dir} and try again")
-    entries = list(_entries(git, tree_id, f"{source.name} at {commit}", deadline))
-    with Tree(into) as tree, closing(git.blobs([blob for _, _, blob in entries], deadline)) as blobs:
-        for (path, mode, _), data in zip(entries, blobs, strict=True):
-            if data.startswith(_LFS_POINTER) and len(data) < _LFS_POINTER_MAX:
-                raise InputError(
-                    f"{source.name} at {commit}: {printable(path)!r} is a Git LFS pointer; LFS is not supported",
-                    remedy="Make a plain directory or a bundle with the real files in it.",
-                )
-            try:
-                if mode == LINK:
-                    tree.link(path, data.decode("utf-8", "surrogateescape"))
-                else:
-                    tree.write(path, data, executable=mode == EXECUTABLE)
-            except (ToolError, ValueError) as error:
-                raise InputError(f"{source.name} at {commit} cannot be written: {error}") from None
-    _write_git(git, tree_id, into / ".git", deadline)
-
-
-def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
-    """Path, mode and blob of every file; refuses what cannot be a workspace."""
-    seen: set[str] = set()
-    for line in git.run("ls-tree", "-r", "-z", tree_id, deadline=deadline).split(b"\0")[:-1]:
-        fields, _, raw = line.partition(b"\t")
-        mode, _, blob = fields.decode().split(" ")
-        path = raw.decode("utf-8", "surrogateescape")
-        if mode == SUBMODULE:
-            raise InputError(
-                f"{where}: {printable(path)!r} is a submodule; submodules are not supported",
-                remedy="Make a plain directory or a bundle with its files in it.",
-            )
-        try:
-            components(path)
-        except ToolError as error:
-            raise InputError(f"{where} has a path that no workspace may have: {error}") from None
-        if path in seen:
-            raise InputError(f"{where} has {printable(path)!r} twice")
-        seen.add(path)
-        yield path, mode, blob
-
-
-def _write_git(git: Git, tree_id: str, git_dir: Path, deadline: Deadline) -> None:
-    """Write a ``.git`` by hand: the objects of one commit, its branch and its index. Git is not started in it."""
-    head = git.run("commit-tree", tree_id, "-m", "Source tree", deadline=deadline).decode().strip()
-    pack = git_dir / "objects/pack"
-    for directory in (pack, git_dir / "objects/info", git_dir / "refs/heads", git_dir / "refs/tags", git_dir / "info"):
-        directory.mkdir(parents=True)
-    git.run("pack-objects", "--quiet", "--revs", str(pack / "pack"), stdin=f"{head}\n".encode(), deadline=deadline)
-    git.run("read-tree", tree_id, env={"GIT_INDEX_FILE": str(git_dir / "index")}, deadline=deadline)
-    (git_dir / "config").write_text(_WORKSPACE_CONFIG)
-    (git_dir / "info/attributes").write_text(_WORKSPACE_ATTRIBUTES)
-    (git_dir / "refs/heads/main").write_text(f"{head}\n")
-    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")

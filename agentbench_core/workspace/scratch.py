@@ -69,14 +69,16 @@ class Scratch:
         with contextlib.suppress(OSError):
             remove_tree(path)
 
-    def close(self) -> None:
-        """Remove everything, for good; what cannot go stays for the next sweep. Idempotent."""
+    def close(self) -> Path | None:
+        """Remove everything, for good. Idempotent. Gives the directory if it resists: the next sweep tries again."""
         with self._guard:
             self._closed = True
-            if self._path is not None and self._lock is not None:
-                self.discard(self._path)
-                self._lock.release()
-                self._path = None
+            path, self._path = self._path, None
+            if path is None or self._lock is None:
+                return None
+            self.discard(path)
+            self._lock.release()
+            return path if path.exists() else None
 
     @staticmethod
     def sweep(purpose: str) -> Sequence[Path]:

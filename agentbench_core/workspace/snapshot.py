@@ -6,7 +6,9 @@ of the workspace has a say in what is seen. Freeze only after the workspace's pr
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
 import stat
 import threading
@@ -14,21 +16,23 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import attrs
 
 from agentbench_core.errors import PathEscapeError, SandboxError, ToolError
 from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace import listing
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git
 from agentbench_core.workspace.listing import TreeEntry
 from agentbench_core.workspace.paths import printable
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 64 * 1024 * 1024
-"""Bytes; a larger file is reported and left out."""
-DIFF_SIZE_MAX = 64 * 1024 * 1024
-"""Bytes; a diff ends there, with a line that says so."""
+"""Bytes; a larger file is reported with its digest, and left out."""
+DIFF_SIZE_MAX = 16 << 20
+"""Bytes; a diff ends there, with a line that says how much is missing, and the digest of the whole."""
+_DIGEST_MAX = 1 << 30  # bytes; of larger files only the size is reported
 _WHOLE = 1024 * 1024  # bytes; larger files are streamed
 _CHUNK = 1024 * 1024
 _DIFF = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -85,7 +89,7 @@ class Snapshots:
         """Freeze a tree. Memory stays flat: files are streamed.
 
         Raises:
-            ToolError: ``too_many_files``.
+            ToolError: what is in the tree cannot be frozen: ``too_many_files``, ``too_large``, ``no_access``.
             SandboxError: somebody still writes to the tree, or git failed.
             UnavailableError: git is missing.
             DeadlineExceeded: not in time.
@@ -93,7 +97,7 @@ class Snapshots:
         deadline = deadline or self._deadline
         taking = _Taking(self._known)
         ref = f"refs/snapshots/{uuid.uuid4().hex}"
-        with Tree(workspace) as tree, self._git.commit(ref, deadline) as writer:
+        with _opened(workspace) as tree, self._git.commit(ref, deadline) as writer:
             for entry in tree.walk():
                 taking.take(tree, entry, writer)
         with self._lock:  # only now has the repository what was sent to it
@@ -119,7 +123,7 @@ class Snapshots:
     ) -> bytes:
         """The patch of these changes between the two, and of no other; binary files are in it as well.
 
-        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that says so.
+        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that says so; the changes themselves are never cut.
         """
         deadline = deadline or self._deadline
         # Path arguments would mean directories and globs too: compare with a tree that has just these changes.
@@ -130,13 +134,9 @@ class Snapshots:
                 else:
                     writer.add_known(change.path, change.new_mode, change.new_blob)
         arguments = ("diff-tree", "-r", "-p", *_DIFF, base.tree, writer.tree)
-        with self._git.start(*arguments, deadline=deadline) as (process, kill):
+        with self._git.start(*arguments, deadline=deadline) as (process, _):
             assert process.stdout is not None
-            patch = process.stdout.read(DIFF_SIZE_MAX + 1)
-            if len(patch) > DIFF_SIZE_MAX:
-                kill()
-                patch = patch[:DIFF_SIZE_MAX] + f"\n# cut after {DIFF_SIZE_MAX} bytes\n".encode()
-        return patch
+            return _cut(process.stdout)
 
     def restore(
         self, changes: Collection[Change], into: Tree, *, links: bool = False, deadline: Deadline | None = None
@@ -166,40 +166,71 @@ class _Taking:
 
     def __init__(self, known: set[bytes]) -> None:
         self._known = known
+        self._room = listing.TREE_SIZE_MAX
         self.sent: set[bytes] = set()
         self.oddities: list[str] = []
 
     def take(self, tree: Tree, entry: TreeEntry, writer: CommitWriter) -> None:
         self.oddities += _oddities(entry)
+        self._room -= entry.size if entry.kind == "file" and entry.size <= _DIGEST_MAX else 0
+        if self._room < 0:
+            raise ToolError(
+                "too_large", f"the files of the tree have more than {listing.TREE_SIZE_MAX >> 30} GiB together"
+            )
         if entry.kind == "link":
             target = os.fsencode(entry.target)
             writer.add(entry.path, LINK, len(target), (target,))
-        elif entry.kind == "file" and entry.size <= FILE_SIZE_MAX:
-            self._take_file(tree, entry, writer)
-
-    def _take_file(self, tree: Tree, entry: TreeEntry, writer: CommitWriter) -> None:
-        try:
-            fd = tree.open(entry.path)
-        except ToolError as error:
-            self.oddities.append(f"unreadable: {printable(entry.path)} ({error.error_type})")
-            return
-        mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
-        with os.fdopen(fd, "rb", buffering=0) as file:
-            size = os.fstat(fd).st_size
-            # Most files are as they were in the last snapshot: their digest is all that git needs then.
-            whole = file.read(_WHOLE) if size < _WHOLE else None
-            chunks = (whole,) if whole is not None else _chunks(fd)
-            digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-            for chunk in chunks:
-                digest.update(chunk)
-            if digest.digest() in self._known:
-                writer.add_known(entry.path, mode, digest.hexdigest())
-                return
+        elif entry.kind == "file":
             try:
-                writer.add(entry.path, mode, size, (whole,) if whole is not None else _chunks(fd))
-            except ValueError as error:
-                raise SandboxError(f"the workspace changes while it is frozen: {error}") from None
-            self.sent.add(digest.digest())
+                fd = tree.open(entry.path)
+            except ToolError as error:
+                self.oddities.append(f"unreadable: {printable(entry.path)} ({error.error_type})")
+                return
+            with os.fdopen(fd, "rb", buffering=0) as file:
+                if entry.size > FILE_SIZE_MAX:
+                    self.oddities.append(_too_large(fd, entry))
+                else:
+                    self._take_file(file, entry, writer)
+
+    def _take_file(self, file: io.FileIO, entry: TreeEntry, writer: CommitWriter) -> None:
+        fd = file.fileno()
+        mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
+        size = os.fstat(fd).st_size
+        # Most files are as they were in the last snapshot: their digest is all that git needs then.
+        whole = file.read(_WHOLE) if size < _WHOLE else None
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        for chunk in (whole,) if whole is not None else _chunks(fd):
+            digest.update(chunk)
+        if digest.digest() in self._known or digest.digest() in self.sent:
+            writer.add_known(entry.path, mode, digest.hexdigest())
+            return
+        try:
+            writer.add(entry.path, mode, size, (whole,) if whole is not None else _chunks(fd))
+        except ValueError as error:
+            raise SandboxError(f"the workspace changes while it is frozen: {error}") from None
+        self.sent.add(digest.digest())
+
+
+def _opened(workspace: Path) -> Tree:
+    """Whoever worked in a directory may have taken it away, or closed it."""
+    try:
+        return Tree(workspace)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            raise
+        raise ToolError("no_access", f"the workspace cannot be opened: {error.strerror}") from None
+
+
+def _cut(stream: IO[bytes]) -> bytes:
+    """What a stream gives, up to ``DIFF_SIZE_MAX``; the rest is only counted and digested."""
+    kept = stream.read(DIFF_SIZE_MAX)
+    size, digest = len(kept), hashlib.sha256(kept)
+    while chunk := stream.read(_CHUNK):
+        size += len(chunk)
+        digest.update(chunk)
+    if size == len(kept):
+        return kept
+    return kept + f"\n# cut: {len(kept)} of {size} bytes; sha256 of the whole: {digest.hexdigest()}\n".encode()
 
 
 def _chunks(fd: int) -> Iterator[bytes]:
@@ -223,8 +254,17 @@ def _oddities(entry: TreeEntry) -> Iterator[str]:
                 yield f"setuid or setgid: {path}"
             if entry.nlink > 1:
                 yield f"hard link ({entry.nlink} names): {path}"
-            if entry.size > FILE_SIZE_MAX:
-                yield f"too large ({entry.size} bytes): {path}"
+
+
+def _too_large(fd: int, entry: TreeEntry) -> str:
+    """With a digest, so that one that was changed in its place is not as odd as it was before."""
+    facts = f"{entry.size} bytes"
+    if entry.size <= _DIGEST_MAX:
+        digest = hashlib.sha1(usedforsecurity=False)
+        for chunk in _chunks(fd):
+            digest.update(chunk)
+        facts += f", sha1 {digest.hexdigest()}"
+    return f"too large ({facts}): {printable(entry.path)}"
 
 
 def _special(mode: int) -> str:

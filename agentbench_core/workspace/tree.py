@@ -222,7 +222,9 @@ class Tree:
                 view = memoryview(data)
                 while view:
                     view = view[file.write(view) :]
-                _give_to_owner_of(parent, temporary)
+                if os.geteuid() == 0:
+                    owner = os.fstat(parent)
+                    os.fchown(fd, owner.st_uid, owner.st_gid)
                 os.fchmod(fd, mode)
             _rename(parent, temporary, name)
         except BaseException:

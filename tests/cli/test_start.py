@@ -7,7 +7,19 @@ import sys
 
 import pytest
 
-HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate", "pytest", "jinja2")
+HEAVY = (
+    "httpx",
+    "numpy",
+    "scipy",
+    "pydantic",
+    "python_on_whales",
+    "rich",
+    "tabulate",
+    "pytest",
+    "jinja2",
+    "requests",
+    "detect_secrets",
+)
 
 PROBE = """
 import sys

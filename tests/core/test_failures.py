@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +48,40 @@ def test_how_an_attempt_ended_is_not_whether_it_passed(outcome: Outcome) -> None
 def test_a_scored_fail_has_one_reason(happened: Happened, reason: FailureReason) -> None:
     """In the order that the function's docstring gives."""
     assert verdict(happened) == Verdict(scored=True, passed=False, reason=reason)
+
+
+ROWS: list[tuple[int, Callable[[Happened], bool], FailureReason | None]] = [
+    (1, lambda it: it.outcome is Outcome.INTERRUPTED, FailureReason.INTERRUPTED),
+    (1, lambda it: it.outcome is Outcome.SANDBOX_ERROR, FailureReason.SANDBOX_ERROR),
+    (1, lambda it: it.outcome is Outcome.SETUP_FAILED, FailureReason.SETUP_FAILED),
+    (1, lambda it: it.outcome is Outcome.INVALID_TASK, FailureReason.BASELINE_NOT_FAILING),
+    (1, lambda it: it.outcome is Outcome.LLM_ERROR, FailureReason.LLM_ERROR),
+    (2, lambda it: it.tampered, FailureReason.TAMPERED),
+    (3, lambda it: it.tests_passed is True, None),
+    (4, lambda it: it.tests_timed_out, FailureReason.TIMEOUT),
+    (5, lambda it: it.outcome is Outcome.TIMED_OUT, FailureReason.TIMEOUT),
+    (5, lambda it: it.outcome is Outcome.AGENT_ERROR, FailureReason.AGENT_ERROR),
+    (5, lambda it: it.outcome is Outcome.TOOL_ERROR, FailureReason.TOOL_ERROR),
+    (
+        5,
+        lambda it: it.outcome in (Outcome.OUT_OF_STEPS, Outcome.OUT_OF_BUDGET, Outcome.GAVE_UP),
+        FailureReason.AGENT_GAVE_UP,
+    ),
+    (6, lambda it: not it.changed, FailureReason.AGENT_GAVE_UP),
+    (7, lambda it: True, FailureReason.TESTS_FAILED),
+]
+"""The table in ``docs/failures.md``, row by row: its number, what happened, the reason."""
+
+
+def test_the_map_is_the_table_of_the_docs() -> None:
+    """For everything that can happen, the first row that fits decides; and the page has these rows."""
+    both = (False, True)
+    for outcome, changed, passed, timed_out, tampered in itertools.product(Outcome, both, (None, *both), both, both):
+        happened = Happened(
+            outcome=outcome, changed=changed, tests_passed=passed, tests_timed_out=timed_out, tampered=tampered
+        )
+        number, reason = next((number, reason) for number, fits, reason in ROWS if fits(happened))
+        assert verdict(happened) == Verdict(scored=number > 1, passed=reason is None, reason=reason)
+    page = (Path(__file__).parents[2] / "docs/failures.md").read_text(encoding="utf-8")
+    written = re.findall(r"^\| (\d) \|.*\| (yes|no) \| `?(\w+)`? \|$", page, re.MULTILINE)
+    assert written == [(str(n), "yes" if n > 1 else "no", str(reason or "passed")) for n, _, reason in ROWS]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agentbench_core import InputError
+from agentbench_core.evidence.layout import run_directory_name
 from agentbench_core.inputs.suite import read_suite, read_task, select
 
 
@@ -83,3 +86,55 @@ def test_unknown_names_get_the_nearest(make_task: Callable[..., Path], tmp_path:
         read_suite(tmp_path / "tasks", "mina")
     with pytest.raises(InputError, match=r"no task matches 'alpah' \(did you mean 'alpha'\?\)"):
         select(read_suite(tmp_path / "tasks", "mini"), ["alpah"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc", "..", ".", "", "A", "CON", "a/b", "a\\b", "a" * 65, "t\u0430sk", "a\n", "a\0", "-rf", "a b", "@2"],
+)
+@pytest.mark.parametrize("field", ["id", "suite"])
+def test_names_that_become_directories(make_task: Callable[..., Path], field: str, name: str) -> None:
+    """H26: traversal, collisions of case and look-alikes: refused before a directory is named after them."""
+    path = make_task() / "task.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {field: name}))
+    with pytest.raises(InputError, match=f"{field}: .* does not match"):
+        read_task(path)
+
+
+@pytest.mark.parametrize(
+    "model", ["../../etc/passwd", "/etc/passwd", "..", "a/../b", "x" * 300, "\x1b[31m", "\u202e", "a\0b"]
+)
+def test_names_that_become_part_of_a_directory(model: str) -> None:
+    """H26: names of models and variants are free; in the name of a run's directory they are one harmless part."""
+    name = run_directory_name(datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), "suite", model, model)
+    assert re.fullmatch(r"2026-01-02T00-00-00\+0000__suite(__[A-Za-z0-9_.+-]{1,60}){2}", name)
+
+
+def test_ids_that_differ_in_case_only(make_task: Callable[..., Path], tmp_path: Path) -> None:
+    """H26: on some file systems they would share a directory."""
+    make_task("a")
+    (tmp_path / "tasks/mini/a").rename(tmp_path / "tasks/mini/b")
+    make_task("a")
+    text = (tmp_path / "tasks/mini/b/task.yaml").read_text().replace("id: a", "id: A")
+    (tmp_path / "tasks/mini/b/task.yaml").write_text(text)
+    with pytest.raises(InputError, match="id: 'A' does not match"):
+        read_suite(tmp_path / "tasks", "mini")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("description: no", "description: expected text, found False"),
+        ("description: 1.10", "description: expected text, found 1.1"),
+        ("tags: [on, 12]", "tags[0]: expected text, found True"),
+        ("agent: {max_steps: 012}", "agent.max_steps: expected whole number, found '012'"),
+        ("agent: {max_steps: '5'}", "agent.max_steps: expected whole number, found '5'"),
+        ("agent: {allow_file_write: 'no'}", "agent.allow_file_write: expected true or false, found 'no'"),
+    ],
+)
+def test_values_that_yaml_takes_for_something_else(make_task: Callable[..., Path], line: str, words: str) -> None:
+    """H25: nothing is turned into the type that a field wants."""
+    path = make_task() / "task.yaml"
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_task(path)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from agentbench_core import OUTPUT_CAP, Deadline, Interrupted, SandboxError, Too
 from agentbench_core.builtin.local.capture import Capture
 from agentbench_core.builtin.local.process import Supervision
 from agentbench_core.builtin.local.sandbox import LocalSandbox
+
+if TYPE_CHECKING:
+    from tests.local.conftest import Make
 
 SOON = 20.0
 
@@ -160,11 +164,15 @@ def test_directory(sandbox: LocalSandbox, workspace: Path) -> None:
         sandbox.exec("pwd", deadline=Deadline(SOON), cwd="below/../..")
 
 
-def test_a_lost_workspace_is_broken_machinery(sandbox: LocalSandbox, workspace: Path) -> None:
-    """It is not the command that failed."""
+def test_a_lost_workspace(make: Make, sandbox: LocalSandbox, workspace: Path) -> None:
+    """Whoever works there may have taken it away, and is told; before a fresh start it is broken machinery."""
     workspace.rmdir()
-    with pytest.raises(SandboxError, match="workspace is gone"):
+    with pytest.raises(ToolError, match="workspace is gone"):
         sandbox.exec("true", deadline=Deadline(SOON))
+    with pytest.raises(SandboxError, match="workspace is gone"):
+        make().run_once(
+            "true", workspace, read_only=False, inputs={}, results=None, network=False, deadline=Deadline(SOON)
+        )
 
 
 def test_a_long_command_and_large_variables(sandbox: LocalSandbox) -> None:

@@ -1,24 +1,96 @@
-"""The suite that ships: the reference solutions pass all of it, doing nothing passes none of it."""
+"""The suites that ship: the reference solutions pass all of them, doing nothing passes none, no agent sees either."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import agentbench_core
+from agentbench_core import open_run
+from agentbench_core.cli.app import App
+from agentbench_core.inputs.suite import read_suite
 
 ROOT = Path(agentbench_core.__file__).parent.parent
+SUITES = {"custom-dev": 12, "custom-heldout": 6}
+
+ISOLATING = [each.name for each in App(frozenset()).registry.all("sandbox") if "isolated" in each.capabilities]
+"""In these the spy searches the whole file system."""
+
+SPY = """
+    import json, pathlib, attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Spy:
+        def solve(self, context):
+            wanted = json.loads(pathlib.Path("wanted.json").read_text())
+            told = context.instruction + context.failure_output
+            seen = [text for text in wanted["secret"] if text in told]
+            for kind in ("secret", "public"):
+                patterns = "".join(f" -e '{text}'" for text in wanted[kind])
+                command = f"env | grep -oF{patterns}; grep -rohaF{patterns} {wanted['places']} | sort -u"
+                found = context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+                seen += found.fields["stdout"].split("\\n")
+            return AgentResult(message="seen: " + json.dumps([text for text in seen if text]))
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("spy", lambda options: Spy(), Options, summary="looks for what it must not see")
+"""
 
 
-def test_custom_dev_with_both_controls(agentbench: Any, records: Any) -> None:
-    """Twelve attempts, and not one label but the oracle's."""
-    arguments = ("--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--variant", "scripted", "--variant", "idle")
-    done = agentbench("run", *arguments)
+def secrets_of(suite: str) -> list[str]:
+    """What no agent may see: canaries of hidden files, and a line of each reference solution that is nowhere else."""
+    found = []
+    for task in read_suite(ROOT / "tasks", suite):
+        public = "".join(path.read_text() for path in (task.directory / "repo").rglob("*.py"))
+        canaries = [re.findall(r"agentbench-canary: (\S+)", file.data.decode()) for file in task.hidden]
+        assert all(canaries), f"every hidden file of {task.spec.id} has a canary"
+        patch = (task.directory / task.spec.oracle.patch).read_text()
+        added = [line[1:].strip() for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+        own = [line for line in added if len(line) > 12 and line not in public and "'" not in line]
+        assert own, f"the solution of {task.spec.id} adds a line of its own"
+        found += [*(canary for each in canaries for canary in each), max(own, key=len)]
+    return found
+
+
+@pytest.mark.parametrize("sandbox", ["local", *ISOLATING])
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_suite_with_both_controls_and_a_spy(
+    agentbench: Any, records: Any, plugin: Any, suite: str, sandbox: str
+) -> None:
+    """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one."""
+    plugin("spy", SPY)
+    places = "/" if sandbox in ISOLATING else '. "$HOME" "${TMPDIR:-.}"'
+    wanted = {"secret": secrets_of(suite), "public": ["requires-python"], "places": places}
+    Path("wanted.json").write_text(json.dumps(wanted))
+    Path("configs/variants").mkdir(parents=True)
+    Path("configs/variants/spy.yaml").write_text("agent: spy\n")
+    variants = [part for name in ("scripted", "idle", "spy") for part in ("--variant", name)]
+    done = agentbench("run", "--suite", suite, "--tasks", str(ROOT / "tasks"), "--sandbox", sandbox, *variants)
     assert done.code == 0, done.err
-    assert "variant scripted: 6 of 6 scored attempts passed (100 %)" in done.out
-    assert "variant idle: 0 of 6 scored attempts passed (0 %)" in done.out
+    number = SUITES[suite]
+    assert f"variant scripted: {number} of {number} scored attempts passed (100 %)" in done.out
+    assert f"variant idle: 0 of {number} scored attempts passed (0 %)" in done.out
     assert all(record["scored"] for record in records())
     assert {label["name"] for record in records() for label in record["labels"]} == {"oracle"}
+    (directory,) = Path("artifacts/runs").glob("*__spy")
+    for attempt, said in open_run(directory).explanations().items():
+        assert said.startswith('seen: ["requires-python"]'), (attempt, said)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_suite_is_fair(agentbench: Any, suite: str) -> None:
+    """As ``make validate`` checks three times each."""
+    done = agentbench("validate-tasks", "--suite", suite, "--tasks", str(ROOT / "tasks"))
+    assert done.code == 0, done.out
 
 
 def test_the_tasks_leave_no_trace(agentbench: Any) -> None:

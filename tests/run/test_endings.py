@@ -22,7 +22,7 @@ AGENTS = """
     import attrs
     from agentbench_core import AgentResult, AttemptStop, Interrupted, LLMError, Message, Request, SandboxError
     from agentbench_core import ToolCall, ToolResult, ToolSpec, hookimpl
-    from agentbench_core.values.events import RunFinished
+    from agentbench_core.values.events import AgentTurnStarted, RunFinished, Warning_
 
     @attrs.frozen
     class Options:
@@ -41,7 +41,7 @@ AGENTS = """
             except BaseException:
                 return AgentResult()
     def loops(context):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 4  # for ever, as far as the attempt can tell
         while time.monotonic() < end: pass
     def greedy(context):
         while True: call(context, "list_files", root="", glob=None)
@@ -70,6 +70,13 @@ AGENTS = """
     def extends_deadline(context): context.deadline.within(5).extend(1000)
     def forges_events(context):
         context.log.emit(RunFinished(status="completed", attempts=1))
+    def odd_event(context):
+        context.log.emit(Warning_(message={"type": "task_finished"}))
+    def odd_turn(context):
+        context.log.emit(AgentTurnStarted(turn=float("nan")))
+    def says_task_finished(context):
+        context.log.emit(Warning_(message='{"type":"task_finished","attempt_id":"x"}'))
+        return AgentResult(message='"type":"task_finished"')
     def bad_tools(context):
         results = [call(context, name) for name in ("gives_nothing", "gives_bytes")]
         assert [result.error_type for result in results] == ["internal_error"] * 2, results
@@ -108,7 +115,8 @@ AGENTS = """
     def agentbench_register_agents(register):
         for solve in (raises, exits, sleeps, swallows, loops, greedy, fixes_then_greedy, fixes_then_raises, wrong,
                       returns_none, leaves_thread, claims_sandbox, claims_llm, claims_interrupt,
-                      forges_events, bad_tools, odd_message, odd_version, odd_call, half_emoji,
+                      forges_events, odd_event, odd_turn, says_task_finished, bad_tools,
+                      odd_message, odd_version, odd_call, half_emoji,
                       odd_words, ends_deadline, extends_deadline, gives_up, tool_error):
             agent = type("Agent", (), {"solve": staticmethod(solve)})
             register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
@@ -184,6 +192,9 @@ def ending(record: dict[str, Any]) -> tuple[str, bool, bool, str | None]:
         ("claims_llm", ("agent_error", True, False, "AGENT_ERROR")),
         ("claims_interrupt", ("agent_error", True, False, "AGENT_ERROR")),
         ("forges_events", ("agent_error", True, False, "AGENT_ERROR")),
+        ("odd_event", ("agent_error", True, False, "AGENT_ERROR")),
+        ("odd_turn", ("agent_error", True, False, "AGENT_ERROR")),
+        ("says_task_finished", ("completed", True, False, "AGENT_GAVE_UP")),
         *((odd, ("agent_error", True, False, "AGENT_ERROR")) for odd in ODD),
         ("half_emoji", ("gave_up", True, False, "AGENT_GAVE_UP")),
         ("returns_none", ("agent_error", True, False, "AGENT_ERROR")),
@@ -201,6 +212,7 @@ def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple
     assert ending(run(agent)) == expected
     (directory,) = Path("artifacts/runs").iterdir()
     assert len(list(open_run(directory).records())) == 1
+    assert list(open_run(directory).events())
     assert (directory / "report_summary.md").exists()
 
 
@@ -364,8 +376,12 @@ SCORER = """
     class Odd:
         def score(self, context): return Score(passed=True, exit_code="0", explanation=None)
 
+    class Attacked:
+        def score(self, context): return Score(passed=False, exit_code=0, tampered=True, explanation="a canary passed")
+
     @hookimpl
     def agentbench_register_scorers(register):
+        register("attacked", lambda options: Attacked(), Options, summary="")
         register("exits", lambda options: Exits(), Options, summary="")
         register("odd", lambda options: Odd(), Options, summary="")
 """
@@ -379,6 +395,13 @@ def test_a_scorer_that_fails_leaves_the_attempt_unscored(run: Run, plugin: Any, 
     assert ending(record) == ("sandbox_error", False, False, "SANDBOX_ERROR")
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
     assert '"run_finished"' in events.read_text().splitlines()[-1]
+
+
+def test_an_attacked_verdict_is_a_fail(run: Run, plugin: Any) -> None:
+    """Whatever else the scorer saw, and however the agent ended."""
+    plugin("scorers", SCORER)
+    record = run("scripted", "--set", "scorer=attacked")
+    assert ending(record) == ("completed", True, False, "TAMPERED")
 
 
 def test_a_pool_that_an_agent_leaves_behind_does_not_keep_the_command(

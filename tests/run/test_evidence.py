@@ -64,7 +64,7 @@ def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:
 
 
 def test_two_writers_of_one_directory(tmp_path: Path) -> None:
-    """The second refuses, in words; after the first it may."""
+    """F15: the second refuses, in words; after the first it may."""
     store = Store(tmp_path / "run", Redactor({}))
     with pytest.raises(InputError, match="is being written by another agentbench"):
         Store(tmp_path / "run", Redactor({}))
@@ -73,7 +73,7 @@ def test_two_writers_of_one_directory(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
-    """Nothing that cannot be recorded goes on. ``/dev/full`` refuses every write, as a full disk does."""
+    """F04: nothing that cannot be recorded goes on. ``/dev/full`` refuses every write, as a full disk does."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/events.jsonl").symlink_to("/dev/full")
     store = Store(tmp_path / "run", Redactor({}))
@@ -110,8 +110,7 @@ def test_a_secret_that_is_an_ordinary_word_costs_no_record(
     """Only values are redacted, never what the record is made of."""
     monkeypatch.setenv("DB_PASSWORD", word)
     make_task()
-    done = agentbench("run", "--suite", "mini", "--agent", "scripted")
-    assert "1 of 1 scored attempts passed" in done.out
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
     (directory,) = Path("artifacts/runs").iterdir()
     (record,) = open_run(directory).records()
     assert record.result.passed
@@ -133,7 +132,7 @@ def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
 def test_names_that_promise_a_secret(name: str) -> None:
     """Words of the name, wherever they stand."""
     assert Redactor({name: "hush-hush"}).clean(b"hush-hush") == f"[redacted {name}]".encode()
-    assert Redactor({"MONKEY": "hush-hush"}).clean(b"hush-hush") == b"hush-hush"
+    assert Redactor({"MONKEY": "hush-hush", "PWD": "hush-hush"}).clean(b"hush-hush") == b"hush-hush"
 
 
 def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named(make_task: Any, agentbench: Any) -> None:
@@ -166,10 +165,9 @@ def test_the_last_record_of_a_repeat_counts(make_task: Any, agentbench: Any) -> 
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "idle")
     (attempts,) = Path("artifacts/runs").glob("*/attempts.jsonl")
-    line = attempts.read_text()
-    attempts.write_text(line + line.replace('"duration_sec":', '"duration_sec":9'))
-    (record,) = open_run(attempts.parent).records()
-    assert record.duration_sec >= 9
+    attempts.write_text(attempts.read_text() * 2)
+    assert len(list(open_run(attempts.parent).every_record())) == 2
+    assert len(list(open_run(attempts.parent).records())) == 1
 
 
 def test_long_logs_keep_head_and_tail() -> None:

@@ -281,7 +281,7 @@ BAD_REPORTER = """
 
 
 def test_a_reporter_that_fails_loses_its_own_report_only(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """The run is done, the other reports are there, and the message says which one failed."""
+    """F22: the run is done, the other reports are there, and the message says which one failed."""
     plugin("bad", BAD_REPORTER)
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "reporters=[bad, exits, console]")

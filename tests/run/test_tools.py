@@ -74,7 +74,10 @@ def test_read_file(call: Calls) -> None:
 
 
 def test_search(call: Calls) -> None:
-    """Text as it stands, even where it looks like an expression; an expression where it occurs nowhere as text."""
+    """H33: text as it stands, even where it looks like an expression; and never an option of a tool.
+
+    An expression where it occurs nowhere as text.
+    """
     results = call(
         ("search", {"query": "first"}),
         ("search", {"query": "first", "glob": "**/*.py", "max_results": 1}),
@@ -83,6 +86,8 @@ def test_search(call: Calls) -> None:
         ("search", {"query": "nothing like it"}),
         ("search", {"query": "bad(["}),
         ("search", {"query": "-e evil --pre=x"}),
+        ("search", {"query": "--pre=./evil.sh"}),
+        ("search", {"query": "--pre=./evil.sh|.*"}),
     )
     assert results[0]["fields"]["matches"] == [
         "docs/notes.md:1:first of all",
@@ -102,7 +107,8 @@ def test_search(call: Calls) -> None:
     }
     assert results[4]["fields"]["matches"] == []
     assert results[5]["error_type"] == "bad_query"
-    assert results[6]["fields"]["matches"] == []
+    assert [result["fields"].get("matches") for result in results[6:8]] == [[], []]
+    assert len(results[8]["fields"]["matches"]) > 5  # an expression, and no option
 
 
 def test_apply_patch(call: Calls) -> None:
@@ -128,6 +134,33 @@ def test_apply_patch(call: Calls) -> None:
     (diff,) = Path("artifacts").glob("runs/*/tasks/one/diffs/step_*.patch")
     assert diff.name == "step_0003.patch"
     assert "+def primary():" in diff.read_text()
+
+
+def test_apply_patch_that_cannot_be_written(call: Calls) -> None:
+    """A patch whose later file has no place leaves the earlier ones as they were, modes and all."""
+    change = "diff --git a/app.txt b/app.txt\nold mode 100644\nnew mode 100755\n--- a/app.txt\n+++ b/app.txt\n"
+    change += "@@ -1 +1 @@\n-broken\n+fixed\n"
+    delete = "--- a/src/one.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-def first():\n-    return call(a.b, (1, 2))\n"
+    below_a_file = "--- /dev/null\n+++ b/src/two.py/x\n@@ -0,0 +1 @@\n+x\n"
+    results = call(
+        ("apply_patch", {"unified_diff": change + delete + below_a_file}),
+        ("read_file", {"path": "app.txt"}),
+        ("read_file", {"path": "src/one.py"}),
+        ("run", {"command": "git status --short; ls -l app.txt | cut -c1-10"}),
+    )
+    assert results[0]["error_type"] == "not_found"
+    assert "'src/two.py/x'" in results[0]["error_message"]
+    assert [result["fields"]["text"] for result in results[1:3]] == [FILES["app.txt"], FILES["src/one.py"]]
+    assert results[3]["fields"]["stdout"] == "-rw-r--r--\n"
+
+
+def test_apply_patch_turns_a_file_into_a_directory(call: Calls) -> None:
+    """Whichever stands first in the patch, as git does it."""
+    create = "--- /dev/null\n+++ b/app.txt/x\n@@ -0,0 +1 @@\n+x\n"
+    delete = "--- a/app.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-broken\n"
+    results = call(("apply_patch", {"unified_diff": create + delete}), ("list_files", {"glob": "app.txt/**"}))
+    assert results[0]["fields"]["changed_files"] == ["app.txt/x", "app.txt"]
+    assert results[1]["fields"]["paths"] == ["app.txt/x"]
 
 
 def test_run(call: Calls) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,3 +88,35 @@ def test_as_git_apply(
         file.unlink()
         for directory in file.relative_to(scratch / "tree").parents:
             (scratch / "tree" / directory).rmdir()
+
+
+@given(path=PATHS, old=TEXTS, new=TEXTS, context=st.integers(1, 5), above=st.integers(0, 4), unique=st.booleans())
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_patches_that_git_writes(
+    path: str, old: str, new: str, context: int, above: int, unique: bool, scratch: Path, git: Callable[..., str]
+) -> None:
+    """P16: what git writes, with any context, is read; in its place, and moved, it does what git makes of it."""
+    if unique:
+        old = "".join(f"{number} {line}\n" for number, line in enumerate(old.split("\n")))
+        new = old.replace("1", "one", 1).replace("12", "twelve\n12.5", 1)
+    above = above if unique else 0
+    sides = {"a": old, "b": new, "tree": "".join(f"above {number}\n" for number in range(above)) + old}
+    try:
+        for side, text in sides.items():
+            (scratch / side / path).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / side / path).write_bytes(text.encode())
+        diff = git(scratch, "diff", "--no-index", "--no-prefix", f"-U{context}", "a", "b", check=False)
+        assert (old == new) == (diff == "")
+        if diff == "":
+            return
+        (patch,) = parse_patch(diff)
+        assert patch.path == path
+        assert apply_hunks(patch, old).text == new
+        (scratch / "patch").write_bytes(diff.encode("utf-8", "surrogateescape"))
+        git(scratch / "tree", "apply", "--whitespace=nowarn", "../patch", check=not above)
+        result = (scratch / "tree" / path).read_bytes().decode()
+        if result != sides["tree"]:
+            assert apply_hunks(patch, sides["tree"]).text == result
+    finally:
+        for side in sides:
+            shutil.rmtree(scratch / side, ignore_errors=True)

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, InputError, UnavailableError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.task import Repo
+from agentbench_core.workspace import listing, pristine
 from agentbench_core.workspace.repos import checkout, directory_commit
 
 RunGit = Callable[..., str]
@@ -142,6 +144,39 @@ def test_nothing_is_shared_with_the_cache(
             path.write_bytes(b"poison")
     checkout(repo, beside=tmp_path, into=tmp_path / "two", deadline=deadline, cache=cache)
     assert git(tmp_path / "two", "status", "--short") == ""
+    (repository,) = cache.glob("*.git")
+    assert git(repository, "fsck", "--full", "--strict", "--no-dangling") == ""
+    assert {path.stat().st_nlink for path in repository.rglob("*") if path.is_file()} == {1}
+
+
+def test_a_cache_on_another_file_system(origin: Origin, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
+    """The home directory and the temporary one often lie on two, and no rename leads from one to the other."""
+    elsewhere = Path("/dev/shm")
+    if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is only one file system here")
+    with tempfile.TemporaryDirectory(dir=elsewhere) as name:
+        cache = Path(name) / 'with ":" and spaces'
+        into = tmp_path / "workspace"
+        checkout(Repo(url="origin", commit=origin.commit), beside=tmp_path, into=into, deadline=deadline, cache=cache)
+    assert git(into, "fsck", "--full") == git(into, "status", "--short") == ""
+    assert not (into / ".git/objects/info/alternates").exists()
+
+
+@pytest.mark.parametrize("left", ["shallow.lock", "packed-refs.lock", "refs/commits/{commit}.lock", "config.lock"])
+def test_what_a_killed_git_left_in_the_cache(
+    left: str, origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline
+) -> None:
+    """A run that was killed while it fetched does not spoil the cache for every later one."""
+    repo = Repo(url="origin", commit=origin.commit)
+    checkout(
+        attrs.evolve(repo, commit=origin.before), beside=tmp_path, into=tmp_path / "w", deadline=deadline, cache=cache
+    )
+    (repository,) = cache.glob("*.git")
+    for name in (left.format(commit=origin.commit), "objects/pack/tmp_pack_abc"):
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).touch()
+    checkout(repo, beside=tmp_path, into=tmp_path / "one", deadline=deadline, cache=cache)
+    assert not (repository / "objects/pack/tmp_pack_abc").exists()
 
 
 # --- kinds of sources --------------------------------------------------------------------------------------------
@@ -370,6 +405,16 @@ def test_urls(url: str, words: str, tmp_path: Path, cache: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_repository_of_somebody_else(origin: Origin, tmp_path: Path, cache: Path) -> None:
+    """G05: git's check of the owner stays on for sources; what is missing is said."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    for path in (origin.path, origin.path / ".git"):
+        os.chown(path, 12345, 12345)
+    message = refused(Repo(url="origin", commit=origin.commit), tmp_path, cache)
+    assert "belongs to another user" in message
+
+
 def test_server_out_of_reach(tmp_path: Path, cache: Path) -> None:
     """Offline is the environment's fault; the message hides a password."""
     repo = Repo(url="https://user:hunter2@localhost:9/x.git", commit="1" * 40)
@@ -437,6 +482,54 @@ def test_write_through_a_link(origin: Origin, tmp_path: Path, cache: Path, git: 
     assert list((tmp_path / "outside").iterdir()) == []
 
 
+def test_endless_tree(
+    origin: Origin, tmp_path: Path, cache: Path, git: RunGit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H14: a few objects can mean ten billion files; they are refused before they are listed in memory."""
+    monkeypatch.setattr(listing, "ENTRIES_MAX", 20_000)
+    blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
+    tree = tree_of(origin.path, *(("100644", str(number), blob) for number in range(10)))
+    for _ in range(9):
+        tree = tree_of(origin.path, *(("40000", str(number), tree) for number in range(10)))
+    message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
+    assert "more than 20000 files" in message
+
+
+def test_deep_tree(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
+    """H11: what a snapshot could not see is not checked out."""
+    tree = git(origin.path, "rev-parse", f"{origin.commit}^{{tree}}").strip()
+    for _ in range(256):
+        tree = tree_of(origin.path, ("40000", "d", tree))
+    message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
+    assert "deeper than 256 directories" in message
+
+
+def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H12: a file that would fill the memory is refused, in a repository and, sparse, in a directory."""
+    monkeypatch.setattr(pristine, "FILE_SIZE_MAX", 200)
+    message = refused(Repo(url="origin", commit=origin.commit), tmp_path, cache)
+    assert "'data.bin' has 256 bytes; " in message
+    monkeypatch.undo()
+    (plain / "huge").touch()
+    os.truncate(plain / "huge", 50 << 30)
+    with pytest.raises(InputError, match="'huge' has 53687091200 bytes; 512 MiB are the most"):
+        directory_commit(plain)
+    monkeypatch.setattr(listing, "TREE_SIZE_MAX", 10)
+    (plain / "huge").unlink()
+    with pytest.raises(InputError, match="more than 0 GiB"):
+        directory_commit(plain)
+
+
+def test_names_that_other_systems_take_for_git(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
+    """G10: odd, but harmless here: such a repository can be checked out."""
+    blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
+    tree = tree_of(origin.path, ("100644", ".git::$INDEX_ALLOCATION", blob), ("100644", "a\\.git", blob))
+    into = tmp_path / "w"
+    repo = Repo(url="origin", commit=commit_of(git, origin.path, tree))
+    checkout(repo, beside=tmp_path, into=into, deadline=Deadline(60), cache=cache)
+    assert sorted(path.name for path in into.iterdir()) == [".git", ".git::$INDEX_ALLOCATION", "a\\.git"]
+
+
 def test_submodule(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
     """G03, P12: a submodule is named, not left out in silence."""
     tree = tree_of(origin.path, ("160000", "vendored", origin.before))
@@ -445,7 +538,7 @@ def test_submodule(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> 
 
 
 def test_lfs_pointer(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """A pointer is no file to test with."""
+    """A Git LFS pointer is no file to test with: refused in words, never silently wrong."""
     (origin.path / "model.bin").write_text(
         f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
     )

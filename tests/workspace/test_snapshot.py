@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import resource
 import socket
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 
 from agentbench_core.errors import DeadlineExceeded, PathEscapeError, SandboxError, ToolError
 from agentbench_core.values.limits import Deadline
-from agentbench_core.workspace import snapshot
+from agentbench_core.workspace import listing, snapshot
 from agentbench_core.workspace.snapshot import Change, Snapshots
 from agentbench_core.workspace.tree import Tree, fork
 
@@ -128,7 +131,7 @@ def test_nothing_of_the_workspace_runs(
 
 
 def test_oddities(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """G10, H04, H06, H08, H11, H12: what git cannot keep is named."""
+    """G10, H04, H06, H08, H09, H11, H12: what git cannot keep is named."""
     monkeypatch.setattr(snapshot, "FILE_SIZE_MAX", 1000)
     os.mkfifo(work / "fifo")
     (work / "run.sh").chmod(0o4755)
@@ -193,14 +196,19 @@ def test_diff_of_some_changes(snapshots: Snapshots, base: Path, work: Path, git:
 
 
 def test_diff_is_capped(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H18: a diff that never ends does, and says so."""
+    """F25: a diff that never ends does, and says how much is missing and what the whole was; changes are never cut."""
     monkeypatch.setattr(snapshot, "DIFF_SIZE_MAX", 1000)
     (work / "long").write_text("x\n" * 100_000)
     taken = snapshots.take(base)
     frozen = snapshots.freeze(taken, work)
-    patch = snapshots.diff(taken, frozen.snapshot, frozen.changes)
-    assert patch.endswith(b"\n# cut after 1000 bytes\n")
-    assert len(patch) < 1100
+    cut = snapshots.diff(taken, frozen.snapshot, frozen.changes)
+    monkeypatch.undo()
+    whole = snapshots.diff(taken, frozen.snapshot, frozen.changes)
+    last = f"# cut: 1000 of {len(whole)} bytes; sha256 of the whole: {hashlib.sha256(whole).hexdigest()}"
+    assert cut == whole[:1000] + f"\n{last}\n".encode()
+    with Tree(base) as tree:
+        snapshots.restore(frozen.changes, tree)
+    assert (base / "long").read_bytes() == (work / "long").read_bytes()
 
 
 def test_restore(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
@@ -306,7 +314,7 @@ def test_a_second_object_on_the_same_directory(snapshots: Snapshots, base: Path,
 
 
 def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
-    """A large file is streamed."""
+    """F25: a large file is streamed."""
     (tmp_path / "big").mkdir()
     (tmp_path / "big/file").write_bytes(b"x" * (40 << 20))
     tracemalloc.start()
@@ -316,6 +324,61 @@ def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8 << 20
+
+
+def test_a_tree_that_is_gone_or_closed(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
+    """H01, H10: a workspace that its agent took away, or put a link in its place, is the agent's doing."""
+    taken = snapshots.take(base)
+    work.rename(tmp_path / "elsewhere")
+    with pytest.raises(ToolError, match="cannot be opened"):
+        snapshots.freeze(taken, work)
+    work.symlink_to("/")
+    with pytest.raises(ToolError, match="cannot be opened"):
+        snapshots.freeze(taken, work)
+
+
+def test_endless_bytes(snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H12: many sparse files, each within its own limit, cost nothing to make; together they are refused."""
+    monkeypatch.setattr(listing, "TREE_SIZE_MAX", 100 << 20)
+    (tmp_path / "sparse").mkdir()
+    for number in range(10):
+        (tmp_path / "sparse" / str(number)).touch()
+        os.truncate(tmp_path / "sparse" / str(number), 30 << 20)
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="together") as caught:
+        snapshots.take(tmp_path / "sparse")
+    assert caught.value.error_type == "too_large"
+    assert time.monotonic() - began < 10
+
+
+def test_a_large_file_changed_in_its_place(
+    snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G10: a file too large to be kept is odd with its digest, so a change of it is never silent."""
+    monkeypatch.setattr(snapshot, "FILE_SIZE_MAX", 1000)
+    for root in (base, work):
+        (root / "large").write_bytes(bytes(2000))
+    taken = snapshots.take(base)
+    assert snapshots.freeze(taken, work).oddities == ()
+    times = (work / "large").stat()
+    (work / "large").write_bytes(b"x" + bytes(1999))
+    os.utime(work / "large", ns=(times.st_atime_ns, times.st_mtime_ns))
+    (odd,) = snapshots.freeze(taken, work).oddities
+    assert re.fullmatch(r"too large \(2000 bytes, sha1 [0-9a-f]{40}\): large", odd)
+
+
+def test_names_that_other_systems_take_for_git(snapshots: Snapshots, base: Path, work: Path) -> None:
+    """G10: names that git itself may refuse are kept; refusing them would let an agent spoil its own verdict."""
+    names = (".git::$INDEX_ALLOCATION", "a\\.git", ".gitmodules\n", "COM1", "\x1b[31m\u202e", "-rf", '"', "\\")
+    for name in names:
+        (work / name).write_text(name)
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    assert kinds(frozen.changes) == dict.fromkeys(names, "added")
+    assert snapshots.diff(taken, frozen.snapshot, frozen.changes).count(b"new file mode") == len(names)
+    with Tree(base) as tree:
+        snapshots.restore(frozen.changes, tree)
+    assert snapshots.take(base).tree == frozen.snapshot.tree
 
 
 def test_empty_workspace(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:

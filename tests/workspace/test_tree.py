@@ -119,8 +119,16 @@ def test_remove_a_link(tree: Tree, root: Path, tmp_path: Path) -> None:
     assert (tmp_path / "secret").exists()
 
 
+def naively(root: Path, path: str) -> bytes:
+    """What everybody writes first: look where the path leads, then open it."""
+    try:
+        return (root / path).read_bytes() if (root / path).resolve().is_relative_to(root) else b""
+    except OSError:
+        return b""
+
+
 def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
-    """H02: while a directory and a link swap their names, nothing outside is ever read or written."""
+    """H02: while a directory and a link swap their names, 20 000 reads and writes never get outside."""
     (root / "d").mkdir()
     (root / "d/secret").write_text("inside")
     (root / "l").symlink_to("..")
@@ -139,17 +147,20 @@ def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
     swapper.start()
     seen: set[bytes | str] = set()
     try:
-        for _ in range(2000):
-            try:
-                seen.add(tree.read("d/secret", limit=99))
-                tree.write("d/secret", b"inside")
-            except ToolError as error:
-                seen.add(error.error_type)
+        assert any(naively(root, "d/secret") == b"SECRET" for _ in range(100_000)), "the attack does not work"
+        for _ in range(20_000):
+            for access in (lambda: tree.read("d/secret", limit=99), lambda: tree.write("d/secret", b"inside")):
+                try:
+                    seen.add(access() or "written")
+                except ToolError as error:
+                    seen.add(error.error_type)
     finally:
         over.set()
         swapper.join()
-    assert seen <= {b"inside", "path_escape", "not_found"}  # "not found": the link was gone when it was looked at
+    # Both were met. "Not found": the link was gone when it was looked at.
+    assert {b"inside", "written", "path_escape"} <= seen <= {b"inside", "written", "path_escape", "not_found"}
     assert (root.parent / "secret").read_text() == "SECRET"
+    assert sorted(path.name for path in root.parent.iterdir()) == ["secret", "workspace"]
 
 
 def test_hard_links(tree: Tree, root: Path) -> None:
@@ -157,7 +168,8 @@ def test_hard_links(tree: Tree, root: Path) -> None:
     (root / "test_x.py").write_text("protected")
     (root / "a.py").hardlink_to(root / "test_x.py")
     assert [entry.nlink for entry in tree.walk()] == [2, 2]
-    tree.write("a.py", b"changed")
+    tree.write("a.py", b"changed", executable=True)
+    assert not (root / "test_x.py").stat().st_mode & 0o111
     assert (root / "test_x.py").read_text() == "protected"
 
 
@@ -279,7 +291,7 @@ def make_deep(root: Path, depth: int) -> None:
 
 def test_deep(tree: Tree, root: Path) -> None:
     """H11: a walk stops at 256 directories and says so, without recursion."""
-    make_deep(root, 300)
+    make_deep(root, 3000)
     (root / "z").write_text("x")
     deep, after = tree.walk()
     assert (deep.kind, deep.path.count("/")) == ("deep", 255)
@@ -303,6 +315,38 @@ def test_too_many_entries(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatc
         (root / str(name)).mkdir()
     with refused("too_many_files"):
         list(tree.walk())
+
+
+def test_endless_names(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H11, H14: few entries with very long paths are refused as well: they fill the memory just as many do."""
+    monkeypatch.setattr(listing, "NAMES_MAX", 120_000)
+    deep = root
+    for _ in range(15):
+        deep = deep / ("d" * 250)
+        deep.mkdir()
+    for name in range(20):
+        (deep / str(name)).touch()
+    assert len(list(tree.walk())) == 20
+    for name in range(20, 40):
+        (deep / str(name)).touch()
+    with refused("too_many_files"):
+        list(tree.walk())
+
+
+def test_a_machine_in_trouble_is_no_odd_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F25: when descriptors run out, a walk fails; it does not call directories unreadable."""
+    (root / "d").mkdir()
+    scandir = os.scandir
+
+    def later(fd: int) -> object:
+        if os.path.samestat(os.fstat(fd), (root / "d").stat()):
+            raise OSError(24, "Too many open files")
+        return scandir(fd)
+
+    with Tree(root) as tree:
+        monkeypatch.setattr(os, "scandir", later)
+        with pytest.raises(OSError, match="Too many open files"):
+            list(tree.walk())
 
 
 def test_failed_write_leaves_nothing(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ class LocalSandbox:
         """The same; with ``once``, background processes are killed when the main process ends."""
         if deadline.expired:
             return _reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
-        running = self._start(command, env or {}, cwd)
+        running = self._start(command, env or {}, cwd, fresh=once)
         try:
             result = running.wait(deadline, once=once)
         finally:
@@ -116,13 +116,13 @@ class LocalSandbox:
             for command in commands:
                 stack.callback(command.close)
 
-    def _start(self, command: str | Sequence[str], env: Mapping[str, str], cwd: str | None) -> Command:
+    def _start(self, command: str | Sequence[str], env: Mapping[str, str], cwd: str | None, *, fresh: bool) -> Command:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         directory = self._place(cwd) if cwd else self._workspace
         if not directory.is_dir():
-            if cwd is None:
+            if fresh:  # nobody has worked there yet
                 raise SandboxError(f"the workspace is gone: {directory}")
-            raise ToolError("not_found", f"there is no directory {cwd!r}")
+            raise ToolError("not_found", f"there is no directory {cwd!r}" if cwd else "the workspace is gone")
         order = Order(
             argv=argv, env={**self._variables, **env}, cwd=str(directory), memory=self._memory, cpus=self._cpus
         )

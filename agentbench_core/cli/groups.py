@@ -1,0 +1,107 @@
+"""From what was typed to what is run: the group of a new run, and of one that is resumed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from agentbench_core.cli.app import App
+from agentbench_core.cli.flags import flag_layers
+from agentbench_core.errors import InputError
+from agentbench_core.evidence.layout import MANIFEST
+from agentbench_core.evidence.reader import RunDirectory, open_run
+from agentbench_core.inputs.config import Resolved, RunSettings, recorded, resolve
+from agentbench_core.inputs.suite import TASK_FILE, Task, read_task
+from agentbench_core.run.group import Group
+from agentbench_core.run.variant import Variant, make_ready
+from agentbench_core.values.record import RunManifest
+
+_PLANNED = ("suite", "variant", "out")
+"""Flags that would make another run of a resumed one."""
+
+
+def make_group(
+    app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant]
+) -> Group:
+    """What ``run`` runs."""
+    return Group(
+        suite=suite,
+        tasks=tasks,
+        variants=variants,
+        repeats=settings.repeats,
+        workers=settings.workers,
+        out=Path(settings.out),
+        min_free_mb=settings.min_free_mb,
+        argv=sys.argv,
+        plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
+    )
+
+
+def resumed_group(
+    app: App, directories: Sequence[str], typed: Mapping[str, Any], *, changed_ok: bool, allow_unisolated: bool
+) -> Group:
+    """What is left of runs: their own settings and tasks, and flags over them. Raises InputError.
+
+    Several directories must be of one group, since one command makes their attempts.
+    """
+    for flag in _PLANNED:
+        if typed.get(flag):
+            raise click.UsageError(f"--resume takes up a run as it was planned; leave out --{flag}")
+    runs = [open_run(Path(directory)) for directory in directories]
+    first = runs[0].manifest
+    for run in runs[1:]:
+        if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
+            raise InputError(
+                f"{run.directory} and {runs[0].directory} are not of one plan", remedy="Resume one after the other."
+            )
+    by_variant = {run.manifest.variant: run for run in runs}
+    if len(by_variant) < len(runs):
+        raise click.UsageError("--resume names the same run twice")
+    tasks = _tasks(runs[0], typed.get("tasks"))
+    flags = flag_layers(typed)
+    resolved = {
+        name: resolve([recorded(str(run.directory / MANIFEST), run.manifest.config), *flags])
+        for name, run in by_variant.items()
+    }
+    for each in resolved.values():
+        _check_redacted(each)
+    variants = [
+        make_ready(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
+        for name, each in resolved.items()
+    ]
+    settings = resolved[first.variant].settings.run
+    group = make_group(app, settings, first.suite, tasks, variants)
+    return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok)
+
+
+def _check_redacted(resolved: Resolved) -> None:
+    for key, leaf in resolved.leaves.items():
+        if "[redacted " in repr(leaf.value):
+            raise InputError(
+                f"setting {key} had a secret in it, which run.json does not have: {leaf.value!r}",
+                remedy=f"Give it again: --set {key}=VALUE",
+            )
+
+
+def _tasks(run: RunDirectory, root: str | None) -> Sequence[Task]:
+    """The tasks of a run that are still there, at their old place or below another ``root``."""
+    found = []
+    for entry in run.manifest.tasks:
+        path = Path(entry.path) if root is None else Path(root) / run.manifest.suite / Path(entry.path).name
+        if (path / TASK_FILE).exists():
+            found.append(read_task(path))
+    if not found:
+        raise InputError(
+            f"none of the tasks of {run.directory} is there any more, for instance {_example(run.manifest)}",
+            remedy="Say where they are: --tasks DIR",
+        )
+    return found
+
+
+def _example(manifest: RunManifest) -> str:
+    return manifest.tasks[0].path if manifest.tasks else "none"

@@ -1,0 +1,140 @@
+"""``agentbench validate-tasks``: are the tasks fair?"""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentbench_core.cli.app import App, print_json, print_table, say, shortened
+from agentbench_core.cli.flags import flag_layers, project_layers, sandbox_flag, set_flag, suite_flags
+from agentbench_core.cli.progress import warn_unisolated
+from agentbench_core.inputs.config import resolve
+from agentbench_core.inputs.expected_tests import write_expected_tests
+from agentbench_core.inputs.suite import Task, read_suite, select
+from agentbench_core.run.fairness import REMEDIES, Look
+from agentbench_core.run.validation import Finding, validate
+from agentbench_core.run.variant import without_agents
+
+
+@click.command()
+@suite_flags
+@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to check each task.")
+@click.option("--workers", type=int, help="Tasks at once. [default: 2]")
+@sandbox_flag
+@set_flag
+@click.option("--write", is_flag=True, help="Fill empty fail_to_pass and pass_to_pass of valid tasks.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_obj
+def validate_tasks(
+    app: App, /, task_globs: tuple[str, ...], times: int, write: bool, as_json: bool, **typed: Any
+) -> int:
+    """Check that tasks are fair, without any agent.
+
+    Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
+    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid.
+    """
+    resolved = resolve([*project_layers(), *flag_layers(typed)])
+    settings = resolved.settings.run
+    tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    variant = without_agents("validation", resolved, app.registry)
+    if not variant.sandbox.can("isolated"):
+        warn_unisolated()
+    progress = _Progress(len(tasks) * times)
+    findings = validate(tasks, variant, progress, times=times, workers=settings.workers, each_test=write)
+    if as_json:
+        print_json([_plain(finding) for finding in findings])
+    else:
+        _print(findings)
+    if write:
+        for finding in findings:
+            say(f"{finding.task.spec.id}: {_write(finding)}", err=as_json)
+    return 0 if all(finding.verdict == "valid" for finding in findings) else 1
+
+
+class _Progress:
+    """One line per look."""
+
+    def __init__(self, looks: int) -> None:
+        self._looks = looks
+        self._finished = 0
+        self._lock = threading.Lock()
+
+    def looked(self, task: Task, number: int, look: Look) -> None:
+        """One line: how often there was nothing to say against a task is as much news as what there was."""
+        name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
+        broken = ", ".join(problem.rule for problem in look.problems)
+        with self._lock:
+            self._finished += 1
+            place = f"[{self._finished}/{self._looks}]"
+            say(f"{place} {name}  {f'broken: {broken}' if broken else 'fair'}  {look.duration_sec:.1f} s", err=True)
+
+    def note(self, message: str) -> None:
+        """One line."""
+        say(f"note: {message}", err=True)
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    print_table(("TASK", "VERDICT", "TIMES", "SECONDS", "REASON"), [row for f in findings for row in _rows(f)])
+    for finding in findings:
+        for problem, times in finding.problems:
+            say(f"\n{finding.task.spec.id}: {_how_often(finding, times)}{problem.reason}")
+            if problem.output:
+                say(textwrap.indent(problem.output, "  | "))
+            say(f"  {REMEDIES[problem.rule]}")
+    valid = sum(finding.verdict == "valid" for finding in findings)
+    say(f"\n{valid} of {len(findings)} tasks are valid")
+
+
+def _rows(finding: Finding) -> Iterator[tuple[str, ...]]:
+    """One row for a task, and one more for each further reason."""
+    reasons = [shortened(f"{_how_often(finding, n)}{p.reason}", 100) for p, n in finding.problems]
+    first, *more = reasons or [""]
+    times, seconds = str(len(finding.looks)), f"{finding.duration_sec:.1f}"
+    yield finding.task.spec.id, finding.verdict, times, seconds, first
+    yield from (("", "", "", "", reason) for reason in more)
+
+
+def _how_often(finding: Finding, times: int) -> str:
+    return "" if times == len(finding.looks) else f"{times} of {len(finding.looks)} times: "
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return {
+        "task": finding.task.spec.id,
+        "directory": str(finding.task.directory),
+        "verdict": finding.verdict,
+        "times": len(finding.looks),
+        "duration_sec": round(finding.duration_sec, 3),
+        "problems": [
+            {
+                "rule": problem.rule,
+                "times": times,
+                "reason": problem.reason,
+                "remedy": REMEDIES[problem.rule],
+                "output": problem.output,
+            }
+            for problem, times in finding.problems
+        ],
+    }
+
+
+def _write(finding: Finding) -> str:
+    """Write the expected tests of a task if it may be done; says what was done, or why not."""
+    if finding.verdict != "valid":
+        return f"nothing written: the task is {finding.verdict}"
+    if finding.task.spec.validation.expected_tests:
+        return "nothing written: it names its tests; empty both lists to have them made anew"
+    found = finding.expected_tests()
+    if found is None:
+        return "nothing written: its scorer does not know single tests; does passing_command start pytest?"
+    if not found.fail_to_pass:
+        return "nothing written: no single test fails before the fix and passes after it"
+    write_expected_tests(finding.task, {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass})
+    left = f"; left out {found.unsteady} that did not always end the same" if found.unsteady else ""
+    return f"wrote {len(found.fail_to_pass)} fail_to_pass, {len(found.pass_to_pass)} pass_to_pass{left}"

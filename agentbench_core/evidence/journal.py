@@ -1,0 +1,152 @@
+"""Files of JSON lines that survive a crash: numbered, sealed, cut back to their last whole line.
+
+Every change of a run directory that a crash could split in two is a numbered *step*. A test that sets
+``AGENTBENCH_CRASH_AT=7`` kills the process before the seventh, and with ``7+`` in the middle of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+import signal
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentbench_core.errors import InputError
+
+CRASH_AT = "AGENTBENCH_CRASH_AT"
+
+_SEAL = b',"crc":"%08x"}'
+_SEAL_LENGTH = len(_SEAL % 0)
+_steps = itertools.count(1)
+
+
+def step(half: Callable[[], object] = lambda: None) -> None:
+    """Number the next step of this process; die here if the crash switch says so, with ``half`` of it done."""
+    number = next(_steps)
+    wanted = os.environ.get(CRASH_AT)
+    if wanted == f"{number}+":
+        half()
+    if wanted in (f"{number}", f"{number}+"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def json_line(value: object, indent: int | None = None) -> bytes:
+    """Plain data as JSON in UTF-8, compact unless indented, with a line feed."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators, indent=indent)
+    # A lone surrogate (a file name that is not UTF-8) becomes the JSON escape \udcNN and so survives.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def sealed_line(value: dict[str, Any]) -> bytes:
+    """A line that ends with a checksum of itself (CRC-32, as in zip files): it tells damage, not forgery."""
+    body = json_line(value)[:-1]
+    return body[:-1] + _SEAL % zlib.crc32(body) + b"\n"
+
+
+def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each whole line with its place; a torn last one is left out. With ``type_``, only those whose type begins so.
+
+    Raises InputError for a damaged line.
+    """
+    containing = f'"type":"{type_}'.encode() if type_ else b""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # torn, or just being written
+            if containing not in line:
+                continue
+            where = f"{path}:{number}"
+            try:
+                value = parsed(line, sealed=sealed)
+            except ValueError as error:
+                raise damaged(where, error) from None
+            if value.get("type", "").startswith(type_):
+                yield where, value
+
+
+def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
+    """The value of one line. Raises ValueError when it is damaged."""
+    line = line.rstrip(b"\n")
+    if sealed:
+        body = line[:-_SEAL_LENGTH] + b"}"
+        if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
+            raise ValueError("its checksum does not fit")
+        line = body
+    value = json.loads(line)
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def damaged(where: str, why: object) -> InputError:
+    """The error for a line that cannot be what was written."""
+    return InputError(
+        f"{where} is damaged: {why}",
+        remedy=f"What can be saved, this saves: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
+    )
+
+
+def torn_tail(path: Path) -> bytes:
+    """What follows the last line feed: the beginning of a line whose writer died."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        place = file.seek(0, os.SEEK_END)
+        tail = b""
+        while place > 0:
+            size = min(place, 1 << 16)
+            place -= size
+            file.seek(place)
+            block = file.read(size)
+            _, feed, after = block.rpartition(b"\n")
+            if feed:
+                return after + tail
+            tail = block + tail
+    return tail
+
+
+def cut_torn_tail(path: Path) -> int:
+    """Remove a torn last line for good; gives its length in bytes."""
+    torn = len(torn_tail(path))
+    if torn:
+        with path.open("r+b") as file:
+            file.truncate(file.seek(0, os.SEEK_END) - torn)
+            os.fsync(file.fileno())
+    return torn
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(data)
+        moved_in(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def moved_in(part: Path, path: Path) -> None:
+    """Put a finished file in the place of another, and both its bytes and its name on disk."""
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    step()
+    part.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Bring to disk which names a directory has: without this, a loss of power may undo a renaming."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

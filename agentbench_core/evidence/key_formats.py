@@ -1,0 +1,127 @@
+"""Keys that can be told by their looks, whoever they belong to: a repository may hold some.
+
+The rules are those of detect-secrets for tokens with a prefix of their own, and a few for formats that it does not
+know. None goes by entropy or by the look of an assignment: such rules drown in false positives, digests among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import ahocorasick_rs
+
+_WINDOW = 200  # bytes that a rule may look at from where a key begins: bounds the time that hostile text can take
+_REST = re.compile(rb"[A-Za-z0-9_-]*")  # of a key that is longer than its rule knows
+_OPENAI = b"T3BlbkFJ"  # in the middle of every key; what they begin with is common, and their rule is slow
+_GITLAB = "glpat- gldt- glft- glsoat- glrt- glcbt- glimt- glptt- glagent- gloas- GR1348941"
+_FURTHER = (
+    ("GitHub token", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
+    ("Google API key", "AIza", r"AIza[A-Za-z0-9_-]{35}"),
+    ("npm token", "npm_", r"npm_[A-Za-z0-9]{36}"),
+    ("Anthropic key", "sk-ant-", r"sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{80,}"),
+    ("OpenRouter key", "sk-or-v1-", r"sk-or-v1-[0-9a-f]{64}"),
+    (
+        "AWS secret key",
+        "secret",
+        r"(?i:secret_?access_?key)[\\\"']{0,4}[ \t]{0,4}[=:][ \t]{0,4}[\\\"']{0,4}"
+        r"(?P<key>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+    ),
+)
+
+_MARK = re.compile(
+    rb"[-P](?:(?<=-)-{3,4} ?(?:(?P<begin>BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+    rb"|(?P<putty>uTTY-User-Key-File-\d)|rivate-MAC: ?[0-9a-f]{8,})"
+)
+_BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
+_BODY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-:, \t\r\n\\\"'"
+_LONGEST_BODY = 32 << 10  # bytes; that of a 16384-bit RSA key has 13 KB
+
+
+class KeyFormats:
+    """Finds keys of well-known formats."""
+
+    def __init__(self) -> None:
+        self._rules = [
+            (head.lower().encode(), kind, re.compile(pattern.encode()))
+            for kind, heads, pattern in (*_library(), *_FURTHER)
+            for head in heads.split()
+        ]
+        self._heads = ahocorasick_rs.BytesAhoCorasick([head for head, _, _ in self._rules])
+
+    def find(self, text: bytes) -> Iterator[tuple[int, int, str]]:
+        """Start, end and kind of each key; spans may overlap."""
+        done = 0
+        for number, start, _ in self._heads.find_matches_as_indexes(text.lower(), overlapping=True):
+            _, kind, pattern = self._rules[number]
+            if start < done or (kind == "OpenAI key" and text.find(_OPENAI, start, start + _WINDOW) < 0):
+                continue
+            if key := pattern.match(text, start, start + _WINDOW):
+                begin, end = key.span("key" if "key" in pattern.groupindex else 0)
+                rest = _REST.match(text, end)
+                done = rest.end() if rest else end
+                yield begin, done, kind
+        if any(word in text for word in (b"PRIVATE KEY", b"PuTTY", b"Private-MAC")):
+            yield from _private_keys(text)
+
+
+def _library() -> Iterator[tuple[str, str, str]]:
+    """Kind, what its keys begin with, and pattern of each rule. The import takes 0.2 s: not for ``--help``."""
+    from detect_secrets.plugins import (
+        aws,
+        azure_storage_key,
+        github_token,
+        gitlab_token,
+        openai,
+        pypi_token,
+        sendgrid,
+        slack,
+        square_oauth,
+        stripe,
+    )
+
+    detectors: Sequence[tuple[str, str, Sequence[re.Pattern[str]]]] = (
+        ("Azure storage key", "AccountKey=", azure_storage_key.AzureStorageKeyDetector.denylist),
+        ("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", github_token.GitHubTokenDetector.denylist),
+        ("GitLab token", _GITLAB, gitlab_token.GitLabTokenDetector.denylist),
+        ("OpenAI key", "sk-", openai.OpenAIDetector.denylist),
+        ("PyPI token", "pypi-AgE", pypi_token.PypiTokenDetector.denylist),
+        ("SendGrid key", "SG.", sendgrid.SendGridDetector.denylist),
+        ("Slack token", "xox https://hooks.slack.com/", slack.SlackDetector.denylist),
+        ("Square secret", "sq0csp-", square_oauth.SquareOAuthDetector.denylist),
+        ("Stripe key", "rk_live_ sk_live_", stripe.StripeDetector.denylist),
+    )
+    for kind, heads, rules in detectors:
+        yield kind, heads, "|".join(map(_inline, rules))
+    # Its second rule needs quotes around a value; ours does not. Ids in capitals could hold what the first one wants.
+    yield "AWS key", "A3T ABIA ACCA AKIA ASIA", rf"(?<![0-9A-Z]){_inline(aws.AWSKeyDetector.denylist[0])}(?![0-9A-Z])"
+
+
+def _inline(rule: re.Pattern[str]) -> str:
+    flags = ("i" if rule.flags & re.IGNORECASE else "") + ("x" if rule.flags & re.VERBOSE else "")
+    return f"(?{flags}:{rule.pattern})"
+
+
+def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Whole blocks, and what a cut left of one: the lines after its first line, or before its last."""
+    open_: re.Match[bytes] | None = None
+    before = 0  # where the mark before ended
+    for mark in [*_MARK.finditer(text), None]:
+        here = mark.start() if mark else len(text)
+        body = text[before:here] if here - before <= _LONGEST_BODY else b""
+        closes = mark is not None and not (mark["begin"] or mark["putty"])
+        if mark and open_ and closes and _BODY.search(body):
+            yield open_.start(), mark.end(), "private key"
+        else:
+            if open_:
+                after = text[before : min(here, before + _LONGEST_BODY)]
+                kept = after[: len(after) - len(after.lstrip(_BODY_BYTES))]
+                if _BODY.search(kept):
+                    yield open_.start(), before + len(kept), "private key"
+            if mark and closes:
+                ahead = text[max(before, here - _LONGEST_BODY) : here]
+                kept = ahead[len(ahead.rstrip(_BODY_BYTES)) :]
+                if _BODY.search(kept):
+                    yield here - len(kept), mark.end(), "private key"
+        open_ = None if closes else mark
+        before = mark.end() if mark else here

@@ -1,0 +1,150 @@
+"""Run directories after a crash, and after damage."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import load
+from agentbench_core.errors import AgentBenchError, InputError
+from agentbench_core.evidence import journal, layout
+from agentbench_core.evidence.holding import hold
+from agentbench_core.values.events import TaskFinished, event_type
+from agentbench_core.values.record import AttemptRecord
+
+_FINISHED = event_type(TaskFinished)
+
+
+@attrs.frozen(kw_only=True)
+class Mended:
+    """A directory that can be written again: the number of its last event, and what had to be done, in words."""
+
+    last_seq: int
+    notes: tuple[str, ...]
+
+
+def mend(directory: Path) -> Mended:
+    """Undo a crash: cut torn lines, and add the records whose event is on disk and whose own line is not.
+
+    Raises InputError when something else is wrong, OSError when the disk refuses.
+    """
+    notes = []
+    for name in (layout.EVENTS, layout.ATTEMPTS):
+        if journal.torn_tail(directory / name):
+            journal.step()
+            torn = journal.cut_torn_tail(directory / name)
+            notes.append(f"{name}: dropped a torn last line of {torn} bytes")
+    last_seq, finished = 0, {}
+    for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
+        last_seq = value["seq"]
+        if value["type"] == _FINISHED:
+            finished[value["attempt_id"]] = value["record"]
+    attempts = directory / layout.ATTEMPTS
+    recorded = {value.get("attempt_id") for _, value in journal.lines(attempts, sealed=False)}
+    missing = [record for attempt, record in finished.items() if attempt not in recorded]
+    if missing:
+        whole = attempts.read_bytes() if attempts.exists() else b""
+        journal.replace(attempts, whole + b"".join(map(journal.json_line, missing)))
+        notes.append(f"{layout.ATTEMPTS}: added {len(missing)} records from {layout.EVENTS}")
+    return Mended(last_seq=last_seq, notes=tuple(notes))
+
+
+def rebuild(directory: Path) -> Sequence[str]:
+    """Make ``attempts.jsonl`` again from the events, and say what was done.
+
+    Damaged lines are left out; a record whose event is damaged or missing is kept where it stands, and gets an event
+    anew. The files as they were stay beside, with ``.before-rebuild`` and a number at the end of their names.
+
+    Raises InputError when somebody writes there, or there are no events; OSError when the disk refuses.
+    """
+    events, attempts = directory / layout.EVENTS, directory / layout.ATTEMPTS
+    if not events.exists():
+        raise InputError(f"{directory} has no {layout.EVENTS}: there is nothing to rebuild from")
+    with hold(directory):
+        finished: dict[str, dict[str, Any]] = {}
+        seq = bad_events = bad_attempts = 0
+        for _, value in _sorted_out(events, sealed=True):
+            bad_events += value is None
+            seq = max(seq, value["seq"]) if value else seq
+            if value and value["type"] == _FINISHED:
+                finished[value["attempt_id"]] = value["record"]
+        kept: dict[str, dict[str, Any]] = {}
+        for _, value in _sorted_out(attempts, sealed=False):
+            bad_attempts += value is None
+            if value is not None and (value.get("attempt_id") in finished or _is_record(value)):
+                kept[value["attempt_id"]] = value
+        orphans = [record for attempt, record in kept.items() if attempt not in finished]
+        # In the order in which they were recorded, as far as anybody knows: the last of a place is its result.
+        records = [finished.get(attempt, record) for attempt, record in kept.items()]
+        records += [record for attempt, record in finished.items() if attempt not in kept]
+        anew = [_event_anew(seq + number, record) for number, record in enumerate(orphans, start=1)]
+        whole = (line for line, value in _sorted_out(events, sealed=True) if value is not None)
+        put = [
+            _put(events, itertools.chain(whole, anew)) if bad_events or anew else None,
+            _put(attempts, map(journal.json_line, records)),
+        ]
+    said = [f"{layout.ATTEMPTS}: {len(records)} records"]
+    if bad_events:
+        said.append(f"{layout.EVENTS}: left out {bad_events} damaged or torn lines")
+    if bad_attempts:
+        said.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or torn lines were there")
+    if orphans:
+        said.append(f"{len(orphans)} records had no event, and were kept")
+    return [*said, *(f"as it was: {path}" for path in put if path)]
+
+
+def _sorted_out(path: Path, *, sealed: bool) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """Each line with its value; ``None`` for one that is torn or damaged."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            value = None
+            if line.endswith(b"\n"):
+                with contextlib.suppress(ValueError):
+                    value = journal.parsed(line, sealed=sealed)
+            yield line, value
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    try:
+        load(value, AttemptRecord, where="")
+    except AgentBenchError:
+        return False
+    return True
+
+
+def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    why = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
+    envelope = {"seq": seq, "at": now, "attempt_id": record["attempt_id"], "type": _FINISHED}
+    return journal.sealed_line(envelope | {"record": record, "explanation": why})
+
+
+def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
+    """Write the lines there, as a whole or not at all; a file that differs stays beside, and its path is given."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        file.writelines(lines)
+        file.flush()
+    kept = None
+    if path.exists() and not _alike(path, part):
+        numbered = (path.with_name(f"{path.name}.before-rebuild-{number}") for number in itertools.count(1))
+        kept = next(name for name in numbered if not name.exists())
+        journal.step()
+        kept.hardlink_to(path)
+    journal.moved_in(part, path)
+    return kept
+
+
+def _alike(one: Path, other: Path) -> bool:
+    if one.stat().st_size != other.stat().st_size:
+        return False
+    with one.open("rb") as left, other.open("rb") as right:
+        return all(a == b for a, b in itertools.zip_longest(left, right))

@@ -1,0 +1,191 @@
+"""Open the runs of a group: new ones, and those that are taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from ulid import ULID
+
+from agentbench_core.converter import dump, load
+from agentbench_core.errors import InputError, RunStoppedError
+from agentbench_core.evidence import journal
+from agentbench_core.evidence.layout import EVENTS, SUMMARY, run_directory_name, task_directory
+from agentbench_core.evidence.reader import RunDirectory, open_run
+from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.evidence.store import Store
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.registry import Provenance
+from agentbench_core.run.listening import Listener
+from agentbench_core.run.manifest import make_manifest
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.records import local_time
+from agentbench_core.run.resume import changes, take_up
+from agentbench_core.run.variant import Variant
+from agentbench_core.values.events import RunResumed, RunStarted, Warning_
+from agentbench_core.values.record import Resumption, RunManifest
+
+_SHOWN = 10  # names or differences in one message
+
+
+@attrs.frozen(kw_only=True)
+class Group:
+    """What a command runs: variants that share tasks, and how.
+
+    ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
+    also when results can depend on something that is no longer as it was.
+    """
+
+    suite: str
+    tasks: Sequence[Task]
+    variants: Sequence[Variant]
+    repeats: int
+    workers: int
+    out: Path
+    min_free_mb: int
+    argv: Sequence[str]
+    plugins: Sequence[Provenance]
+    resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
+    changed_ok: bool = False
+    redactor: Redactor = attrs.field(init=False)
+
+    @redactor.default
+    def _for_all_tasks(self) -> Redactor:
+        ours = {self.suite, *(variant.name for variant in self.variants)}
+        for task in self.tasks:
+            places = (task_directory(task.spec.id, number) for number in range(1, self.repeats + 1))
+            ours |= {task.spec.id, str(task.directory.resolve()), *places}
+        return Redactor(os.environ, {name for task in self.tasks for name in task.spec.artifacts.redact}, ours=ours)
+
+
+@attrs.define(kw_only=True)
+class OpenRun:
+    """A run that is being written."""
+
+    store: Store
+    variant: Variant
+    plans: Sequence[AttemptPlan]
+    recorded: int = 0
+    """How many of the planned attempts have their record."""
+
+
+def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest:
+    """The manifest of a variant's run, new or taken up again. Raises InputError when that is not the same run."""
+    before = group.resumed.get(variant.name)
+    now = make_manifest(
+        run_id=before.manifest.run_id if before else str(ULID()),
+        group_id=before.manifest.group_id if before else group_id,
+        argv=group.argv,
+        suite=group.suite,
+        variant=variant,
+        repeats=group.repeats,
+        tasks=group.tasks,
+        plugins=group.plugins,
+    )
+    if before is None:
+        return now
+    _check_plan(before, group)
+    list(before.every_record())  # damage is to be found before anything is written
+    cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")
+    different = changes(before.manifest, cleaned, variant.plugins)
+    if different and not group.changed_ok:
+        raise InputError(
+            "\n  ".join([f"{before.directory} was not run with what is here now:", *_some(different)]),
+            remedy="Put that back, or mix the two with --changed-ok, which run.json will say.",
+        )
+    again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
+    first = attrs.evolve(now, created_at=before.manifest.created_at, argv=before.manifest.argv)
+    return attrs.evolve(first if different else before.manifest, resumed=(*before.manifest.resumed, again))
+
+
+def _some(differences: Sequence[str]) -> Sequence[str]:
+    more = len(differences) - _SHOWN
+    return [*differences[:_SHOWN], f"and {more} more"] if more > 0 else differences
+
+
+def _check_plan(before: RunDirectory, group: Group) -> None:
+    """What has a record must stay in the plan, also where the rest may change."""
+    manifest = before.manifest
+    if not (before.directory / EVENTS).exists():
+        raise InputError(f"{before.directory} has no {EVENTS}: it can be read, and not resumed")
+    if group.repeats < manifest.repeats:
+        raise InputError(f"{before.directory} was planned with {manifest.repeats} repeats; {group.repeats} are fewer")
+    gone = sorted({task.id for task in manifest.tasks} - {task.spec.id for task in group.tasks})
+    if gone:
+        raise InputError(
+            f"tasks of {before.directory} are not there any more: {', '.join(_some(gone))}",
+            remedy="Put them back, or say where they are: --tasks DIR",
+        )
+
+
+@contextlib.contextmanager
+def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listener: Listener) -> Iterator[OpenRun]:
+    """The directory of a run, held, with the attempts that are left to make."""
+    before = group.resumed.get(variant.name)
+    directory = before.directory if before else _fresh(group, variant)
+    store = Store(directory, group.redactor)
+    try:
+        plans = [
+            AttemptPlan(run_id=manifest.run_id, attempt_id=str(ULID()), task=task, variant=variant, repeat=repeat)
+            for task in group.tasks
+            for repeat in range(1, group.repeats + 1)
+        ]
+        if before is not None and open_run(directory).manifest != before.manifest:
+            raise InputError(f"somebody else has resumed {directory} meanwhile", remedy="Look at it, and try again.")
+        _begin(store, manifest, new=before is None)
+        if before is None:
+            store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
+            yield OpenRun(store=store, variant=variant, plans=plans)
+            return
+        for note in store.mended:
+            store.emit(Warning_(message=note))
+            listener.note(f"{directory.name}: {note}")
+        rest = take_up(before, store, plans)
+        store.emit(RunResumed(kept=rest.kept, attempts=len(rest.plans)))
+        listener.resumed(rest.kept)
+        if not rest.plans:
+            listener.note(f"{directory.name}: all {rest.kept} attempts have their record, nothing is left to do")
+        yield OpenRun(store=store, variant=variant, plans=rest.plans, recorded=rest.kept)
+    finally:
+        store.close()
+
+
+def _begin(store: Store, manifest: RunManifest, *, new: bool) -> None:
+    """Write the manifest. A new run that has none is nothing that could be resumed, so it is not left behind."""
+    try:
+        store.write_manifest(manifest)
+    except RunStoppedError as error:
+        if new:
+            with contextlib.suppress(RunStoppedError):
+                store.close()
+            shutil.rmtree(store.directory, ignore_errors=True)
+            raise RunStoppedError(
+                error.message, remedy="Nothing was recorded. Choose another place: --out DIR"
+            ) from None
+        raise
+    (store.directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more
+
+
+def _fresh(group: Group, variant: Variant) -> Path:
+    """A new directory, with a number when another run of the same second has its name."""
+    model = variant.model.name if variant.model else ""
+    name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)
+    try:
+        group.out.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            candidate = group.out / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                journal.step(candidate.mkdir)
+                candidate.mkdir()
+                return candidate
+    except OSError as error:
+        raise InputError(
+            f"cannot make {group.out / name}: {error.strerror}", remedy="Choose another place: --out DIR"
+        ) from None
+    raise AssertionError("the loop ends by returning")

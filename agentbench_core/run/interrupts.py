@@ -1,0 +1,57 @@
+"""How a person stops what runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+from agentbench_core.errors import Interrupted
+from agentbench_core.values.limits import Deadline
+
+FOR_EVER = 1e8
+"""Seconds; about three years, and safe to hand to every clock."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM and a terminal that is closed stop a run as Ctrl-C does."""
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles signals
+                    stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
+        yield
+
+
+class Interrupts:
+    """The first Ctrl-C, SIGTERM or closed terminal ends a deadline, and the second ends the process.
+
+    Sandboxes die with the process that owns them, and records are on disk: nothing is lost by the second one.
+    """
+
+    def __init__(self, stop: Deadline) -> None:
+        self._stop = stop
+        self.seen = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Signals come here meanwhile, but for those that are ignored (as SIGHUP is under nohup)."""
+        with contextlib.ExitStack() as stack:
+            for number in _SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles them
+                        stack.callback(signal.signal, number, signal.signal(number, self._handle))
+            yield
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        # No locks here, and so no listener: the interrupted thread may hold them.
+        if self.seen:
+            os.write(2, b"interrupted again: killed\x1b[?25h\n")  # a live display hides the cursor
+            os._exit(130)
+        self.seen = True
+        self._stop.end(Interrupted("the run was interrupted"))

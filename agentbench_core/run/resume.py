@@ -1,0 +1,168 @@
+"""Take up a run where it was left: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import dump
+from agentbench_core.evidence import journal
+from agentbench_core.evidence.layout import EVENTS, task_directory
+from agentbench_core.evidence.reader import RunDirectory
+from agentbench_core.evidence.store import Store
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.records import Findings, local_time, make_record
+from agentbench_core.values.events import (
+    LLMRequest,
+    LLMResponse,
+    TaskFinished,
+    TaskStarted,
+    ToolCallStarted,
+    event_type,
+)
+from agentbench_core.values.failures import Outcome
+from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManifest, Timestamps
+
+TRIED_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
+"""Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
+
+_HOW_NOT_WHAT = ("run.workers", "run.out", "run.tasks", "run.min_free_mb", "reporters", "reporter.")
+_STOPPED = "the harness stopped before this attempt had ended"
+_BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+
+
+@attrs.frozen(kw_only=True)
+class Rest:
+    """What is left of a run: the attempts to make, and how many records stay."""
+
+    plans: tuple[AttemptPlan, ...]
+    kept: int
+
+
+def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
+    """What results can depend on and is no longer as it was, in words.
+
+    Args:
+        before: the manifest of the run.
+        now: the manifest that the same run would get now.
+        used: names of the plugins that the variant uses; others do not matter.
+    """
+    found = []
+    if before.harness != now.harness:
+        found.append(f"agentbench: {_version(before)} -> {_version(now)}")
+    plugins = [
+        {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins if plugin.name in used}
+        for manifest in (before, now)
+    ]
+    found += _differences("plugin", *plugins)
+    settings = [
+        {
+            key: dump(leaf.value)
+            for key, leaf in manifest.config.items()
+            if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in _HOW_NOT_WHAT)
+        }
+        for manifest in (before, now)
+    ]
+    found += _differences("setting", *settings)
+    found += _differences("task", *({task.id: task.digest for task in m.tasks} for m in (before, now)))
+    if not found and before.variant_digest != now.variant_digest:
+        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
+    return tuple(found)
+
+
+def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan]) -> Rest:
+    """What is left of the planned attempts.
+
+    An attempt that ended with its harness gets its record now: interrupted. What is tried again supersedes the
+    record that it had, and leaves its evidence aside.
+    """
+    by_place = {(plan.task.spec.id, plan.repeat): plan for plan in plans}
+    for dead in _dead(run):
+        plan = by_place.get((dead.task_id, dead.repeat))
+        if plan is not None:
+            store.record(dead.record(plan, run.manifest, store), _STOPPED)
+    last = {(record.task_id, record.repeat): record for record in run.records()}
+    rest = []
+    for place, plan in by_place.items():
+        record = last.get(place)
+        if record is None:
+            store.set_aside(*place, plan.attempt_id)  # of a begun attempt whose events were damaged
+            rest.append(plan)
+        elif record.outcome in TRIED_AGAIN:
+            store.set_aside(*place, record.attempt_id)
+            rest.append(attrs.evolve(plan, supersedes=record.attempt_id))
+    return Rest(plans=tuple(rest), kept=len(by_place) - len(rest))
+
+
+@attrs.define(kw_only=True)
+class _Dead:
+    """An attempt that was begun and has no record, and what its events tell."""
+
+    attempt_id: str
+    task_id: str
+    repeat: int
+    supersedes: str | None
+    began: str
+    last: str
+    used: Counter[str] = attrs.field(factory=Counter)
+
+    def count(self, value: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        self.last = value["at"]
+        self.used["steps"] += value["type"] == event_type(ToolCallStarted)
+        self.used["llm_calls"] += value["type"] == event_type(LLMRequest)
+        if value["type"] == event_type(LLMResponse):
+            self.used.update({name: value[name] for name in _BILLED})
+
+    def record(self, plan: AttemptPlan, manifest: RunManifest, store: Store) -> AttemptRecord:
+        """Its record, in the run as it was then."""
+        plan = attrs.evolve(plan, attempt_id=self.attempt_id, supersedes=self.supersedes)
+        directory = store.directory / task_directory(self.task_id, self.repeat)
+        found = Findings(outcome=Outcome.INTERRUPTED, trouble=_STOPPED)
+        began, last = map(datetime.datetime.fromisoformat, (self.began, self.last))
+        record = attrs.evolve(
+            make_record(plan, found, directory),
+            timestamps=Timestamps(started_at=local_time(began), ended_at=local_time(last)),
+            duration_sec=max(0.0, (last - began).total_seconds()),  # its monotonic clock ended with it
+            usage=AttemptUsage(**self.used),
+            task_digest=next((task.digest for task in manifest.tasks if task.id == self.task_id), ""),
+        )
+        if record.variant_digest != manifest.variant_digest:
+            record = attrs.evolve(record, variant_digest=manifest.variant_digest, agent=manifest.agent)
+        return record
+
+
+def _dead(run: RunDirectory) -> Sequence[_Dead]:
+    begun: dict[str, _Dead] = {}
+    for _, value in journal.lines(run.directory / EVENTS, sealed=True):
+        attempt = value["attempt_id"]
+        if value["type"] == event_type(TaskStarted):
+            begun[attempt] = _Dead(
+                attempt_id=attempt,
+                task_id=value["task_id"],
+                repeat=value["repeat"],
+                supersedes=value["supersedes"],
+                began=value["at"],
+                last=value["at"],
+            )
+        elif value["type"] == event_type(TaskFinished):
+            begun.pop(attempt, None)
+        elif attempt in begun:
+            begun[attempt].count(value)
+    return list(begun.values())
+
+
+def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{what} {name}: {before.get(name, 'not there')} -> {now.get(name, 'not there')}"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _version(manifest: RunManifest) -> str:
+    return f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()

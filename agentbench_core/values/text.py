@@ -1,0 +1,16 @@
+"""Text from outside, made fit for a terminal."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters (C0, C1), what turns the direction of writing around, other ends of lines, halves of characters.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """What could move a cursor, recolour, set a clipboard or hide itself becomes ``\\uNNNN``; newline and tab stay.
+
+    In a JSON document it means the same as before.
+    """
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,0 +1,134 @@
+"""Write the pristine tree of a commit: its files as raw bytes, and a ``.git`` of one commit, made by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.errors import InputError, ToolError
+from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace import listing
+from agentbench_core.workspace.git import EXECUTABLE, LINK, SUBMODULE, Git
+from agentbench_core.workspace.naming import quoted
+from agentbench_core.workspace.paths import components, printable
+from agentbench_core.workspace.tree import Tree
+
+FILE_SIZE_MAX = 512 << 20
+"""Bytes of one file of a task's repository."""
+
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+_LFS_POINTER_MAX = 1024  # bytes; the format's own limit
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+# The files are the blobs, byte for byte. Without this, git in the workspace would expect them converted.
+_ATTRIBUTES = "* -text -ident -filter !eol !working-tree-encoding\n"
+
+
+@attrs.define
+class Bounds:
+    """How much a tree may hold: a few bytes of a repository can mean endless files, and endless memory.
+
+    Raises InputError, which names what is ``where``.
+    """
+
+    where: str
+    _entries: int = 0
+    _names: int = 0
+    _bytes: int = 0
+
+    def check(self, path: str, size: int) -> None:
+        """Count one more file."""
+        self._entries += 1
+        self._names += len(path)
+        self._bytes += size
+        name = printable(path)[:200]
+        if self._entries > listing.ENTRIES_MAX or self._names > listing.NAMES_MAX:
+            raise InputError(f"{self.where} has more than {listing.ENTRIES_MAX} files, or too long names of them")
+        if path.count("/") >= listing.DEPTH_MAX:
+            raise InputError(f"{self.where}: {name!r} lies deeper than {listing.DEPTH_MAX} directories")
+        if size > FILE_SIZE_MAX:
+            raise InputError(f"{self.where}: {name!r} has {size} bytes; {FILE_SIZE_MAX >> 20} MiB are the most")
+        if self._bytes > listing.TREE_SIZE_MAX:
+            raise InputError(f"{self.where} has more than {listing.TREE_SIZE_MAX >> 30} GiB")
+
+
+def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: Deadline) -> None:
+    """Write the files of a commit into an empty directory, and a ``.git`` beside them.
+
+    Args:
+        git: has the commit.
+        source: where it comes from, for messages.
+        commit: its id.
+        into: the directory.
+        deadline: kills git.
+
+    Raises:
+        InputError: the commit has what no workspace may have.
+    """
+    tree_id = git.resolve(f"{commit}^{{tree}}", deadline)
+    if tree_id is None:
+        raise InputError(f"{source}: commit {commit} has no tree; remove {git.git_dir} and try again")
+    entries = list(_entries(git, tree_id, f"{source} at {commit}", deadline))
+    with Tree(into) as tree, closing(git.blobs([blob for _, _, blob in entries], deadline)) as blobs:
+        for (path, mode, _), data in zip(entries, blobs, strict=True):
+            if data.startswith(_LFS_POINTER) and len(data) < _LFS_POINTER_MAX:
+                raise InputError(
+                    f"{source} at {commit}: {printable(path)!r} is a Git LFS pointer; LFS is not supported",
+                    remedy="Make a plain directory or a bundle with the real files in it.",
+                )
+            try:
+                if mode == LINK:
+                    tree.link(path, os.fsdecode(data))
+                else:
+                    tree.write(path, data, executable=mode == EXECUTABLE)
+            except (ToolError, ValueError) as error:
+                raise InputError(f"{source} at {commit} cannot be written: {error}") from None
+    _write_git(git, tree_id, into / ".git", deadline)
+
+
+def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
+    """Path, mode and blob of every file; refuses what cannot be a workspace."""
+    seen: set[str] = set()
+    bounds = Bounds(where)
+    for line in git.lines("ls-tree", "-r", "-z", "-l", tree_id, deadline=deadline):
+        fields, _, raw = line.partition(b"\t")
+        mode, _, blob, size = fields.decode().split()
+        path = os.fsdecode(raw)
+        if mode == SUBMODULE:
+            raise InputError(
+                f"{where}: {printable(path)!r} is a submodule; submodules are not supported",
+                remedy="Make a plain directory or a bundle with its files in it.",
+            )
+        try:
+            components(path)
+        except ToolError as error:
+            raise InputError(f"{where} has a path that no workspace may have: {error}") from None
+        bounds.check(path, int(size) if size.isdecimal() else 0)
+        if path in seen:
+            raise InputError(f"{where} has {printable(path)!r} twice")
+        seen.add(path)
+        yield path, mode, blob
+
+
+def _write_git(git: Git, tree_id: str, git_dir: Path, deadline: Deadline) -> None:
+    """Write a ``.git`` by hand: the objects of one commit, its branch and its index. Git is not started in it."""
+    head = git.run("commit-tree", tree_id, "-m", "Source tree", deadline=deadline).decode().strip()
+    pack = git_dir / "objects/pack"
+    for directory in (pack, git_dir / "objects/info", git_dir / "refs/heads", git_dir / "refs/tags", git_dir / "info"):
+        directory.mkdir(parents=True)
+    # Git renames the finished pack, so it must be begun where it ends: a rename leads to no other file system.
+    here = {
+        "GIT_OBJECT_DIRECTORY": str(git_dir / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(str(git.git_dir.resolve() / "objects")),
+    }
+    git.run(
+        "pack-objects", "--quiet", "--revs", str(pack / "pack"), stdin=f"{head}\n".encode(), deadline=deadline, env=here
+    )
+    git.run("read-tree", tree_id, env={"GIT_INDEX_FILE": str(git_dir / "index")}, deadline=deadline)
+    (git_dir / "config").write_text(_CONFIG)
+    (git_dir / "info/attributes").write_text(_ATTRIBUTES)
+    (git_dir / "refs/heads/main").write_text(f"{head}\n")
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")

@@ -1,0 +1,89 @@
+# agentbench-canary: d89ae471-973c-4ec8-9883-09fd646b2abb
+"""The exit code is about everything that was checked, in whatever order."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from sealcheck.cli import main
+
+CODES = {"fine": 0, "changed": 1, "missing": 2, "broken": 2, "absent": 2, "empty": 0, "both": 2}
+LEAST = ["fine", "changed", "missing", "broken"]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """One manifest for each thing that can happen; each has two files, if any."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("fine", "changed", "missing", "both"):
+        Path(name).mkdir()
+        for file in ("a.txt", "b.json"):
+            Path(name, file).write_text(file, encoding="utf-8")
+        assert main(["seal", f"{name}/a.txt", f"{name}/b.json", "--to", f"{name}.seal"]) == 0
+    Path("changed/a.txt").write_text("new", encoding="utf-8")
+    Path("missing/a.txt").unlink()
+    Path("both/a.txt").unlink()
+    Path("both/b.json").write_text("new", encoding="utf-8")
+    Path("broken.seal").write_text("no manifest\n", encoding="utf-8")
+    Path("empty.seal").write_text("# nothing yet\n", encoding="utf-8")
+    return tmp_path
+
+
+def check(names, *options):
+    return main(["check", *(f"{name}.seal" for name in names), *options])
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_alone(site, name):
+    assert check([name]) == CODES[name]
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(CODES, 2)), ids="-".join)
+@pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["loud", "quiet"])
+def test_two(site, names, options):
+    assert check(names, *options) == max(CODES[name] for name in names)
+
+
+@pytest.mark.parametrize("names", list(itertools.product(LEAST, repeat=3)), ids="-".join)
+def test_three(site, names):
+    assert check(names) == max(CODES[name] for name in names)
+
+
+def test_many(site):
+    for position in range(6):
+        for name in ("changed", "missing", "absent"):
+            names = ["fine"] * 6
+            names[position] = name
+            assert check(names) == CODES[name]
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(["fine", "changed", "missing"])), ids="-".join)
+def test_only_what_was_checked_counts(site, names):
+    assert check(names, "--only", "*.json") == 0
+    assert check(names, "--only", "*.txt") == 2
+    assert check(names, "--only", "nothing") == 0
+    assert check([*names, "broken"], "--only", "*.json") == 2
+    assert check(["broken", *names], "--only", "*.json") == 2
+    assert check(["broken", *names], "--only", "nothing") == 2
+
+
+def test_everything_is_still_reported(site, capsys):
+    assert check(["absent", "both", "changed", "broken", "fine"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        "both.seal: missing both/a.txt",
+        "both.seal: changed both/b.json",
+        "changed.seal: changed changed/a.txt",
+        "changed.seal: ok changed/b.json",
+        "fine.seal: ok fine/a.txt",
+        "fine.seal: ok fine/b.json",
+        "6 files: 3 ok, 2 changed, 1 missing",
+    ]
+    assert [name in printed.err for name in ("absent.seal", "broken.seal", "fine.seal")] == [True, True, False]
+
+
+def test_the_next_run_starts_anew(site):
+    assert check(["missing", "changed"]) == 2
+    assert check(["changed", "fine"]) == 1
+    assert check(["fine", "empty"]) == 0

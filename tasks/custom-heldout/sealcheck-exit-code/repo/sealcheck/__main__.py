@@ -1,0 +1,7 @@
+"""``python -m sealcheck``."""
+
+import sys
+
+from sealcheck.cli import main
+
+sys.exit(main())

@@ -1,0 +1,55 @@
+"""Lists of tests find their place in a task.yaml, whatever it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.expected_tests import with_lists, write_expected_tests
+from agentbench_core.inputs.suite import read_task
+
+LISTS = {"fail_to_pass": ['tests/t.py::test_a[x: "y" # é]', "t::b"], "pass_to_pass": ["c"]}
+
+LAST_FIELD = "id: x\nvalidation:\n  failing_command: f\n  passing_command: p"
+COMMENTS = "validation:  # a\n  # b\n  passing_command: 'p'  # c\n\n  # d\n  failing_command: f\n# e\nagent: {}\n"
+BLOCK = "validation:\n    passing_command: |\n        p\n        q\n\n    failing_command: f\n"
+FOLDED = "validation:\r\n  failing_command: f\r\n  passing_command: >\r\n    p\r\n    q\r\nid: x\r\n"
+SEVERAL_LINES = 'validation:\n  passing_command: "p\n    q"\n  failing_command: f\n'
+EMPTY = "validation:\n  pass_to_pass: []  # c\n  passing_command: p\n  fail_to_pass: [\n    ]\n  failing_command: f\n"
+INDENTED = "id: x\nvalidation:\n      passing_command: p\n      files: checks\n"
+
+
+@pytest.mark.parametrize("text", [LAST_FIELD, COMMENTS, BLOCK, FOLDED, SEVERAL_LINES, EMPTY, INDENTED])
+def test_only_the_lists_are_new(text: str) -> None:
+    """Both lists are read back, and every other line is as it was."""
+    new = with_lists(text, LISTS, "task.yaml")
+    expected = yaml.safe_load(text)
+    expected["validation"] |= LISTS
+    assert yaml.safe_load(new) == expected
+    old = [line for line in text.splitlines() if "_to_pass" not in line and line.strip() != "]"]
+    lines = iter(new.splitlines())
+    assert all(line in lines for line in old)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_id_survives(name: str) -> None:
+    """Quotes, controls, line breaks, and what looks like YAML."""
+    new = with_lists(LAST_FIELD, {"fail_to_pass": [name]}, "task.yaml")
+    assert yaml.safe_load(new)["validation"]["fail_to_pass"] == [name]
+
+
+def test_a_file_that_has_changed_is_left_alone(make_task: Callable[..., Any]) -> None:
+    """Somebody edited it while it was validated."""
+    path: Path = make_task() / "task.yaml"
+    task = read_task(path)
+    path.write_text(f"# new\n{task.text}")
+    with pytest.raises(InputError, match="was changed while the task was validated"):
+        write_expected_tests(task, LISTS)
+    assert path.read_text() == f"# new\n{task.text}"

@@ -1,0 +1,65 @@
+"""Lines that a crash may tear and a disk may damage, without anybody being misled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import InputError
+from agentbench_core.evidence import journal
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.dictionaries(st.text(), PLAIN), st.data())
+def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, Any], data: Any) -> None:
+    """F34: whatever it holds, wherever the bit is."""
+    line = journal.sealed_line(value)
+    assert line.count(b"\n") == 1
+    assert journal.parsed(line, sealed=True) == value
+    at = data.draw(st.integers(0, len(line) - 2))
+    flipped = bytes([*line[:at], line[at] ^ (1 << data.draw(st.integers(0, 7))), *line[at + 1 :]])
+    with pytest.raises(ValueError, match="checksum"):
+        journal.parsed(flipped, sealed=True)
+
+
+@given(st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b""))), st.binary(max_size=50))
+def test_the_torn_tail_is_what_follows_the_last_line_feed(
+    tmp_path_factory: Any, whole: list[bytes], torn: bytes
+) -> None:
+    """F03: cut for good, and nothing else with it."""
+    torn = torn.replace(b"\n", b"")
+    path: Path = tmp_path_factory.mktemp("journal") / "lines"
+    before = b"".join(line + b"\n" for line in whole)
+    path.write_bytes(before + torn)
+    assert journal.torn_tail(path) == torn
+    assert journal.cut_torn_tail(path) == len(torn)
+    assert path.read_bytes() == before
+    assert journal.cut_torn_tail(path) == 0
+
+
+def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
+    """A line may be of any length."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"{}\n" + b"x" * 300_000)
+    assert len(journal.torn_tail(path)) == 300_000
+    path.write_bytes(b"x" * 300_000)
+    assert journal.cut_torn_tail(path) == 300_000
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("line", [b"nonsense", b"[1]", b'{"seq":1}', b'{"seq":1,"crc":"00000000"}', b""])
+def test_a_damaged_line_is_named_with_the_remedy(tmp_path: Path, line: bytes) -> None:
+    """F34: which line, and what to do; a torn one is no damage."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(journal.sealed_line({"seq": 1}) + line + b"\n" + b'{"torn')
+    with pytest.raises(InputError, match=r"events\.jsonl:2 is damaged") as error:
+        list(journal.lines(path, sealed=True))
+    assert f"agentbench runs rebuild {tmp_path}" in str(error.value)

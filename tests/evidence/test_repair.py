@@ -1,0 +1,236 @@
+"""A run directory after a crash, and after damage: what can be saved is saved, and what was done is said."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import InputError, open_run
+from agentbench_core.evidence.holding import hold
+from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.evidence.store import Store
+from agentbench_core.values.events import RunResumed
+
+
+@pytest.fixture
+def run(make_task: Any, agentbench: Any) -> Path:
+    """A run of three attempts, two that passed and one whose task cannot be set up."""
+    make_task("a")
+    make_task("b", setup={"commands": ["exit 3"], "capture": []})
+    make_task("c")
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--workers", "1")
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, workers: str) -> None:
+    """Byte by byte, also when attempts ran side by side; and twice is as once."""
+    for name in "abc":
+        make_task(name)
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2", "--workers", workers)
+    (directory,) = Path("artifacts/runs").iterdir()
+    attempts = directory / "attempts.jsonl"
+    whole = attempts.read_bytes()
+    assert len(whole.splitlines()) == 6
+    attempts.unlink()
+    done = agentbench("runs", "rebuild", str(directory))
+    assert (done.code, done.out) == (0, "attempts.jsonl: 6 records\n")
+    assert attempts.read_bytes() == whole
+    agentbench("runs", "rebuild", str(directory))
+    assert attempts.read_bytes() == whole
+    assert not list(directory.glob("*.before-rebuild"))
+
+
+def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
+    """F03: on reopening, and the next event takes the next number."""
+    events = lines(run / "events.jsonl")
+    with (run / "events.jsonl").open("a") as file:
+        file.write('{"seq":99,"at":"20')
+    with (run / "attempts.jsonl").open("a") as file:
+        file.write('{"sch')
+    store = Store(run, Redactor({}))
+    store.close()
+    assert store.mended == (
+        "events.jsonl: dropped a torn last line of 18 bytes",
+        "attempts.jsonl: dropped a torn last line of 5 bytes",
+    )
+    assert lines(run / "events.jsonl") == events
+    assert len(lines(run / "attempts.jsonl")) == 3
+
+
+@pytest.mark.parametrize("left", ["", '{"schema":1,"run'])
+def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> None:
+    """F01: the crash came between the two lines, or in the second one."""
+    attempts = run / "attempts.jsonl"
+    whole = lines(attempts)
+    attempts.write_text("".join(whole[:-1]) + left)
+    store = Store(run, Redactor({}))
+    store.close()
+    assert store.mended[-1] == "attempts.jsonl: added 1 records from events.jsonl"
+    assert lines(attempts) == whole
+
+
+def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> None:
+    """F34: also when what it says is well-formed; nothing is written before that."""
+    attempts, manifest = run / "attempts.jsonl", (run / "run.json").read_bytes()
+    whole = attempts.read_bytes()
+    damaged = whole.replace(b'"passed":false', b'"passed":true ')
+    assert damaged != whole
+    attempts.write_bytes(damaged)
+    for arguments in (("runs", "show", str(run)), ("run", "--resume", str(run))):
+        refused = agentbench(*arguments)
+        assert refused.code == 2
+        assert "attempts.jsonl:2 is damaged: it is not the record that events.jsonl has" in refused.err
+        assert f"agentbench runs rebuild {run}" in refused.err
+    assert (run / "run.json").read_bytes() == manifest
+    assert agentbench("runs", "rebuild", str(run)).code == 0
+    assert attempts.read_bytes() == whole
+    assert (run / "attempts.jsonl.before-rebuild-1").read_bytes() == damaged
+    assert agentbench("runs", "show", str(run)).code == 0
+    attempts.write_bytes(whole[:-1])
+    assert "attempts.jsonl.before-rebuild-2" in agentbench("runs", "rebuild", str(run)).out
+    assert (run / "attempts.jsonl.before-rebuild-2").read_bytes() == whole[:-1]
+
+
+def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
+    """F34: a completed run has them all; a run that was killed may lack the last one, which is no damage."""
+    attempts = run / "attempts.jsonl"
+    whole = lines(attempts)
+    attempts.write_text("".join(whole[:-1]))
+    refused = agentbench("runs", "show", str(run))
+    assert refused.code == 2
+    assert "attempts.jsonl is damaged: 1 records are not there" in refused.err
+    agentbench("runs", "rebuild", str(run))
+    assert lines(attempts) == whole
+    events = lines(run / "events.jsonl")
+    (run / "events.jsonl").write_text("".join(events[:-1]))
+    attempts.write_text("".join(whole[:-1]))
+    assert len(list(open_run(run).records())) == 2
+
+
+def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
+    """F34: what was superseded stays so, also when its event was damaged and came anew, behind its successor's."""
+    agentbench("run", "--resume", str(run))  # the set-up is tried again
+    before = [record.attempt_id for record in open_run(run).records()]
+    events = lines(run / "events.jsonl")
+    old = next(record for record in open_run(run).every_record() if record.outcome == "setup_failed")
+    at = next(n for n, line in enumerate(events) if '"task_finished"' in line and old.attempt_id in line)
+    events[at] = events[at].replace("setup_failed", "setup_fai1ed")
+    (run / "events.jsonl").write_text("".join(events))
+    agentbench("runs", "rebuild", str(run))
+    assert [record.attempt_id for record in open_run(run).records()] == before
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench_process: Any, number: int) -> None:
+    """F01: the files are there at every moment, and rebuilding again ends it."""
+    events, attempts = run / "events.jsonl", run / "attempts.jsonl"
+    records = list(open_run(run).every_record())
+    events.write_text("".join(["damage\n", *lines(events)]))
+    attempts.write_text("".join(["damage\n", *lines(attempts)]))
+    died = agentbench_process("runs", "rebuild", str(run), AGENTBENCH_CRASH_AT=str(number))
+    assert died.code == -9
+    assert events.exists()
+    assert attempts.exists()
+    assert agentbench_process("runs", "rebuild", str(run)).code == 0
+    assert list(open_run(run).every_record()) == records
+
+
+def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
+    """F34: the record is kept and gets an event anew; events that are whole stay as they are."""
+    events, attempts = run / "events.jsonl", run / "attempts.jsonl"
+    records = attempts.read_bytes()
+    whole = lines(events)
+    at = next(number for number, line in enumerate(whole) if '"task_finished"' in line)
+    events.write_text("".join([*whole[:at], whole[at].replace('"passed":true', '"passed":tru3'), *whole[at + 1 :]]))
+    damaged = agentbench("run", "--resume", str(run))
+    assert damaged.code == 2
+    assert f"events.jsonl:{at + 1} is damaged: its checksum does not fit" in damaged.err
+    done = agentbench("runs", "rebuild", str(run))
+    assert "events.jsonl: left out 1 damaged or torn lines" in done.out
+    assert "1 records had no event, and were kept" in done.out
+    assert lines(events)[:-1] == [*whole[:at], *whole[at + 1 :]]
+    assert sorted(attempts.read_bytes().splitlines()) == sorted(records.splitlines())
+    assert len(list(open_run(run).records())) == 3
+    seen = agentbench("run", "--resume", str(run))
+    assert seen.code == 0
+    numbers = [json.loads(line)["seq"] for line in lines(events)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_records_without_any_event_are_still_read(run: Path) -> None:
+    """Somebody kept ``run.json`` and ``attempts.jsonl`` only."""
+    (run / "events.jsonl").unlink()
+    assert len(list(open_run(run).records())) == 3
+
+
+def test_records_alone_are_read_and_not_resumed(run: Path, agentbench: Any) -> None:
+    """Nothing is made of them."""
+    (run / "events.jsonl").unlink()
+    refused = agentbench("run", "--resume", str(run))
+    assert refused.code == 2
+    assert "it can be read, and not resumed" in refused.err
+    assert not (run / "events.jsonl").exists()
+
+
+def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
+    """Whatever it has read when the next record comes."""
+    (record, *_) = open_run(run).every_record()
+    store = Store(run, Redactor({}))
+    written = threading.Event()
+
+    def write() -> None:
+        store.emit(RunResumed(kept=3, attempts=1))
+        for number in range(300):
+            store.record(attrs.evolve(record, attempt_id=f"a{number}", repeat=number + 2), "")
+        written.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    looks = 0
+    while not written.is_set():
+        assert open_run(run).status() in ("completed", "unfinished")
+        list(open_run(run).records())
+        looks += 1
+    thread.join()
+    store.close()
+    assert looks > 3
+
+
+def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) -> None:
+    """F15: in words."""
+    with hold(run):
+        refused = agentbench("runs", "rebuild", str(run))
+    assert refused.code == 2
+    assert "is being written by another agentbench" in refused.err
+
+
+def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> None:
+    """F34: truncated, or of another version."""
+    text = (run / "run.json").read_text()
+    (run / "run.json").write_text(text[:200])
+    assert "run.json is damaged" in agentbench("run", "--resume", str(run)).err
+    (run / "run.json").write_text(text.replace('"schema": 1', '"schema": 9'))
+    refused = agentbench("run", "--resume", str(run))
+    assert refused.code == 2
+    assert "schema version 9; this agentbench reads version 1" in refused.err
+
+
+def test_a_directory_without_events_has_nothing_to_rebuild_from(run: Path, agentbench: Any) -> None:
+    """And is left alone."""
+    (run / "events.jsonl").unlink()
+    refused = agentbench("runs", "rebuild", str(run))
+    assert refused.code == 2
+    assert "there is nothing to rebuild from" in refused.err
+    with pytest.raises(InputError, match="no run directory"):
+        open_run(run / "tasks")

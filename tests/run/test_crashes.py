@@ -1,0 +1,244 @@
+"""``kill -9`` at every step of the journal and at random instants, each followed by ``--resume``.
+
+Afterwards every planned attempt has exactly one record in the readers' view, that view equals an uninterrupted run's
+up to ids, times and order, and nothing is left of the dead harness.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import open_run
+from agentbench_core.converter import dump
+from agentbench_core.evidence.journal import CRASH_AT
+
+AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
+KILLED = -9
+
+SCRIPT = """\
+- {tool: run, arguments: {command: "sleep %s"}}
+- {tool: apply_patch, arguments: {unified_diff: "--- a/app.txt\\n+++ b/app.txt\\n@@ -1 +1 @@\\n-broken\\n+fixed\\n"}}
+"""
+RANDOM_KILLS = 30
+IN_AGENT_PHASE = 20
+
+
+@attrs.frozen
+class Trial:
+    """One run in a directory of its own, with temporary files of its own."""
+
+    place: Path
+    tasks: Path
+
+    def start(self, *arguments: str, crash_at: str = "") -> subprocess.Popen[str]:
+        """Start the command."""
+        (self.place / "tmp").mkdir(parents=True, exist_ok=True)
+        own = {"TMPDIR": str(self.place / "tmp"), "XDG_CACHE_HOME": str(self.place / "cache"), CRASH_AT: crash_at}
+        return subprocess.Popen(
+            [AGENTBENCH, "run", *arguments],
+            cwd=self.place,
+            env=os.environ | own,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def begin(self, crash_at: str = "", workers: str = "1") -> subprocess.Popen[str]:
+        """Start the run, which is to be the same every time."""
+        arguments = ("--suite", "mini", "--tasks", str(self.tasks), "--agent", "scripted", "--repeats", "2")
+        return self.start(*arguments, "--workers", workers, crash_at=crash_at)
+
+    @property
+    def run(self) -> Path:
+        """Its run directory."""
+        (directory,) = (self.place / "artifacts/runs").iterdir()
+        return directory
+
+    def resume(self, crash_at: str = "") -> tuple[int, str]:
+        """Go on with it; gives the exit code and what was said."""
+        with self.start("--resume", str(self.run), crash_at=crash_at) as process:
+            _, said = process.communicate(timeout=120)
+        return process.returncode, said
+
+    def steps(self) -> int:
+        """How many steps its journal has: directories, the manifest, and every line."""
+        lines = [
+            line for name in ("events", "attempts") for line in (self.run / f"{name}.jsonl").read_text().splitlines()
+        ]
+        return len(["run directory", "run.json", *(self.run / "tasks").iterdir(), *lines])
+
+    def view(self) -> list[Any]:
+        """What readers see, without ids, times and order."""
+        seen = []
+        for record in open_run(self.run).records():
+            plain = dump(record)
+            for name in ("run_id", "attempt_id", "supersedes", "timestamps", "duration_sec"):
+                del plain[name]
+            evidence = self.run / plain["artifact_paths"]["task_dir"]
+            plain["files"] = sorted(str(path.relative_to(evidence)) for path in evidence.rglob("*"))
+            plain["patch"] = (evidence / "diffs/final.patch").read_text()
+            seen.append(plain)
+        return sorted(seen, key=lambda plain: (plain["task_id"], plain["repeat"]))
+
+    def survivors(self) -> list[str]:
+        """Command lines of processes that work in this place; they get a moment to die."""
+        end = time.monotonic() + 10
+        while (alive := _processes_of(str(self.place))) and time.monotonic() < end:
+            time.sleep(0.05)
+        return alive
+
+    def check(self, expected: list[Any]) -> None:
+        """Everything that must hold after a resumed run has ended."""
+        run = open_run(self.run)
+        assert self.view() == expected
+        assert run.status() == "completed"
+        every = list(run.every_record())
+        assert len({record.attempt_id for record in every}) == len(every)
+        superseded = [record.supersedes for record in every if record.supersedes]
+        assert sorted(superseded) == sorted(record.attempt_id for record in every if record.outcome == "interrupted")
+        numbers = [json.loads(line)["seq"] for line in (self.run / "events.jsonl").read_text().splitlines()]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert self.survivors() == []
+        assert list((self.place / "tmp").iterdir()) == []
+
+
+def _processes_of(place: str) -> list[str]:
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if command and (place in command or str((directory / "cwd").readlink()).startswith(place)):
+                found.append(command)
+        except OSError:
+            continue  # it has just gone, or is another user's
+    return found
+
+
+@pytest.fixture
+def new_trial(make_task: Any, tmp_path: Path) -> Callable[..., Trial]:
+    """A trial whose only task sleeps for so many seconds in the agent phase, and is then solved; attempted twice."""
+
+    def new(name: str, sleep: str = "0") -> Trial:
+        directory = make_task("one", oracle={"script": "solution.yaml", "patch": ""})
+        (directory / "solution.yaml").write_text(SCRIPT % sleep)
+        return Trial(tmp_path / "trials" / name, tmp_path / "tasks")
+
+    return new
+
+
+@pytest.fixture
+def whole(new_trial: Callable[..., Trial]) -> Trial:
+    """A run that nothing interrupts."""
+    trial = new_trial("whole")
+    with trial.begin() as process:
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+    view = trial.view()
+    assert [(plain["repeat"], plain["result"]["passed"]) for plain in view] == [(1, True), (2, True)]
+    trial.check(view)
+    return trial
+
+
+@pytest.mark.parametrize("how", ["", "+"], ids=["before", "halfway"])
+def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial, how: str) -> None:
+    """F01: before each step, and with half of it done; the last number is one that the run does not reach."""
+    expected, steps = whole.view(), whole.steps()
+
+    def crash(number: int) -> bool:
+        trial = new_trial(f"step-{number}")
+        with trial.begin(crash_at=f"{number}{how}") as process:
+            process.communicate(timeout=120)
+        if process.returncode == 0:
+            trial.check(expected)
+            return False
+        assert process.returncode == KILLED
+        assert trial.survivors() == []
+        runs = list((trial.place / "artifacts/runs").glob("*"))
+        if not [path for path in runs if (path / "run.json").exists()]:
+            return True  # nothing was planned yet, so there is nothing to resume
+        assert trial.resume()[0] == 0
+        trial.check(expected)
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        crashed = list(pool.map(crash, range(1, steps + 2)))
+    assert crashed == [True] * steps + [False]
+
+
+def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], whole: Trial) -> None:
+    """F01: taking up a run is made of steps too: torn lines, the dead attempt's record, its evidence set aside."""
+    expected, steps = whole.view(), whole.steps()
+
+    def crash(number: int) -> bool:
+        trial = new_trial(f"again-{number}")
+        with trial.begin(crash_at=f"{steps // 2}+") as process:
+            process.communicate(timeout=120)
+        assert process.returncode == KILLED
+        code, said = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
+        if code == 0:
+            assert "dropped a torn last line" in said
+        else:
+            assert code == KILLED
+            assert trial.resume()[0] == 0
+        trial.check(expected)
+        return code != 0
+
+    with ThreadPoolExecutor(2) as pool:
+        crashed = list(pool.map(crash, range(1, 13)))
+    assert all(crashed)
+
+
+def test_a_kill_at_random_instants(new_trial: Callable[..., Trial], whole: Trial) -> None:
+    """F02: most of them while an agent is at work."""
+    expected = whole.view()
+    chance = random.Random(3)
+    instants = [chance.uniform(0, 0.6) for _ in range(RANDOM_KILLS)]
+
+    def kill(number: int) -> bool:
+        trial = new_trial(f"random-{number}", sleep="0.6")
+        with trial.begin(workers=str(1 + number % 2)) as process:
+            if number % 5:  # from the moment on that an agent is at work, the first or the second time
+                _wait_for_agent(trial, 1 + number % 3 // 2)
+            time.sleep(instants[number])
+            process.kill()
+            process.communicate(timeout=60)
+        assert trial.survivors() == []
+        if not (trial.place / "artifacts").exists() or not (trial.run / "run.json").exists():
+            return False
+        open_calls = _open_calls(trial.run)
+        assert trial.resume()[0] == 0
+        trial.check(expected)
+        return open_calls > 0
+
+    with ThreadPoolExecutor(2) as pool:
+        in_agent_phase = list(pool.map(kill, range(RANDOM_KILLS)))
+    assert sum(in_agent_phase) >= IN_AGENT_PHASE
+
+
+def _wait_for_agent(trial: Trial, attempt: int) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        events = list((trial.place / "artifacts/runs").glob("*/events.jsonl"))
+        if events and len(re.findall(r'"tool_call_started","step":1,', events[0].read_text())) >= attempt:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no agent came to work")
+
+
+def _open_calls(run: Path) -> int:
+    """Calls of tools that were begun and not finished."""
+    text = (run / "events.jsonl").read_text()
+    return text.count('"tool_call_started"') - text.count('"tool_call_finished"')

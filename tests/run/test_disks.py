@@ -1,0 +1,194 @@
+"""Disks that are full, nearly full, or read-only. Real ones: small file systems, mounted for one command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import open_run
+from agentbench_core.run import space
+
+NOISY = """
+    import attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    COMMAND = "seq 20000 > big.txt; echo fixed > app.txt"
+
+    class Noisy:
+        def solve(self, context):
+            try:
+                context.tools.call(ToolCall(tool="run", arguments={"command": COMMAND}))
+            except Exception:
+                pass
+            return AgentResult()
+
+    class Talks:
+        def solve(self, context):
+            for _ in range(400):
+                try:
+                    context.tools.call(ToolCall(tool="list_files", arguments={"root": "", "glob": None}))
+                except Exception:
+                    pass
+            context.tools.call(ToolCall(tool="run", arguments={"command": "echo fixed > app.txt"}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("noisy", lambda options: Noisy(), Options, summary="much evidence")
+        register("talks", lambda options: Talks(), Options, summary="many events")
+"""
+
+
+@attrs.frozen
+class Said:
+    """What a script printed."""
+
+    out: str
+    err: str
+
+
+@pytest.fixture
+def script(plugin: Any) -> Callable[[str], Said]:
+    """Runs shell commands in a mount namespace of their own; ``$RUN`` begins a run, ``$AB`` is the command."""
+    site = plugin("noisy", NOISY)
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    ab = Path(sys.executable).parent / "agentbench"
+    own = {"PYTHONPATH": str(site), "AB": str(ab), "RUN": f"{ab} run --suite mini --workers 1"}
+
+    def run(text: str) -> Said:
+        command = ["unshare", *as_root, "--mount", "sh", "-uc", text]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | own)
+        assert done.returncode == 0, done.stderr
+        return Said(done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.mark.mounts
+@pytest.mark.parametrize(("agent", "repeats"), [("noisy", 6), ("talks", 6)])
+def test_a_full_disk_stops_the_run_and_it_goes_on_later(
+    make_task: Any, script: Callable[[str], Said], agent: str, repeats: int
+) -> None:
+    """F04, F05: full by evidence or by events. What was recorded is there, no agent is blamed, no line is damaged."""
+    make_task()
+    Path("full").mkdir()
+    said = script(f"""
+        mount -t tmpfs -o size=400k none full
+        $RUN --agent {agent} --repeats {repeats} --max-steps 1000 --out full --set run.min_free_mb=0
+        echo ended=$?
+        cp -r full when-full
+        mount -o remount,size=50m full
+        $AB run --resume full/*
+        echo ended=$?
+        cp -r full at-last
+    """)
+    assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
+    (stopped,) = Path("when-full").iterdir()
+    assert "No space left on device" in said.err
+    assert f"Make room or make it writable, then: agentbench run --resume full/{stopped.name}\n" in said.err
+    records = list(open_run(stopped).every_record())
+    assert 0 < len(records) < repeats
+    assert all(record.result.passed for record in records)
+    (whole,) = Path("at-last").iterdir()
+    assert [record.result.passed for record in open_run(whole).records()] == [True] * repeats
+    kept = {record.attempt_id for record in open_run(whole).every_record()}
+    assert {record.attempt_id for record in records} <= kept
+    assert list(open_run(whole).events())
+
+
+@pytest.mark.mounts
+def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[str], Said]) -> None:
+    """F04: a run that could not even be written down leaves nothing behind, and says so."""
+    make_task()
+    Path("full").mkdir()
+    said = script("""
+        mount -t tmpfs -o size=8k none full
+        head -c 8k /dev/zero > full/filler
+        $RUN --agent idle --out full --set run.min_free_mb=0
+        echo ended=$?
+        ls full
+    """)
+    assert said.out == "ended=4\nfiller\n"
+    assert "No space left on device" in said.err
+    assert "Nothing was recorded. Choose another place: --out DIR" in said.err
+
+
+def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Said]) -> None:
+    """F04: evidence that may not grow (``ulimit -f``) stops the run; the agent is not blamed."""
+    make_task()
+    said = script("ulimit -f 60; $RUN --agent noisy; echo ended=$?")
+    assert said.out.endswith("ended=4\n")
+    assert "File too large" in said.err
+    (run,) = Path("artifacts/runs").iterdir()
+    assert list(open_run(run).every_record()) == []
+
+
+@pytest.mark.mounts
+def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], Said]) -> None:
+    """F30: a clean stop, in words, before anything runs."""
+    make_task()
+    Path("there").mkdir()
+    said = script("""
+        $RUN --agent idle --out there
+        mount --bind there there
+        mount -o remount,bind,ro there
+        $RUN --agent idle --out there
+        echo ended=$?
+        $AB run --resume there/*
+        echo ended=$?
+        $AB runs rebuild there/*
+        echo ended=$?
+        $AB runs show there/*
+        echo ended=$?
+    """)
+    assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=2"] * 3 + ["ended=0"]
+    assert "cannot make there/" in said.err
+    assert (said.out + said.err).count("error: cannot write to there/") == 2
+
+
+@pytest.mark.mounts
+def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callable[[str], Said]) -> None:
+    """F29, H13: before the next phase, not as a failure of the agent; and the time does not count."""
+    make_task()
+    Path("tight").mkdir()
+    said = script("""
+        mount -t tmpfs -o size=60m none tight
+        head -c 50M /dev/zero > tight/filler
+        (sleep 4; rm tight/filler) &
+        $RUN --agent scripted --out tight --set run.min_free_mb=30 --set limits.timeout_sec=3
+        echo ended=$?
+        wait
+        cp -r tight later
+    """)
+    assert "ended=0" in said.out
+    assert said.err.count("waiting for room") == 1
+    assert "run.min_free_mb is 30" in said.err
+    (run,) = Path("later").iterdir()
+    (record,) = open_run(run).records()
+    assert record.result.passed
+    assert record.duration_sec > 2
+
+
+def test_patience_has_an_end(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F29: then the run stops with the reason, and may be resumed."""
+    monkeypatch.setattr(space, "PATIENCE_SEC", 0.2)
+    make_task()
+    stopped = agentbench("run", "--suite", "mini", "--agent", "scripted", "--set", "run.min_free_mb=900000000")
+    assert stopped.code == 4
+    assert "MB are free at" in stopped.err
+    assert "--set run.min_free_mb=N" in stopped.err
+    (run,) = Path("artifacts/runs").iterdir()
+    assert list(open_run(run).every_record()) == []
+    done = agentbench("run", "--resume", str(run), "--set", "run.min_free_mb=1")
+    assert "1 of 1 scored attempts passed" in done.out

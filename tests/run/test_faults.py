@@ -1,0 +1,275 @@
+"""Faults that come while a run goes: signals, clocks, floods, workers that die. One record each where one is due."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run
+from agentbench_core.evidence import store
+from agentbench_core.run import agent_phase, records
+
+AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
+
+AGENTS = """
+    import os, pathlib, time
+    import attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    def run(context, command):
+        return context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+
+    def dies(context):
+        if pathlib.Path("poison").exists():
+            os._exit(7)
+        run(context, "echo fixed > app.txt")
+        return AgentResult()
+
+    def loops_on_a(context):
+        run(context, "echo fixed > app.txt")
+        if "loop" in context.instruction:
+            end = time.monotonic() + 8  # for ever, as far as the attempt can tell
+            while time.monotonic() < end:
+                pass
+        return AgentResult()
+
+    def sleeps(context):
+        pathlib.Path("begun").touch()
+        run(context, "sleep 61")
+        return AgentResult()
+
+    def deaf(context):
+        pathlib.Path("begun").touch()
+        while True:
+            try:
+                run(context, "sleep 62")
+            except BaseException:
+                time.sleep(1)
+
+    def floods(context):
+        run(context, "head -c 20000000 /dev/urandom; yes | head -c 20000000; yes | head -c 20000000 >&2")
+        run(context, "echo fixed > app.txt")
+        return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        for solve in (dies, loops_on_a, sleeps, deaf, floods):
+            agent = type("Agent", (), {"solve": staticmethod(solve)})
+            register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
+"""
+
+
+@pytest.fixture
+def site(plugin: Any) -> str:
+    """Where the agents of this module are."""
+    return str(plugin("agents", AGENTS))
+
+
+def only_run() -> Path:
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def wait_for(path: str) -> None:
+    end = time.monotonic() + 60
+    while not Path(path).exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.05)
+
+
+def commands_running(*words: str) -> list[str]:
+    """Command lines that have all of the words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if all(word in line for word in words):
+                found.append(line)
+    return found
+
+
+def none_running(*words: str) -> bool:
+    end = time.monotonic() + 10
+    while commands_running(*words) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not commands_running(*words)
+
+
+@contextlib.contextmanager
+def on_a_terminal(*arguments: str, site: str) -> Iterator[tuple[int, int]]:
+    """The command in the foreground of a terminal of its own; gives its process id and the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.execve(AGENTBENCH, [AGENTBENCH, *arguments], {**os.environ, "PYTHONPATH": site, "TERM": "dumb"})
+        finally:
+            os._exit(99)
+    try:
+        yield pid, terminal
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.close(terminal)
+
+
+def end_of(pid: int, terminal: int, seconds: float) -> tuple[int, str]:
+    """How the command ended, and what it printed."""
+    end, said, status = time.monotonic() + seconds, b"", None
+    os.set_blocking(terminal, False)
+    while status is None:
+        assert time.monotonic() < end, f"it did not end: {said.decode(errors='replace')}"
+        with contextlib.suppress(OSError):  # nothing to read yet, or nobody writes any more
+            said += os.read(terminal, 65536)
+        ended, status_now = os.waitpid(pid, os.WNOHANG)
+        status = status_now if ended else None
+        time.sleep(0.02)
+    return os.waitstatus_to_exitcode(status), said.decode(errors="replace")
+
+
+def test_ctrl_c_on_a_terminal(make_task: Any, site: str) -> None:
+    """F16: it reaches every process of the terminal's foreground; the attempt is interrupted, and not failed."""
+    make_task("a")
+    make_task("b")
+    with on_a_terminal("run", "--suite", "mini", "--agent", "sleeps", "--workers", "1", site=site) as (pid, terminal):
+        wait_for("begun")
+        os.write(terminal, b"\x03")
+        code, said = end_of(pid, terminal, 20)
+    assert code == 130, said
+    assert "once more kills it" in said
+    assert "to go on: agentbench run --resume" in said
+    (record,) = open_run(only_run()).records()
+    assert (record.result.failure_reason, record.scored) == ("INTERRUPTED", False)
+    assert none_running("sleep 61")
+
+
+def test_a_second_ctrl_c_kills(make_task: Any, site: str) -> None:
+    """F16: within 5 s, although the agent is deaf; nothing survives, and the run is as after a crash."""
+    make_task("a")
+    with on_a_terminal("run", "--suite", "mini", "--agent", "deaf", site=site) as (pid, terminal):
+        wait_for("begun")
+        os.write(terminal, b"\x03")
+        time.sleep(1)
+        started = time.monotonic()
+        os.write(terminal, b"\x03")
+        code, said = end_of(pid, terminal, 5)
+        assert time.monotonic() - started < 5
+    assert code == 130
+    assert "interrupted again: killed" in said
+    assert none_running("sleep 62")
+    run = only_run()
+    assert list(open_run(run).records()) == []
+    assert open_run(run).status() == "unfinished"
+
+
+def test_a_worker_that_takes_the_process_with_it(make_task: Any, site: str, agentbench_process: Any) -> None:
+    """F22: ``os._exit`` in a plugin is a crash like any other: what was done is there, the rest is resumed."""
+    make_task("a")
+    make_task("b")
+    Path("poison").touch()
+    arguments = ("run", "--suite", "mini", "--agent", "dies", "--workers", "1")
+    assert agentbench_process(*arguments, PYTHONPATH=site).code == 7
+    run = only_run()
+    assert list(open_run(run).records()) == []
+    Path("poison").unlink()
+    done = agentbench_process("run", "--resume", str(run), PYTHONPATH=site)
+    assert "2 of 2 scored attempts passed" in done.out
+    assert [record.supersedes is not None for record in open_run(run).records()] == [True, False]
+
+
+def test_a_worker_that_hangs_is_replaced(
+    make_task: Any, site: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F22: an agent that loops for ever in Python costs its own attempt, which is scored, and no other."""
+    monkeypatch.setattr(agent_phase, "GRACE_SEC", 0.3)
+    make_task("a", description="loop")
+    make_task("b", description="do not")
+    flags = ("--workers", "1", "--set", "limits.timeout_sec=4")
+    done = agentbench("run", "--suite", "mini", "--agent", "loops_on_a", *flags)
+    assert done.code == 0
+    ends = {record.task_id: (record.outcome, record.result.passed) for record in open_run(only_run()).records()}
+    assert ends["a"][0] == "timed_out"
+    assert ends["b"] == ("completed", True)
+
+
+def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F17: by a day, forwards and backwards, whenever anybody looks at it."""
+    jumps = iter([86_400 * (-1) ** number for number in range(1_000_000)])
+    real_time = time.time
+
+    class Jumping(datetime.datetime):
+        """A clock that goes wrong."""
+
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Jumping:
+            return super().now(tz) + datetime.timedelta(seconds=next(jumps))
+
+    module = types.SimpleNamespace(datetime=Jumping, UTC=datetime.UTC)
+    monkeypatch.setattr(time, "time", lambda: real_time() + next(jumps))
+    monkeypatch.setattr(store, "datetime", module)
+    monkeypatch.setattr(records, "datetime", module)
+    for name in "ab":
+        make_task(name)
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
+    assert "4 of 4 scored attempts passed" in done.out
+    run = only_run()
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert len({event["at"][:10] for event in events}) > 1, "the clock did jump"
+    durations = [event["duration_sec"] for event in events if "duration_sec" in event]
+    durations += [record.duration_sec for record in open_run(run).records()]
+    assert all(0 <= seconds < 60 for seconds in durations)
+    assert "all 4 attempts have their record" in agentbench("run", "--resume", str(run)).err
+
+
+def test_floods_in_every_phase(make_task: Any, site: str, agentbench: Any) -> None:
+    """F26: 20 MB of anything from set-up, baseline, agent and tests change no verdict and fill no disk."""
+    flood = "head -c 20000000 /dev/urandom; yes $(printf '\\033[31m') | head -c 20000000"
+    make_task(
+        "flooded",
+        setup={"commands": [flood], "capture": [flood]},
+        validation={
+            "failing_command": f"{flood}; grep -q fixed app.txt",
+            "passing_command": f"{flood}; grep -q fixed app.txt",
+        },
+        environment={"timeout_sec": 60},
+    )
+    done = agentbench("run", "--suite", "mini", "--agent", "floods")
+    assert "1 of 1 scored attempts passed" in done.out
+    run = only_run()
+    (record,) = open_run(run).records()
+    assert record.baseline_validation.failed_as_expected
+    sizes = {str(path.relative_to(run)): path.stat().st_size for path in run.rglob("*") if path.is_file()}
+    assert sum(sizes.values()) < 12 << 20, sizes
+    assert all(f"tasks/flooded/logs/{phase}_stdout.txt" in sizes for phase in ("setup", "failing", "passing"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_closed_terminal_and_a_polite_end(make_task: Any, site: str, number: signal.Signals) -> None:
+    """F16: as Ctrl-C."""
+    make_task("a")
+    command = [AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps"]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": site}, stderr=subprocess.DEVNULL) as process:
+        wait_for("begun")
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 130
+    (record,) = open_run(only_run()).records()
+    assert record.outcome == "interrupted"
+    assert none_running("sleep 61")

@@ -1,0 +1,436 @@
+"""A run that is taken up again: nothing lost, nothing twice, and only as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import AttemptRecord, open_run
+
+MOODY = """
+    import pathlib, attrs
+    from agentbench_core import AgentResult, LLMError, Message, Completion, Request, ToolCall, hookimpl, option
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    @attrs.frozen(kw_only=True)
+    class Choosy:
+        word: str = option("fixed", help="what it writes")
+
+    class Asks:
+        def solve(self, context):
+            context.tools.call(ToolCall(tool="run", arguments={"command": "echo fixed > app.txt"}))
+            context.llm.complete(Request(messages=(Message(role="user", content="hi"),)), context.deadline)
+            return AgentResult()
+
+    class Moody:
+        def complete(self, request, deadline):
+            if pathlib.Path("down").exists():
+                raise LLMError("the provider is down")
+            return Completion(message=Message(role="assistant", content="hello"), model="m")
+
+    class Sleeps:
+        def solve(self, context):
+            pathlib.Path("begun").touch()
+            command = "echo fixed > app.txt; test -e %s || sleep 60" % pathlib.Path("awake").resolve()
+            context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+            return AgentResult()
+
+    @attrs.frozen
+    class Writes:
+        options: Choosy
+        def solve(self, context):
+            context.tools.call(ToolCall(tool="run", arguments={"command": f"echo {self.options.word} > app.txt"}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("asks", lambda options: Asks(), Options, summary="", capabilities={"needs_llm"})
+        register("sleeps", lambda options: Sleeps(), Options, summary="")
+        register("writes", Writes, Choosy, summary="")
+
+    @hookimpl
+    def agentbench_register_llms(register):
+        register("moody", lambda options: Moody(), Options, summary="")
+"""
+
+SHAPES = """
+    import attrs
+    from collections.abc import Mapping
+    from typing import Any
+    from agentbench_core import AgentResult, Score, ToolResult, ToolSpec, hookimpl, option
+
+    @attrs.frozen(kw_only=True)
+    class Shape:
+        shape: Mapping[str, Any] = option(attrs.Factory(dict), help="any")
+
+    class All:
+        spec = ToolSpec(name="shaped", description="", parameters={})
+        def solve(self, context): return AgentResult()
+        def score(self, context): return Score(passed=False, exit_code=1)
+        def call(self, arguments, context): return ToolResult.success()
+
+    @hookimpl
+    def agentbench_register_agents(register): register("shaped", lambda options: All(), Shape, summary="")
+    @hookimpl
+    def agentbench_register_scorers(register): register("shaped", lambda options: All(), Shape, summary="")
+    @hookimpl
+    def agentbench_register_tools(register): register("shaped", lambda options: All(), Shape, summary="")
+"""
+
+AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
+
+
+def only_run() -> Path:
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def every_record(directory: Path) -> list[AttemptRecord]:
+    return list(open_run(directory).every_record())
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Path], None]:
+    """Waits until a file is there."""
+
+    def wait(path: Path) -> None:
+        end = time.monotonic() + 60
+        while not path.exists():
+            assert time.monotonic() < end, f"{path} did not come"
+            time.sleep(0.05)
+
+    return wait
+
+
+def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """A model that was down; the new record names the old one, whose evidence is set aside. Twice, if need be."""
+    plugin("moody", MOODY)
+    make_task("a")
+    Path("down").touch()
+    flags = ("--allow-unisolated",)
+    agentbench("run", "--suite", "mini", "--agent", "asks", "--model", "m", *flags)
+    run = only_run()
+    (first,) = every_record(run)
+    assert first.result.failure_reason == "LLM_ERROR"
+    again = agentbench("run", "--resume", str(run), *flags)
+    assert again.code == 0
+    assert "0 of 0 scored" in again.out
+    Path("down").unlink()
+    agentbench("run", "--resume", str(run), *flags)
+    records = every_record(run)
+    assert [record.supersedes for record in records] == [None, first.attempt_id, records[1].attempt_id]
+    (last,) = open_run(run).records()
+    assert last.result.passed
+    assert last.artifact_paths["task_dir"] == "tasks/a"
+    assert (run / "tasks/a/diffs/final.patch").exists()
+    for old in records[:-1]:
+        assert (run / "superseded" / old.attempt_id / "agent/tool_calls.jsonl").exists()
+    manifest = open_run(run).manifest
+    assert len(manifest.resumed) == 2
+    assert manifest.run_id == last.run_id
+
+
+def test_what_has_its_result_is_not_made_twice(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """Passed, failed, and invalid; a set-up that failed is tried again."""
+    plugin("moody", MOODY)
+    make_task("passes")
+    make_task("fails", validation={"passing_command": "false"})
+    make_task("invalid", validation={"failing_command": "true"})
+    make_task("setup", setup={"commands": ["exit 3"], "capture": []})
+    agentbench("run", "--suite", "mini", "--agent", "writes")
+    run = only_run()
+    before = {record.task_id: record for record in every_record(run)}
+    assert len(before) == 4
+    done = agentbench("run", "--resume", str(run))
+    assert done.code == 0
+    (again,) = every_record(run)[4:]
+    assert (again.task_id, again.supersedes) == ("setup", before["setup"].attempt_id)
+    assert "[4/4] writes  setup" in done.err
+
+
+def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> None:
+    """It says so, and shows the summary again."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
+    run = only_run()
+    records = (run / "attempts.jsonl").read_bytes()
+    done = agentbench("run", "--resume", str(run))
+    assert "all 2 attempts have their record, nothing is left to do" in done.err
+    assert "2 of 2 scored attempts passed" in done.out
+    assert (run / "attempts.jsonl").read_bytes() == records
+
+
+def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
+    """F01: ``kill -9`` while one attempt runs, one is done, one has not begun. The dead one is marked, and made again.
+
+    F15: while it still runs, nobody else may resume it.
+    """
+    site = plugin("moody", MOODY)
+    for name in "abc":
+        make_task(name)
+    Path("begun").touch()
+    command = [AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps", "--workers", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    Path("awake").touch()
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[1/3]"):  # the first is done; the others will sleep
+                Path("begun").unlink()
+                Path("awake").unlink()
+                break
+        wait_for(Path("begun"))
+        run = only_run()
+        second = agentbench("run", "--resume", str(run))
+        assert second.code == 2
+        assert "is being written by another agentbench" in second.err
+        process.kill()
+    assert open_run(run).status() == "unfinished"
+    assert "unfinished" in agentbench("runs", "list").out
+    Path("awake").touch()
+    done = agentbench("run", "--resume", str(run))
+    assert done.code == 0
+    assert "3 of 3 scored attempts passed" in done.out
+    records = every_record(run)
+    (dead,) = [record for record in records if record.outcome == "interrupted"]
+    assert [record.supersedes for record in records if record.task_id == dead.task_id] == [None, dead.attempt_id]
+    assert len(records) == 4
+    assert dead.usage.steps == 1
+    assert "the harness stopped" in open_run(run).explanations()[dead.attempt_id]
+    assert (run / "superseded" / dead.attempt_id).is_dir()
+    numbers = [json.loads(line)["seq"] for line in (run / "events.jsonl").read_text().splitlines()]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any, plugin: Any, wait_for: Any) -> None:
+    """F16: the first Ctrl-C marks what runs; typed as it stands, the hint goes on."""
+    site = plugin("moody", MOODY)
+    make_task("a")
+    make_task("b")
+    command = [AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps", "--workers", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(Path("begun"))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    run = only_run()
+    hint = said.splitlines()[-1]
+    assert hint == f"to go on: agentbench run --resume {run}"
+    assert open_run(run).status() == "interrupted"
+    Path("awake").touch()
+    done = agentbench(*hint.split()[4:])
+    assert "2 of 2 scored attempts passed" in done.out
+    assert open_run(run).status() == "completed"
+    assert len(every_record(run)) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--max-steps", "3"], "setting limits.max_steps: None -> 3"),
+        (["--set", "agent.word=broken"], "setting agent.word: fixed -> broken"),
+        (["--repeats", "2"], "setting run.repeats: 1 -> 2"),
+        (["--agent", "sleeps"], "setting agent.name: writes -> sleeps"),
+        (["--set", "tools=[run]"], "setting tools:"),
+    ],
+)
+def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any, flags: list[str], said: str) -> None:
+    """F35: with both values; nothing is written."""
+    plugin("moody", MOODY)
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "writes")
+    run = only_run()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    refused = agentbench("run", "--resume", str(run), *flags)
+    assert refused.code == 2
+    assert said in refused.err
+    assert "--changed-ok" in refused.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"} == {
+        path: data for path, data in before.items() if path.name != ".lock"
+    }
+    assert agentbench("run", "--resume", str(run), "--workers", "1").code == 0
+
+
+def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench: Any) -> None:
+    """What has a record stays in the plan; more repeats may be added."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
+    run = str(only_run())
+    refused = agentbench("run", "--resume", run, "--repeats", "1", "--changed-ok")
+    assert refused.code == 2
+    assert "was planned with 2 repeats; 1 are fewer" in refused.err
+    assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--changed-ok").out
+
+
+def test_options_of_any_shape_come_back_as_they_were(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """Names with dots, lists, mappings, nothing at all; of what the digest of a variant covers and what not."""
+    plugin("shapes", SHAPES)
+    make_task(setup={"commands": ["exit 3"], "capture": []})
+    shape = "{a.b: {c.d: [1, null, {e: f}]}, empty: {}}"
+    settings = (
+        "--set",
+        f"agent.shape={shape}",
+        "--set",
+        f"scorer.shape={shape}",
+        "--set",
+        f"tool.shaped.shape={shape}",
+    )
+    flags = ("--agent", "shaped", "--set", "scorer=shaped", "--set", "tools=[shaped]")
+    done = agentbench("run", "--suite", "mini", *flags, *settings)
+    assert done.code == 0, done.err
+    first = open_run(only_run()).manifest
+    assert first.config["agent.shape"].value == {"a.b": {"c.d": [1, None, {"e": "f"}]}, "empty": {}}
+    assert agentbench("run", "--resume", str(only_run())).code == 0
+    other = agentbench("run", "--resume", str(only_run()), "--set", "scorer.shape={a: {b: 1}}")
+    assert other.code == 2
+    assert "setting scorer.shape:" in other.err
+
+
+def test_a_password_that_is_part_of_a_name(make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of tasks stay what they are, or nothing could be found again."""
+    monkeypatch.setenv("PGPASSWORD", "postgres")
+    make_task("postgres-index", setup={"commands": ["exit 3; echo postgres"], "capture": []})
+    agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
+    run = only_run()
+    assert {record.task_id for record in every_record(run)} == {"postgres-index"}
+    assert agentbench("run", "--resume", str(run)).code == 0
+    assert [record.artifact_paths["task_dir"] for record in open_run(run).records()] == [
+        "tasks/postgres-index",
+        "tasks/postgres-index@2",
+    ]
+
+
+def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> None:
+    """Nobody is to read the summary of an earlier time."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    run = only_run()
+    assert (run / "report_summary.md").exists()
+    agentbench("run", "--resume", str(run), "--set", "reporters=[]")
+    assert not (run / "report_summary.md").exists()
+
+
+def test_a_setting_with_a_secret_is_to_be_given_again(
+    make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in run.json; given again, it is no change. An agent never gets the words that stand there instead."""
+    plugin("moody", MOODY)
+    monkeypatch.setenv("SOME_TOKEN", "fixed-and-secret")
+    make_task()
+    given = ("--set", "agent.word=fixed-and-secret")
+    agentbench("run", "--suite", "mini", "--agent", "writes", *given)
+    run = only_run()
+    assert "fixed-and-secret" not in (run / "run.json").read_text()
+    refused = agentbench("run", "--resume", str(run))
+    assert refused.code == 2
+    assert "setting agent.word had a secret in it" in refused.err
+    assert "--set agent.word=VALUE" in refused.err
+    other = agentbench("run", "--resume", str(run), "--set", "agent.word=other")
+    assert "setting agent.word: [redacted SOME_TOKEN] -> other" in other.err
+    assert agentbench("run", "--resume", str(run), *given).code == 0
+
+
+def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentbench: Any) -> None:
+    """F35: told, the run goes on, and run.json says what was mixed."""
+    make_task("a")
+    make_task("b", setup={"commands": ["exit 3"], "capture": []})
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    run = only_run()
+    old = open_run(run).manifest
+    make_task("b")
+    refused = agentbench("run", "--resume", str(run))
+    assert refused.code == 2
+    assert "task b: sha256:" in refused.err
+    assert "task a:" not in refused.err
+    done = agentbench("run", "--resume", str(run), "--changed-ok")
+    assert "2 of 2 scored attempts passed" in done.out
+    manifest = open_run(run).manifest
+    (again,) = manifest.resumed
+    assert "mixed: resumed although 1 things had changed, such as task b: sha256:" in done.out
+    (changed,) = again.changes
+    assert changed.startswith("task b: ")
+    assert manifest.created_at == old.created_at
+    digests = {task.id: task.digest for task in manifest.tasks}
+    assert {record.task_id: record.task_digest for record in open_run(run).records()} == digests
+
+
+def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """F35: said; and where the tasks are may be told."""
+    make_task("a")
+    make_task("b")
+    agentbench("run", "--suite", "mini", "--agent", "idle")
+    run = only_run()
+    (tmp_path / "tasks").rename(tmp_path / "moved")
+    gone = agentbench("run", "--resume", str(run))
+    assert gone.code == 2
+    assert "none of the tasks" in gone.err
+    assert agentbench("run", "--resume", str(run), "--tasks", "moved").code == 0
+    (tmp_path / "moved/mini/b").rename(tmp_path / "b")
+    missing = agentbench("run", "--resume", str(run), "--tasks", "moved")
+    assert missing.code == 2
+    assert "are not there any more: b" in missing.err
+    assert agentbench("run", "--resume", str(run), "--tasks", "moved", "--changed-ok").code == 2
+
+
+def test_a_plugin_of_another_version_is_refused_if_it_is_used(
+    make_task: Any, agentbench_process: Any, plugin: Any
+) -> None:
+    """F35: installing or upgrading another plugin changes nothing."""
+    site = plugin("moody", MOODY)
+    other = plugin("other", "", distribution="agentbench-other")
+    make_task()
+    path = os.pathsep.join((str(site), str(other)))
+    agentbench_process("run", "--suite", "mini", "--agent", "writes", PYTHONPATH=path)
+    run = str(only_run())
+    for directory in (other, site):
+        assert agentbench_process("run", "--resume", run, PYTHONPATH=path).code == 0
+        (metadata,) = directory.glob("*/METADATA")
+        metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 2.0"))
+    refused = agentbench_process("run", "--resume", run, PYTHONPATH=path)
+    assert refused.code == 2
+    assert "plugin moody: agentbench-moody 1.0 -> agentbench-moody 2.0" in refused.err
+
+
+def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: Any) -> None:
+    """They share their tasks' set-up; runs of different commands do not belong together."""
+    make_task("a", setup={"commands": ["exit 3"], "capture": []})
+    both = ("--variant", "scripted", "--variant", "idle")
+    agentbench("run", "--suite", "mini", *both)
+    runs = sorted(Path("artifacts/runs").iterdir())
+    done = agentbench("run", *(part for run in runs for part in ("--resume", str(run))))
+    assert done.code == 0
+    assert [len(every_record(run)) for run in runs] == [2, 2]
+    agentbench("run", "--suite", "mini", *both, "--out", "others")
+    (other, _) = sorted(Path("others").iterdir())
+    refused = agentbench("run", "--resume", str(runs[1]), "--resume", str(other))
+    assert refused.code == 2
+    assert "are not of one plan" in refused.err
+    assert "the same run twice" in agentbench("run", "--resume", str(runs[0]), "--resume", str(runs[0])).err
+
+
+@pytest.mark.parametrize("flags", [["--suite", "x"], ["--variant", "idle"], ["--out", "x"], ["--task", "a"]])
+def test_flags_that_would_plan_another_run(make_task: Any, agentbench: Any, flags: list[str]) -> None:
+    """Are refused before anything else."""
+    refused = agentbench("run", "--resume", "anywhere", *flags)
+    assert refused.code == 2
+    assert f"leave out {flags[0]}" in refused.err
+
+
+def test_what_is_no_run(agentbench: Any, tmp_path: Path) -> None:
+    """In words."""
+    refused = agentbench("run", "--resume", str(tmp_path))
+    assert refused.code == 2
+    assert "is no run directory: it has no run.json" in refused.err

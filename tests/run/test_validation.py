@@ -1,0 +1,417 @@
+"""Which tasks are fair: one that is, and for each rule a copy that breaks it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+TESTS_PATCH = """\
+--- a/tests/test_app.txt
++++ b/tests/test_app.txt
+@@ -1 +1 @@
+-tests
++no tests
+"""
+
+Finding = dict[str, Any]
+
+
+@pytest.fixture
+def validate(agentbench: Any) -> Callable[..., Finding]:
+    """Validates the one task of suite ``mini`` and gives what was found."""
+
+    def one(*arguments: str) -> Finding:
+        done = agentbench("validate-tasks", "--suite", "mini", "--json", *arguments)
+        (finding,) = json.loads(done.out)
+        assert done.code == (finding["verdict"] != "valid"), done.err
+        return dict(finding)
+
+    return one
+
+
+def broken(finding: Finding) -> dict[str, str]:
+    """The reason by rule."""
+    return {problem["rule"]: problem["reason"] for problem in finding["problems"]}
+
+
+def every_other_time(counter: Path) -> str:
+    """A command that fails the first time, passes the second, and so on."""
+    return f"n=$(cat {counter} || echo 0); echo $((n + 1)) > {counter}; test $((n % 2)) -eq 1"
+
+
+def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
+    """However often it is looked at; nothing is written."""
+    directory = make_task()
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
+    assert done.code == 0
+    assert re.search(r"one +valid +2 +[\d.]+$", done.out, re.MULTILINE)
+    assert "1 of 1 tasks are valid" in done.out
+    assert "[2/2] one" in done.err
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+    assert not Path("artifacts").exists()
+
+
+@pytest.mark.parametrize(
+    ("sections", "rule", "words"),
+    [
+        ({"validation": {"failing_command": "true"}}, "baseline_fails", "exit code 0 before any agent"),
+        (
+            {"environment": {"timeout_sec": 1}, "validation": {"failing_command": "sleep 30"}},
+            "baseline_in_time",
+            "ran out of time",
+        ),
+        ({"validation": {"failing_command": "surely-not-there"}}, "baseline_runs", "could not be run: .*not found"),
+        ({"validation": {"passing_command": "true"}}, "empty_patch_fails", "doing nothing solves the task"),
+        (
+            {
+                "environment": {"timeout_sec": 1},
+                "validation": {"passing_command": "grep -q fixed app.txt || sleep 30"},
+            },
+            "empty_patch_in_time",
+            "on the unchanged tree",
+        ),
+        ({"oracle": {"patch": ""}}, "has_oracle", "there is no oracle"),
+        (
+            {"patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-y\n+z\n"},
+            "oracle_applies",
+            r"apply_patch\) is refused: not_found",
+        ),
+        (
+            {"agent": {"editable_globs": ["src/**"]}},
+            "oracle_applies",
+            r"apply_patch\) is refused: not_editable",
+        ),
+        ({"agent": {"allow_file_write": False}}, "oracle_applies", "there is no tool 'apply_patch'"),
+        ({"validation": {"passing_command": "grep -q other app.txt"}}, "oracle_passes", r"not pass \(exit code 1\)"),
+        (
+            {
+                "environment": {"timeout_sec": 1},
+                "validation": {"passing_command": "grep -q broken app.txt && exit 1; sleep 9"},
+            },
+            "oracle_in_time",
+            "with the oracle",
+        ),
+        ({"setup": {"commands": ["echo trouble >&2; exit 3"]}}, "setup", "exit 3"),
+        ({"repo": {"commit": "0" * 40}}, "setup", "0" * 40),
+        ({"environment": {"python": "3.9"}, "setup": {"commands": ["true"]}}, "setup", "asks for Python 3.9"),
+    ],
+)
+def test_a_broken_rule_is_caught(
+    make_task: Any, validate: Any, sections: dict[str, Any], rule: str, words: str
+) -> None:
+    """It alone, with its reason and with what to do."""
+    make_task(**sections)
+    finding = validate()
+    assert finding["verdict"] == "invalid"
+    assert list(broken(finding)) == [rule]
+    assert re.search(words, broken(finding)[rule])
+    assert finding["problems"][0]["remedy"]
+
+
+def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, monkeypatch: Any) -> None:
+    """Its end, without secrets, and without what would command a terminal."""
+    monkeypatch.setenv("MY_TOKEN", "correct-horse-battery")
+    command = r"seq 100; printf 'it is \033[2Jcorrect-horse-battery\n'; exit 4"
+    make_task(validation={"passing_command": command})
+    done = agentbench("validate-tasks", "--suite", "mini")
+    assert done.code == 1
+    assert re.search(r"one +invalid +1 +[\d.]+ +the oracle does not pass \(exit code 4\)", done.out)
+    assert "  | 100\n  | it is \\u001b[2J[redacted MY_TOKEN]\n" in done.out
+    assert "  | 50\n" not in done.out
+    assert "Correct the oracle, or the tests that it does not pass." in done.out
+    assert "0 of 1 tasks are valid" in done.out
+
+
+def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -> None:
+    """No agent's change there would count. When there is no other change, that is said as well."""
+    files = {"app.txt": "broken\n", "tests/test_app.txt": "tests\n"}
+    directory = make_task(files=files, patch=TESTS_PATCH)
+    alone = broken(validate())
+    assert set(alone) == {"oracle_may_edit", "oracle_changes"}
+    assert "may not (touched_protected): tests/test_app.txt" in alone["oracle_may_edit"]
+    patch = directory / "solution.patch"
+    make_task(files=files)
+    patch.write_text(patch.read_text() + TESTS_PATCH)
+    assert set(broken(validate())) == {"oracle_may_edit"}
+    make_task(files=files, agent={"editable_globs": ["**", "tests/test_app.txt"]})
+    patch.write_text(patch.read_text() + TESTS_PATCH)
+    assert validate()["verdict"] == "valid"  # named, so that agents may edit it
+
+
+@pytest.mark.parametrize(
+    ("script", "sections", "rule", "words"),
+    [
+        ([("run", "true")], {}, "oracle_changes", "nothing is left"),
+        ([("run", "sleep 30")], {"environment": {"timeout_sec": 2}}, "oracle_in_time", r"in call 1 of 1 .*\(run\)"),
+        ([("run", "true")] * 3, {"agent": {"max_steps": 2}}, "oracle_applies", "3 calls: all 2 steps are used up"),
+        ([("fix", "true")], {}, "oracle_applies", "unknown_tool"),
+        ([("run", "echo fixed > app.txt; ln -s x link")], {}, "oracle_may_edit", r"\(dropped_link\): link"),
+    ],
+)
+def test_an_oracle_of_tool_calls(
+    make_task: Any, validate: Any, script: list[tuple[str, str]], sections: dict[str, Any], rule: str, words: str
+) -> None:
+    """Made with the tools and within the limits that agents have."""
+    directory = make_task(oracle={"patch": "", "script": "solution.yaml"}, **sections)
+    calls = [{"tool": tool, "arguments": {"command": command}} for tool, command in script]
+    (directory / "solution.yaml").write_text(yaml.safe_dump(calls))
+    finding = validate()
+    assert list(broken(finding)) == [rule]
+    assert re.search(words, broken(finding)[rule])
+
+
+def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: Any) -> None:
+    """Not only the first one; each on a row of its own."""
+    make_task(validation={"failing_command": "true", "passing_command": "true"}, patch="--- a\n")
+    assert set(broken(validate())) == {"baseline_fails", "empty_patch_fails", "oracle_applies"}
+    make_task(oracle={"patch": ""}, setup={"commands": ["exit 3"]})
+    assert set(broken(validate())) == {"has_oracle", "setup"}
+    rows = agentbench("validate-tasks", "--suite", "mini").out.splitlines()
+    assert re.match(r"one +invalid +1 +[\d.]+ +there is no oracle", rows[1])
+    assert re.match(r" +the set-up command .exit 3. ended with exit code 3", rows[2])
+
+
+def test_a_flaky_baseline(make_task: Any, validate: Any, tmp_path: Path) -> None:
+    """It says how often which."""
+    make_task(validation={"failing_command": every_other_time(tmp_path / "counter")})
+    finding = validate("--times", "3")
+    assert finding["verdict"] == "flaky"
+    assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("baseline_fails", 1)]
+
+
+def test_a_flaky_oracle(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """Valid when it is looked at once and is lucky; found out by repeating."""
+    command = f"grep -q fixed app.txt && {{ {every_other_time(tmp_path / 'counter')}; }}"
+    make_task(validation={"passing_command": command})
+    done = agentbench("validate-tasks", "--suite", "mini", "--times", "4")
+    assert done.code == 1
+    assert re.search(r"one +flaky +4 +[\d.]+ +2 of 4 times: the oracle does not pass", done.out)
+
+
+def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path: Path) -> None:
+    """What never holds comes first."""
+    flaky = every_other_time(tmp_path / "counter")
+    make_task(validation={"failing_command": flaky, "passing_command": "false"})
+    finding = validate("--times", "2")
+    assert finding["verdict"] == "invalid"
+    assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("oracle_passes", 2), ("baseline_fails", 1)]
+
+
+def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
+    """For the baseline as for the oracle: the public tree alone may pass."""
+    command = "test ! -e checks/must || grep -q -f checks/must app.txt"
+    make_task(hidden={"must": "fixed"}, validation={"failing_command": command, "passing_command": command})
+    assert validate()["verdict"] == "valid"
+
+
+BAD_SCORER = """
+    import attrs
+    from agentbench_core import SandboxError, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Raises:
+        def score(self, context): raise ValueError("a bug")
+
+    class Breaks:
+        def score(self, context): raise SandboxError("the engine went away")
+
+    @hookimpl
+    def agentbench_register_scorers(register):
+        register("raises", lambda options: Raises(), Options, summary="")
+        register("breaks", lambda options: Breaks(), Options, summary="")
+"""
+
+
+@pytest.mark.parametrize(("scorer", "words"), [("raises", "ValueError: a bug"), ("breaks", "the engine went away")])
+def test_a_check_that_breaks_is_no_verdict_on_the_others(
+    make_task: Any, agentbench: Any, plugin: Any, scorer: str, words: str
+) -> None:
+    """Each task says so, after what was found before."""
+    plugin("scorers", BAD_SCORER)
+    make_task("a", validation={"failing_command": "true"})
+    make_task("b")
+    done = agentbench("validate-tasks", "--suite", "mini", "--json", "--set", f"scorer={scorer}")
+    first, second = json.loads(done.out)
+    assert list(broken(first)) == ["baseline_fails", "checked"]
+    assert words in broken(second)["checked"]
+    assert done.code == 1
+
+
+# --- each test by its name ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pytest_task(agentbench: Any) -> Path:
+    """The task that ``tasks new`` makes, in suite ``mini``: a public and a hidden file of tests."""
+    assert agentbench("tasks", "new", "clamp", "--suite", "mini").code == 0
+    return Path("tasks/mini/clamp/task.yaml")
+
+
+ABOVE, BELOW = "tests/test_clamp.py::test_above_the_range", "tests/test_clamp.py::test_below_the_range"
+HIDDEN = "checks/test_clamp_hidden.py::test_inside_and_at_the_ends"
+
+
+def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
+    """And nothing else: not a comment, not a quote. The verdict stays, and a second time changes nothing."""
+    old = 'passing_command: "python -m pytest -q"\n'
+    before = pytest_task.read_text().replace(old, f"# by hand\n  {old}  pass_to_pass: []  # soon\n")
+    pytest_task.write_text(before)
+    pytest_task.chmod(0o640)
+    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert done.code == 0, done.err
+    assert "clamp: wrote 2 fail_to_pass, 1 pass_to_pass\n" in done.out
+    after = before.replace(old, f'{old}  fail_to_pass:\n    - "{HIDDEN}"\n    - "{ABOVE}"\n')
+    after = after.replace("pass_to_pass: []  # soon\n", f'pass_to_pass:  # soon\n    - "{BELOW}"\n')
+    assert pytest_task.read_text() == after
+    assert pytest_task.stat().st_mode & 0o777 == 0o640
+    assert [path for path in pytest_task.parent.iterdir() if path.name.startswith(".")] == []
+    again = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert again.code == 0
+    assert "clamp: nothing written: it names its tests" in again.out
+    assert pytest_task.read_text() == after
+
+
+def rewrite(task_file: Path, *, flow: bool | None = None, **lists: list[str]) -> None:
+    spec = yaml.safe_load(task_file.read_text())
+    spec["validation"] |= lists
+    task_file.write_text(yaml.safe_dump(spec, default_flow_style=flow))
+
+
+def test_lists_that_are_wrong(pytest_task: Path, validate: Any) -> None:
+    """Tests that pass today, that do not, and that are not there; nothing passes for a test that did not run."""
+    gone = "tests/test_no.py::test_no"
+    rewrite(pytest_task, fail_to_pass=[ABOVE, BELOW, gone], pass_to_pass=[BELOW, HIDDEN])
+    finding = validate()
+    assert finding["verdict"] == "invalid"
+    why = f"1 of 5 expected tests did not pass: {gone} (not run)"
+    assert broken(finding) == {
+        "fail_to_pass": f"fail_to_pass names what passes already: {BELOW}",
+        "pass_to_pass": f"pass_to_pass names what does not pass before the fix: {HIDDEN} (failed)",
+        "oracle_passes": f"the oracle does not pass (exit code 0): {why}",
+    }
+
+
+def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any) -> None:
+    """An unfair task keeps its file."""
+    (pytest_task.parent / "solution.patch").write_text("--- a\n")
+    before = pytest_task.read_bytes()
+    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert (done.code, pytest_task.read_bytes()) == (1, before)
+    assert "clamp: nothing written: the task is invalid" in done.out
+
+
+def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any) -> None:
+    """Commands that are not pytest's have no ids; on standard error where JSON has the other stream."""
+    directory = make_task()
+    before = (directory / "task.yaml").read_bytes()
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--json")
+    assert (done.code, (directory / "task.yaml").read_bytes()) == (0, before)
+    assert "one: nothing written: its scorer does not know single tests" in done.err
+    assert json.loads(done.out)[0]["verdict"] == "valid"
+
+
+def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
+    """A mapping in braces has none to add to."""
+    rewrite(pytest_task, flow=True)
+    before = pytest_task.read_bytes()
+    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert (done.code, pytest_task.read_bytes()) == (2, before)
+    assert "clamp/task.yaml: validation is written in braces" in done.err
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_and_a_sandbox_that_is_not_there(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """Exit 2 and 3, before anything runs."""
+    make_task()
+    for arguments, words in (
+        (("--suite", "mimi"), "did you mean 'mini'?"),
+        (("--suite", "mini", "--task", "two"), "no task matches 'two'"),
+        (("--suite", "mini", "--times", "0"), "0 is not in the range"),
+        (("--suite", "mini", "--sandbox", "locl"), "did you mean 'local'?"),
+        (("--suite", "mini", "--set", "scorer.x=1"), "options of scorer 'tests'"),
+    ):
+        done = agentbench("validate-tasks", *arguments)
+        assert (done.code, words in done.err) == (2, True), done.err
+    plugin("away", AWAY)
+    done = agentbench("validate-tasks", "--suite", "mini", "--sandbox", "away")
+    assert (done.code, "the engine does not answer" in done.err) == (3, True), done.err
+
+
+AWAY = """
+    import attrs
+    from agentbench_core import UnavailableError, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Away:
+        def preflight(self): raise UnavailableError("the engine does not answer")
+        def prepare(self, spec, workspace, log, deadline): raise AssertionError
+        def sweep(self): raise AssertionError
+        def close(self): pass
+
+    @hookimpl
+    def agentbench_register_sandboxes(register):
+        register("away", lambda options: Away(), Options, summary="")
+"""
+
+
+def test_no_agent_is_named(make_task: Any, agentbench: Any) -> None:
+    """Neither the task's nor the project's needs to be installed."""
+    make_task(agent={"entrypoint": "not-installed"})
+    Path("agentbench.toml").write_text('agent = "not-here-either"\n[run]\nsuite = "mini"\n')
+    assert agentbench("validate-tasks").code == 0
+
+
+OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """Exit 130; no process, no scratch directory."""
+    for name in "ab":
+        make_task(name, validation={"failing_command": f"echo $$ > {tmp_path}/pid-{name}; exec sleep 60"})
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [str(Path(sys.executable).parent / "agentbench"), "validate-tasks", "--suite", "mini", "--workers", "1"]
+    with subprocess.Popen(
+        [sys.executable, "-c", OBEDIENT, *command],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not (tmp_path / "pid-a").exists():
+            time.sleep(0.05)
+        assert list(scratch.iterdir()) != []
+        process.send_signal(number)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted" in err
+    assert not (tmp_path / "pid-b").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid-a").read_text()), 0)
+    assert list(scratch.iterdir()) == []

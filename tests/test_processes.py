@@ -1,0 +1,123 @@
+"""What the harness starts on the host, and what it never does there. Read from the source: a rule, not a sample."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import agentbench_core
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+SOURCES = sorted([*ROOT.glob("agentbench_core/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")])
+
+STARTS = re.compile(
+    r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)"
+    r"|os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)"
+    r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
+)
+KNOWN = {
+    "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
+    "agentbench_core/run/manifest.py": "git rev-parse, in the harness's own checkout",
+    "agentbench_core/cli/doctor.py": "git --version",
+    "agentbench_core/builtin/local/process.py": "the server of the sandbox `local`",
+    "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",
+    "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
+    "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
+    "plugins/agentbench-docker/src/agentbench_docker/engine.py": "the docker command",
+    "plugins/agentbench-docker/src/agentbench_docker/probe.py": "inside a container: asks about it",
+}
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call in the sources that starts a process, with its file."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
+                yield str(path.relative_to(ROOT)), node
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """Every import in the sources as the whole name that it makes known, with its file."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((str(path.relative_to(ROOT)), alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from ((str(path.relative_to(ROOT)), f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def test_every_process_is_known() -> None:
+    """H33, H34, G09: git, the sandboxes and a few questions; no rg, patch, pip, pytest or make on the host.
+
+    A new one belongs into the list with what it is, after thought: does it ever see a workspace?
+    """
+    assert {file for file, _ in calls()} == set(KNOWN)
+
+
+def test_no_process_works_in_a_workspace() -> None:
+    """H34, G09: git works in its own repository, the server of `local` in the root, and nothing in a workspace."""
+    where = {(file, ast.unparse(word.value)) for file, call in calls() for word in call.keywords if word.arg == "cwd"}
+    assert where == {
+        ("agentbench_core/workspace/git.py", "self.git_dir"),
+        ("agentbench_core/builtin/local/process.py", "'/'"),
+    }
+    moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
+    assert moves <= {"agentbench_core/builtin/local/supervise.py"}  # the process that becomes the sandbox's command
+
+
+def test_no_shell_and_no_hidden_ways() -> None:
+    """H33, H34: arguments are lists, nothing goes through a shell, and ``subprocess`` is called by its name."""
+    for _, call in calls():
+        assert not any(word.arg in ("shell", "executable", None) for word in call.keywords)
+    for file, name in imports():
+        hidden = name.startswith(
+            ("subprocess.", "pty.", "os.exec", "os.spawn", "os.system", "os.popen", "multiprocessing")
+        )
+        assert not hidden, f"{file} imports {name}"
+
+
+def test_git_works_nowhere_else() -> None:
+    """G01, G09: no library that runs git, and none of git's commands that touch a working tree."""
+    libraries = ("git", "pygit2", "dulwich", "patch", "whatthepatch", "unidiff")
+    assert not [(file, name) for file, name in imports() if name.split(".")[0] in libraries]
+    commands = set()
+    for path in sorted((ROOT / "agentbench_core/workspace").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and node.value in GIT_COMMANDS:
+                commands.add(node.value)
+    assert commands == {
+        *("bundle", "cat-file", "commit-tree", "diff-tree", "fast-import", "fetch"),
+        *("ls-tree", "pack-objects", "read-tree", "rev-parse"),
+    }
+
+
+GIT_COMMANDS = {
+    *("add", "am", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file", "checkout", "cherry-pick"),
+    *("clean", "clone", "commit", "commit-tree", "describe", "diff", "diff-files", "diff-index", "diff-tree"),
+    *("fast-import", "fetch", "fsck", "gc", "grep", "hash-object", "init", "log", "ls-files", "ls-tree", "merge", "mv"),
+    *("pack-objects", "pull", "push", "read-tree", "rebase", "reset", "restore", "rev-parse", "rm", "show", "stash"),
+    *("status", "submodule", "switch", "tag", "update-index", "update-ref", "worktree", "write-tree"),
+}
+
+
+def test_nothing_is_unpacked() -> None:
+    """H22: tasks are directories; there is no archive of anybody to unpack, so none can unpack itself elsewhere."""
+    unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
+    assert not [(file, name) for file, name in imports() if name.startswith(unpackers)]
+    assert not list(_calls_of(r".*\.(extractall|extract|unpack_archive)"))
+
+
+def test_nothing_is_unpickled() -> None:
+    """H23: what comes from disk or from a sandbox is text and JSON, never objects that run when they are read."""
+    loaders = ("pickle", "marshal", "shelve", "dill", "joblib", "jsonpickle")
+    assert not [(file, name) for file, name in imports() if name.split(".")[0] in loaders]
+    assert not list(_calls_of(r"eval|exec|builtins\.(eval|exec)|__import__"))
+
+
+def _calls_of(pattern: str) -> Iterator[tuple[str, ast.Call]]:
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and re.fullmatch(pattern, ast.unparse(node.func)):
+                yield str(path.relative_to(ROOT)), node

@@ -1,0 +1,157 @@
+"""Git is started on repositories of ours only, and nothing from outside has a say in what it does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentbench_core.errors import InputError
+from agentbench_core.values.limits import Deadline
+from agentbench_core.workspace import git as git_module
+from agentbench_core.workspace.git import Git
+from agentbench_core.workspace.snapshot import Snapshots
+from agentbench_core.workspace.tree import fork
+
+RunGit = Callable[..., str]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/a.py").write_text("old\n")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> tuple[Path, Path]:
+    """A script, and the file that is there once it ran."""
+    script, ran = tmp_path / "trap", tmp_path / "ran"
+    script.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    script.chmod(0o755)
+    return script, ran
+
+
+def hostile(trap: Path) -> str:
+    """A configuration in which everything runs the trap."""
+    return (
+        f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {trap.parent}\n\tpager = {trap}\n\tsshCommand = {trap}\n"
+        f"\tattributesFile = {trap.parent}/attributes\n\talternateRefsCommand = {trap}\n"
+        f'[filter "e"]\n\tclean = {trap}\n\tsmudge = {trap}\n[diff]\n\texternal = {trap}\n'
+        f'[diff "e"]\n\ttextconv = {trap}\n\tcommand = {trap}\n[protocol "ext"]\n\tallow = always\n'
+    )
+
+
+def frozen_patch(directory: Path, base: Path, work: Path, deadline: Deadline) -> tuple[bytes, tuple[str, ...]]:
+    """The patch of a workspace against its base, and what is odd."""
+    snapshots = Snapshots(directory, deadline)
+    taken = snapshots.take(base)
+    frozen = snapshots.freeze(taken, work)
+    return snapshots.diff(taken, frozen.snapshot, frozen.changes), frozen.oddities
+
+
+def test_configuration_and_variables_of_this_machine(
+    base: Path, tmp_path: Path, trap: tuple[Path, Path], deadline: Deadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G02: neither a user's configuration nor inherited variables run anything, or lead git to another repository."""
+    script, ran = trap
+    home = tmp_path / "home"
+    (home / ".config/git").mkdir(parents=True)
+    (tmp_path / "attributes").write_text("* filter=e diff=e\n")
+    for path in (home / ".gitconfig", home / ".config/git/config"):
+        path.write_text(hostile(script))
+    variables = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "GIT_DIR": str(tmp_path / "nowhere"),
+        "GIT_WORK_TREE": str(base),
+        "GIT_INDEX_FILE": str(tmp_path / "index"),
+        "GIT_OBJECT_DIRECTORY": str(tmp_path / "objects"),
+        "GIT_EXTERNAL_DIFF": str(script),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "diff.external",
+        "GIT_CONFIG_VALUE_0": str(script),
+        "GIT_CONFIG_PARAMETERS": f"'diff.external={script}'",
+        "GIT_TRACE": str(tmp_path / "trace"),
+        "GIT_PAGER": str(script),
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    fork(base, tmp_path / "work")
+    (tmp_path / "work/a.py").write_text("new\n")
+    patch, _ = frozen_patch(tmp_path / "snapshots", base, tmp_path / "work", deadline)
+    assert b"-old\n+new\n" in patch
+    assert not ran.exists()
+    assert not {"nowhere", "index", "objects", "trace"} & {path.name for path in tmp_path.iterdir()}
+
+
+def test_workspace_of_somebody_else(base: Path, tmp_path: Path, deadline: Deadline) -> None:
+    """G05: who owns a workspace is no matter: git never comes near it, so no ``safe.directory`` is needed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    fork(base, tmp_path / "work")
+    (tmp_path / "work/a.py").write_text("new\n")
+    for path in (tmp_path / "work", tmp_path / "work/a.py"):
+        os.chown(path, 12345, 12345)
+    patch, oddities = frozen_patch(tmp_path / "snapshots", base, tmp_path / "work", deadline)
+    assert b"-old\n+new\n" in patch
+    assert oddities == ()
+
+
+def test_bare_repository_in_a_directory(
+    base: Path, tmp_path: Path, trap: tuple[Path, Path], deadline: Deadline, git: RunGit
+) -> None:
+    """G06: a bare repository somewhere in the tree is files like others, and its configuration is text."""
+    script, ran = trap
+    fork(base, tmp_path / "work")
+    (tmp_path / "work/sub").mkdir()
+    git(tmp_path / "work/sub", "init", "-q", "--bare", ".")
+    (tmp_path / "work/sub/config").write_text("[core]\n\tbare = false\n\tworktree = ..\n" + hostile(script))
+    (tmp_path / "work/.gitattributes").write_text("* filter=e diff=e\n")
+    ran.unlink(missing_ok=True)
+    patch, _ = frozen_patch(tmp_path / "snapshots", base, tmp_path / "work", deadline)
+    assert b"+++ b/sub/config\n" in patch
+    assert b"+++ b/sub/HEAD\n" in patch
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("way", ["alternates", "file", "commondir", "link"])
+def test_ways_to_other_repositories(way: str, base: Path, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
+    """G08: alternates, a ``.git`` file, ``commondir`` and links lead to a host's repository; nobody follows them."""
+    host = tmp_path / "host"
+    host.mkdir()
+    git(host, "init", "-q")
+    (host / "secret").write_text("SECRET\n")
+    git(host, "add", ".")
+    git(host, "commit", "-qm", "secret")
+    fork(base, tmp_path / "work")
+    dot_git = tmp_path / "work/.git"
+    if way == "file":
+        dot_git.write_text(f"gitdir: {host}/.git\n")
+    elif way == "link":
+        dot_git.symlink_to(host / ".git")
+    else:
+        (dot_git / "objects/info").mkdir(parents=True)
+        (dot_git / "HEAD").write_text("ref: refs/heads/main\n")
+        name, text = ("objects/info/alternates", "/objects") if way == "alternates" else ("commondir", "")
+        (dot_git / name).write_text(f"{host}/.git{text}\n")
+    (tmp_path / "work/a.py").write_text("new\n")
+    patch, oddities = frozen_patch(tmp_path / "snapshots", base, tmp_path / "work", deadline)
+    assert patch.count(b"diff --git") == 1
+    assert oddities == (("nested repository: .git",) if way in ("file", "link") else ())
+    packs = b"".join(path.read_bytes() for path in (tmp_path / "snapshots").rglob("*") if path.is_file())
+    assert str(host).encode() not in packs
+
+
+def test_endless_line(tmp_path: Path, deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H14: a name without end is refused, not collected."""
+    repository = Git(tmp_path / "repository")
+    repository.create()
+    with repository.commit("refs/heads/main", deadline) as writer:
+        writer.add("/".join(["d" * 100] * 30), "100644", 1, (b"x",))
+    monkeypatch.setattr(git_module, "_LONGEST_LINE", 2000)
+    monkeypatch.setattr(git_module, "_CHUNK", 500)
+    with pytest.raises(InputError, match="prints a name with more than 2000 bytes"):
+        list(repository.lines("ls-tree", "-r", "-z", writer.tree, deadline=deadline))
