@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -65,10 +66,12 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
-        ("command", " ".join(manifest.argv)),
+        ("command", shlex.join(manifest.argv)),
         ("harness", f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()),
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
     )
+    if run.status() != "completed":
+        facts = (*facts, ("go on", shlex.join(["agentbench", "run", "--resume", str(run_dir)])))
     for name, value in facts:
         say(f"{name:8} {value}")
     say()
@@ -98,7 +101,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
 def rebuild_run(run_dir: Path) -> None:
     """Make attempts.jsonl again from events.jsonl, and leave damaged lines out of both.
 
-    What was there is kept beside, under names that end with .before-rebuild.
+    What was there is kept beside, under names that end with .before-rebuild-1 and so on.
     """
     open_run(run_dir)
     try:

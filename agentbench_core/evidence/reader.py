@@ -46,7 +46,7 @@ class RunDirectory:
         checked = events.exists()  # somebody may have kept the records only
         finished = {end["attempt_id"]: end["record"] for end in self._ends()}
         lost = finished.keys() - {value.get("attempt_id") for _, value in lines}
-        if lost and self.status() != "unfinished":
+        if lost and self.status() != "unfinished" and lost - self._recorded():
             raise journal.damaged(str(self.directory / layout.ATTEMPTS), f"{len(lost)} records are not there")
         for where, value in lines:
             if checked and finished.get(value.get("attempt_id", "")) != value:
@@ -71,6 +71,12 @@ class RunDirectory:
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="run_"):
             last = value.get("status", "unfinished")
         return last or "unfinished"
+
+    def _recorded(self) -> set[str]:
+        """Ids in ``attempts.jsonl`` by now: the run may have ended while somebody read."""
+        return {
+            value.get("attempt_id", "") for _, value in journal.lines(self.directory / layout.ATTEMPTS, sealed=False)
+        }
 
     def _ends(self) -> Iterator[dict[str, Any]]:
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_=event_type(TaskFinished)):

@@ -42,6 +42,8 @@ def mend(directory: Path) -> Mended:
             notes.append(f"{name}: dropped a torn last line of {torn} bytes")
     last_seq, finished = 0, {}
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
+        if value["seq"] != last_seq + 1:  # no refusal: `rebuild` leaves gaps too
+            notes.append(f"{layout.EVENTS}: events between {last_seq} and {value['seq']} are not there")
         last_seq = value["seq"]
         if value["type"] == _FINISHED:
             finished[value["attempt_id"]] = value["record"]
@@ -67,6 +69,7 @@ def rebuild(directory: Path) -> Sequence[str]:
     if not events.exists():
         raise InputError(f"{directory} has no {layout.EVENTS}: there is nothing to rebuild from")
     with hold(directory):
+        was_there = attempts.exists()
         finished: dict[str, dict[str, Any]] = {}
         seq = bad_events = bad_attempts = 0
         for _, value in _sorted_out(events, sealed=True):
@@ -89,7 +92,11 @@ def rebuild(directory: Path) -> Sequence[str]:
             _put(events, itertools.chain(whole, anew)) if bad_events or anew else None,
             _put(attempts, map(journal.json_line, records)),
         ]
-    said = [f"{layout.ATTEMPTS}: {len(records)} records"]
+    said = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
+    if not was_there:
+        said.append(f"{layout.ATTEMPTS} was not there")
+    elif not any((bad_events, bad_attempts, orphans, *put)):
+        said.append("nothing was damaged")
     if bad_events:
         said.append(f"{layout.EVENTS}: left out {bad_events} damaged or torn lines")
     if bad_attempts:

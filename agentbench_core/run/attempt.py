@@ -171,6 +171,7 @@ class _Attempt:
     def outcome_of(self, error: BaseException) -> Outcome:
         """What an exception that left a phase says; agents' own ends never come here."""
         if isinstance(error, Interrupted):
+            self.found.trouble = error.message
             return Outcome.INTERRUPTED
         self.found.trouble = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
         self.log.emit(InfrastructureError(message=self.found.trouble))

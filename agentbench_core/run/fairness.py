@@ -104,7 +104,9 @@ def look_at(
         UnavailableError: this machine cannot do it.
     """
     started = time.monotonic()
-    looking = _Looking(plan=plan, shared=shared, stop=stop, log=_Notes(note), each_test=each_test)
+    redactor = Redactor(os.environ, plan.task.spec.artifacts.redact)
+    log = _Notes(lambda message: note(redactor.clean_text(message)))
+    looking = _Looking(plan=plan, shared=shared, stop=stop, log=log, redactor=redactor, each_test=each_test)
     try:
         looking.go()
     except (Interrupted, UnavailableError):
@@ -160,6 +162,7 @@ class _Looking:
     shared: Preparations
     stop: Deadline
     log: _Notes
+    redactor: Redactor
     each_test: bool
     problems: list[Problem] = attrs.field(factory=list)
     before: Mapping[str, str] | None = None
@@ -167,8 +170,8 @@ class _Looking:
 
     def found(self, rule: Rule, reason: str, printed: _Printed | None = None) -> None:
         """Note a problem."""
-        redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
-        self.problems.append(Problem(rule=rule, reason=reason, output=printed.tail(redactor) if printed else ""))
+        output = printed.tail(self.redactor) if printed else ""
+        self.problems.append(Problem(rule=rule, reason=self.redactor.clean_text(reason), output=output))
 
     def go(self) -> None:
         """Check one rule after the other; one that is broken does not hide the next."""
@@ -272,7 +275,8 @@ class _Looking:
                     return False
                 if not result.ok:
                     said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
-                    self.found(Rule.ORACLE_APPLIES, said)
+                    forbidden = result.error_type == "not_editable"
+                    self.found(Rule.ORACLE_MAY_EDIT if forbidden else Rule.ORACLE_APPLIES, said)
                     return False
         return True
 

@@ -101,7 +101,8 @@ def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     first = attrs.evolve(now, created_at=before.manifest.created_at, argv=before.manifest.argv)
-    return attrs.evolve(first if different else before.manifest, resumed=(*before.manifest.resumed, again))
+    same = attrs.evolve(before.manifest, tasks=now.tasks)  # they may lie elsewhere now
+    return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
 
 
 def _some(differences: Sequence[str]) -> Sequence[str]:
@@ -138,8 +139,8 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         ]
         if before is not None and open_run(directory).manifest != before.manifest:
             raise InputError(f"somebody else has resumed {directory} meanwhile", remedy="Look at it, and try again.")
-        _begin(store, manifest, new=before is None)
         if before is None:
+            _begin(store, manifest)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
             yield OpenRun(store=store, variant=variant, plans=plans)
             return
@@ -147,6 +148,9 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
             store.emit(Warning_(message=note))
             listener.note(f"{directory.name}: {note}")
         rest = take_up(before, store, plans)
+        if rest.plans:  # otherwise it stays what it was, whatever has changed since
+            store.write_manifest(manifest)
+        (directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more
         store.emit(RunResumed(kept=rest.kept, attempts=len(rest.plans)))
         listener.resumed(rest.kept)
         if not rest.plans:
@@ -156,20 +160,15 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         store.close()
 
 
-def _begin(store: Store, manifest: RunManifest, *, new: bool) -> None:
-    """Write the manifest. A new run that has none is nothing that could be resumed, so it is not left behind."""
+def _begin(store: Store, manifest: RunManifest) -> None:
+    """Write the manifest of a new run. One that has none cannot be resumed, so it is not left behind."""
     try:
         store.write_manifest(manifest)
     except RunStoppedError as error:
-        if new:
-            with contextlib.suppress(RunStoppedError):
-                store.close()
-            shutil.rmtree(store.directory, ignore_errors=True)
-            raise RunStoppedError(
-                error.message, remedy="Nothing was recorded. Choose another place: --out DIR"
-            ) from None
-        raise
-    (store.directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more
+        with contextlib.suppress(RunStoppedError):
+            store.close()
+        shutil.rmtree(store.directory, ignore_errors=True)
+        raise RunStoppedError(error.message, remedy="Nothing was recorded. Choose another place: --out DIR") from None
 
 
 def _fresh(group: Group, variant: Variant) -> Path:

@@ -68,7 +68,7 @@ def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tup
         for manifest in (before, now)
     ]
     found += _differences("setting", *settings)
-    found += _differences("task", *({task.id: task.digest for task in m.tasks} for m in (before, now)))
+    found += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
     if not found and before.variant_digest != now.variant_digest:
         found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
     return tuple(found)

@@ -44,9 +44,12 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
     assert len(whole.splitlines()) == 6
     attempts.unlink()
     done = agentbench("runs", "rebuild", str(directory))
-    assert (done.code, done.out) == (0, "attempts.jsonl: 6 records\n")
+    assert (done.code, done.out) == (
+        0,
+        "attempts.jsonl: 6 records, superseded ones too\nattempts.jsonl was not there\n",
+    )
     assert attempts.read_bytes() == whole
-    agentbench("runs", "rebuild", str(directory))
+    assert "nothing was damaged" in agentbench("runs", "rebuild", str(directory)).out
     assert attempts.read_bytes() == whole
     assert not list(directory.glob("*.before-rebuild"))
 

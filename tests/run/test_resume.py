@@ -165,8 +165,11 @@ def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> Non
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
     run = only_run()
-    records = (run / "attempts.jsonl").read_bytes()
-    done = agentbench("run", "--resume", str(run))
+    records, manifest = (run / "attempts.jsonl").read_bytes(), (run / "run.json").read_bytes()
+    make_task(description="another one since")
+    done = agentbench("run", "--resume", str(run), "--changed-ok")
+    assert "mixed" not in done.out
+    assert (run / "run.json").read_bytes() == manifest
     assert "all 2 attempts have their record, nothing is left to do" in done.err
     assert "2 of 2 scored attempts passed" in done.out
     assert (run / "attempts.jsonl").read_bytes() == records
@@ -199,6 +202,7 @@ def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: A
         process.kill()
     assert open_run(run).status() == "unfinished"
     assert "unfinished" in agentbench("runs", "list").out
+    assert f"agentbench run --resume {run}" in agentbench("runs", "show", str(run)).out
     Path("awake").touch()
     done = agentbench("run", "--resume", str(run))
     assert done.code == 0
@@ -235,6 +239,8 @@ def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any
     assert "2 of 2 scored attempts passed" in done.out
     assert open_run(run).status() == "completed"
     assert len(every_record(run)) == 3
+    (marked,) = [record for record in every_record(run) if record.outcome == "interrupted"]
+    assert open_run(run).explanations()[marked.attempt_id] == "the run was interrupted"
 
 
 @pytest.mark.parametrize(
@@ -307,10 +313,8 @@ def test_a_password_that_is_part_of_a_name(make_task: Any, agentbench: Any, monk
     run = only_run()
     assert {record.task_id for record in every_record(run)} == {"postgres-index"}
     assert agentbench("run", "--resume", str(run)).code == 0
-    assert [record.artifact_paths["task_dir"] for record in open_run(run).records()] == [
-        "tasks/postgres-index",
-        "tasks/postgres-index@2",
-    ]
+    places = sorted(record.artifact_paths["task_dir"] for record in open_run(run).records())
+    assert places == ["tasks/postgres-index", "tasks/postgres-index@2"]
 
 
 def test_a_page_that_is_no_longer_true_goes(make_task: Any, agentbench: Any) -> None:

@@ -90,7 +90,7 @@ def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
         ),
         (
             {"agent": {"editable_globs": ["src/**"]}},
-            "oracle_applies",
+            "oracle_may_edit",
             r"apply_patch\) is refused: not_editable",
         ),
         ({"agent": {"allow_file_write": False}}, "oracle_applies", "there is no tool 'apply_patch'"),
@@ -132,6 +132,17 @@ def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, 
     assert "  | 50\n" not in done.out
     assert "Correct the oracle, or the tests that it does not pass." in done.out
     assert "0 of 1 tasks are valid" in done.out
+
+
+def test_a_reason_holds_no_secret(make_task: Any, agentbench: Any) -> None:
+    """H32: what a failed set-up said stands in it."""
+    token = "ghp_Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeI"
+    make_task(setup={"commands": [f"echo {token}; exit 3"], "capture": []})
+    for flags in ((), ("--json",)):
+        done = agentbench("validate-tasks", "--suite", "mini", *flags)
+        assert done.code == 1
+        assert "[redacted GitHub token]" in done.out
+        assert token not in done.out + done.err
 
 
 def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -> None:
