@@ -6,6 +6,7 @@ Every change of a run directory that a crash could split in two is a numbered *s
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import os
@@ -47,6 +48,12 @@ def sealed_line(value: dict[str, Any]) -> bytes:
     """A line that ends with a checksum of itself (CRC-32, as in zip files): it tells damage, not forgery."""
     body = json_line(value)[:-1]
     return body[:-1] + _SEAL % zlib.crc32(body) + b"\n"
+
+
+def envelope(seq: int, attempt_id: str | None, type_: str) -> dict[str, Any]:
+    """What every event line begins with; ``at`` is now, in UTC with milliseconds."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"seq": seq, "at": now, "attempt_id": attempt_id, "type": type_}
 
 
 def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -128,9 +127,8 @@ def _is_record(value: dict[str, Any]) -> bool:
 
 
 def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     why = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
-    envelope = {"seq": seq, "at": now, "attempt_id": record["attempt_id"], "type": _FINISHED}
+    envelope = journal.envelope(seq, record["attempt_id"], _FINISHED)
     return journal.sealed_line(envelope | {"record": record, "explanation": why})
 
 

@@ -7,7 +7,6 @@ counts when its line has reached the disk.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import os
 import queue
@@ -210,9 +209,8 @@ class Store:
         return _stopped(self.directory, error)
 
     def _put_event(self, event: Event, attempt_id: str | None, on_disk: Future[None] | None) -> None:
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        envelope = {"seq": self._seq + 1, "at": now, "attempt_id": attempt_id, "type": event_type(type(event))}
-        line = journal.sealed_line(self._redactor.clean_value(envelope | dump(event)))
+        fields = journal.envelope(self._seq + 1, attempt_id, event_type(type(event))) | dump(event)
+        line = journal.sealed_line(self._redactor.clean_value(fields))
         self._put(_Line(layout.EVENTS, line, on_disk))
         self._seq += 1  # only now: what cannot be written uses up no number
 

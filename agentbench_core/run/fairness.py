@@ -45,7 +45,7 @@ class Rule(enum.StrEnum):
     EMPTY_PATCH_FAILS = "empty_patch_fails"
     EMPTY_PATCH_IN_TIME = "empty_patch_in_time"
     FAIL_TO_PASS = "fail_to_pass"  # noqa: S105 - a list of tests, no password
-    PASS_TO_PASS = "pass_to_pass"  # noqa: S105
+    PASS_TO_PASS = "pass_to_pass"  # noqa: S105 - another list of tests
     HAS_ORACLE = "has_oracle"
     ORACLE_APPLIES = "oracle_applies"
     ORACLE_MAY_EDIT = "oracle_may_edit"

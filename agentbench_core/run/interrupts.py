@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from agentbench_core.errors import Interrupted
@@ -14,17 +14,22 @@ from agentbench_core.values.limits import Deadline
 FOR_EVER = 1e8
 """Seconds; about three years, and safe to hand to every clock."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 @contextlib.contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
     """SIGTERM and a terminal that is closed stop a run as Ctrl-C does."""
+    with _handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Signals go to a handler meanwhile, but for those that are ignored (as SIGHUP is under nohup)."""
     with contextlib.ExitStack() as stack:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles signals
-                    stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
+                    stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
 
@@ -40,12 +45,8 @@ class Interrupts:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Signals come here meanwhile, but for those that are ignored (as SIGHUP is under nohup)."""
-        with contextlib.ExitStack() as stack:
-            for number in _SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles them
-                        stack.callback(signal.signal, number, signal.signal(number, self._handle))
+        """Signals come here meanwhile."""
+        with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._handle):
             yield
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
-from agentbench_core.evidence import store
+from agentbench_core.evidence import journal
 from agentbench_core.run import agent_phase, records
 
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
@@ -223,7 +223,7 @@ def test_the_wall_clock_jumps(make_task: Any, agentbench: Any, monkeypatch: pyte
 
     module = types.SimpleNamespace(datetime=Jumping, UTC=datetime.UTC)
     monkeypatch.setattr(time, "time", lambda: real_time() + next(jumps))
-    monkeypatch.setattr(store, "datetime", module)
+    monkeypatch.setattr(journal, "datetime", module)
     monkeypatch.setattr(records, "datetime", module)
     for name in "ab":
         make_task(name)
