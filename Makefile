@@ -47,6 +47,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/start_time.py
 	@$(BIN)/python benchmarks/local_exec.py
 	@$(BIN)/python benchmarks/huge_repository.py 20000
+	@$(BIN)/python benchmarks/docker_calls.py
 
 validate: $(READY)
 	@for suite in custom-dev custom-heldout; do $(BIN)/agentbench validate-tasks --suite $$suite --times 3 || exit 1; done

@@ -8,10 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
+
+from agentbench_core.values.task import EnvironmentSettings
+
+_IMAGE = EnvironmentSettings().docker_image
 
 
 def _docker() -> str:
@@ -24,7 +30,10 @@ def _docker() -> str:
         )
     except subprocess.TimeoutExpired:
         return "the docker engine does not answer"
-    return "" if asked.returncode == 0 else "no docker engine answers"
+    if asked.returncode != 0:
+        return "no docker engine answers"
+    image = subprocess.run(["docker", "image", "inspect", _IMAGE], capture_output=True, timeout=20)
+    return "" if image.returncode == 0 else f"the image {_IMAGE} is not here (agentbench docker build)"
 
 
 def _browser() -> str:
@@ -42,7 +51,30 @@ def _mounts() -> str:
     return "" if asked.returncode == 0 else f"no file system can be mounted: {asked.stderr.strip()}"
 
 
-_NEEDS: dict[str, Callable[[], str]] = {"docker": _docker, "browser": _browser, "mounts": _mounts}
+def _index() -> str:
+    """Why no package index answers, or nothing."""
+    with tempfile.TemporaryDirectory() as place:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "-d",
+            place,
+            "iniconfig",
+        ]
+        asked = subprocess.run(command, capture_output=True, text=True)
+    return "" if asked.returncode == 0 else "no package index answers"
+
+
+_NEEDS: dict[str, Callable[[], str]] = {
+    "docker": _docker,
+    "browser": _browser,
+    "mounts": _mounts,
+    "index": _index,
+}
 _LEFT_OUT = pytest.StashKey[dict[str, list[str]]]()
 
 

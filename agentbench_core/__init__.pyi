@@ -116,6 +116,12 @@ from .plugin.hookspecs import (
 from .plugin.hookspecs import (
     hookimpl as hookimpl,
 )
+from .plugin.setting_up import (
+    SettingUp as SettingUp,
+)
+from .plugin.setting_up import (
+    python_fits as python_fits,
+)
 from .schema import (
     describe as describe,
 )

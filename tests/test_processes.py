@@ -17,6 +17,7 @@ STARTS = re.compile(
     r"|os\.(system|popen|fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)"
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
+DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/manifest.py": "git rev-parse, in the harness's own checkout",
@@ -24,9 +25,15 @@ KNOWN = {
     "agentbench_core/builtin/local/process.py": "the server of the sandbox `local`",
     "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",
     "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
+    "agentbench_core/testing/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
-    "plugins/agentbench-docker/src/agentbench_docker/engine.py": "the docker command",
-    "plugins/agentbench-docker/src/agentbench_docker/probe.py": "inside a container: asks about it",
+    f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
+    f"{DOCKER}/container.py": "the docker command, with a container's streams",
+    f"{DOCKER}/exec_calls.py": "the same, for images without Python",
+    f"{DOCKER}/building.py": "debootstrap and tar, in an empty directory of ours",
+    f"{DOCKER}/disk.py": "du, which opens no file, over workspaces",
+    f"{DOCKER}/inside/commands.py": "inside a container: its supervisors",
+    f"{DOCKER}/inside/supervising.py": "inside a container: commands",
 }
 
 
@@ -62,6 +69,9 @@ def test_no_process_works_in_a_workspace() -> None:
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
         ("agentbench_core/builtin/local/process.py", "'/'"),
+        (f"{DOCKER}/building.py", "'/'"),
+        (f"{DOCKER}/disk.py", "'/'"),
+        (f"{DOCKER}/inside/supervising.py", "directory"),  # inside a container
     }
     moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
     assert moves <= {"agentbench_core/builtin/local/supervise.py"}  # the process that becomes the sandbox's command

@@ -22,9 +22,12 @@ from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component
+from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes
 _OLDEST_GIT = (2, 31)
+_BY_DEFAULT = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup())
+"""What a task gets that says nothing of its environment."""
 
 
 @attrs.frozen(kw_only=True)
@@ -137,7 +140,7 @@ def _sandbox(component: Component) -> Check:
         assert component.options is not None
         provider = component.make(load({}, component.options, where=name))
         try:
-            provider.preflight()
+            provider.preflight([_BY_DEFAULT])
         finally:
             provider.close()
     except AgentBenchError as error:

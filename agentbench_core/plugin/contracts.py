@@ -106,8 +106,11 @@ class SandboxProvider(Protocol):
     Capabilities: ``isolated`` (what runs inside cannot reach the host), ``images`` (``docker_image`` counts).
     """
 
-    def preflight(self) -> None:
-        """Raise UnavailableError, with what to do, when it cannot work here."""
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """Raise UnavailableError, with what to do, when it cannot work here or cannot make one of ``specs``.
+
+        Called before a run with what its tasks ask for, and by ``doctor`` with what a task gets by default.
+        """
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         """Run a task's set-up, or find the result of an equal one.

@@ -32,6 +32,7 @@ from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Usage
+from agentbench_core.values.record import Label
 
 GRACE_SEC = 5.0
 """How long an agent may take to notice that its time is over before its thread is abandoned."""
@@ -49,6 +50,7 @@ class AgentEnd:
     llm_calls: int
     usage: Usage
     prompt_version: str
+    labels: tuple[Label, ...] = ()
 
 
 class AgentPhase:
@@ -105,6 +107,7 @@ class AgentPhase:
             llm_calls=llm.calls if llm else 0,
             usage=llm.usage if llm else Usage(),
             prompt_version=ended.prompt_version if isinstance(ended, AgentResult) else "",
+            labels=toolbox.limits_hit.labels("agent"),
         )
 
     def _llm(self) -> MeteredLLM | None:

@@ -91,6 +91,7 @@ class _Attempt:
             pristine = shared.source(task)
         with self._phase("environment"):
             prepared = found.prepared = shared.environment(task, pristine, self.log)
+            self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
             baseline = found.baseline = shared.baseline(task, prepared.environment, self.log)
         if baseline.trouble:
@@ -109,6 +110,15 @@ class _Attempt:
         if change.kept and found.outcome not in UNSCORED:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
+
+    def _check_environment(self, digest: str) -> None:
+        before = self.plan.environment_digest
+        if before not in (None, digest):
+            raise RunStoppedError(
+                f"the environment of {self.plan.task.spec.id} is no longer what it was in this run: "
+                f"{before} -> {digest}",
+                remedy="Put back the image or the interpreter that it is made from, or mix the two with --changed-ok.",
+            )
 
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
         judge = Judge(

@@ -147,7 +147,7 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         for note in store.mended:
             store.emit(Warning_(message=note))
             listener.note(f"{directory.name}: {note}")
-        rest = take_up(before, store, plans)
+        rest = take_up(before, store, plans, changed_ok=group.changed_ok)
         if rest.plans:  # otherwise it stays what it was, whatever has changed since
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -215,12 +215,17 @@ class Preparations:
 
 
 @contextlib.contextmanager
-def open_preparations(sandbox: Ready, stop: Deadline, note: Callable[[str], None]) -> Iterator[Preparations]:
-    """A provider that works here, and a place for forks; both are given back at the end. Raises UnavailableError."""
+def open_preparations(
+    sandbox: Ready, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
+) -> Iterator[Preparations]:
+    """A provider that can do ``tasks`` here, and a place for forks; both are given back at the end.
+
+    Raises UnavailableError.
+    """
     with contextlib.ExitStack() as stack:
         provider: SandboxProvider = sandbox.make()
         stack.callback(provider.close)
-        provider.preflight()
+        provider.preflight([task.spec.environment_spec() for task in tasks])
         for leftover in (*Scratch.sweep("run"), *provider.sweep()):
             note(f"removed what a dead run left behind: {leftover}")
         scratch = Scratch("run")

@@ -74,8 +74,8 @@ def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tup
     return tuple(found)
 
 
-def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan]) -> Rest:
-    """What is left of the planned attempts.
+def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Rest:
+    """What is left of the planned attempts; unless ``changed_ok``, in the environments that the run had.
 
     An attempt that ended with its harness gets its record now: interrupted. What is tried again supersedes the
     record that it had, and leaves its evidence aside.
@@ -86,9 +86,11 @@ def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan]) -> Re
         if plan is not None:
             store.record(dead.record(plan, run.manifest, store), _STOPPED)
     last = {(record.task_id, record.repeat): record for record in run.records()}
+    environments = {record.task_id: record.sandbox.environment_digest for record in last.values() if record.scored}
     rest = []
-    for place, plan in by_place.items():
+    for place, planned in by_place.items():
         record = last.get(place)
+        plan = planned if changed_ok else attrs.evolve(planned, environment_digest=environments.get(place[0]))
         if record is None:
             store.set_aside(*place, plan.attempt_id)  # of a begun attempt whose events were damaged
             rest.append(plan)

@@ -49,7 +49,7 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         for variant in group.variants:
             variant.try_out()
         stop = Deadline(FOR_EVER)
-        shared = stack.enter_context(open_preparations(group.variants[0].sandbox, stop, listener.note))
+        shared = stack.enter_context(open_preparations(group.variants[0].sandbox, group.tasks, stop, listener.note))
         interrupts = Interrupts(stop)
         stack.enter_context(interrupts.watched())
         runs = [

@@ -12,6 +12,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
 from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.limits_hit import LimitsHit
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
@@ -36,6 +37,12 @@ class Judge:
         """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
         spec = self.task.spec
         made: list[Path] = []
+        limits_hit = LimitsHit()
+
+        def save_output(result: ExecResult) -> None:
+            limits_hit.note(result)
+            self.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
+
         context = ScoringContext(
             environment=self.prepared.environment,
             validation=spec.validation,
@@ -43,7 +50,7 @@ class Judge:
             scratch=lambda name: self._remember(made, self.shared.empty(name)),
             network=spec.environment.network_policy == "always",
             deadline=deadline,
-            save_output=self._save_output,
+            save_output=save_output,
             each_test=self.each_test,
         )
         self.log.emit(TestsStarted(command=spec.validation.passing_command))
@@ -60,7 +67,7 @@ class Judge:
                 self.shared.discard(path)
         took = round(time.monotonic() - started, 6)
         self.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
-        return score
+        return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
     def _fork(self, change: FrozenChange) -> Path:
         workspace = self.shared.fork(self.task, self.prepared.environment, "scoring", hidden=False)
@@ -68,9 +75,6 @@ class Judge:
             self.shared.snapshots.restore(change.kept, tree)
         self.shared.add_hidden(self.task, workspace)
         return workspace
-
-    def _save_output(self, result: ExecResult) -> None:
-        self.files.log("passing", result.stdout, result.stderr, full=self.task.spec.artifacts.full_logs)
 
     @staticmethod
     def _remember(made: list[Path], path: Path) -> Path:

@@ -27,6 +27,7 @@ from agentbench_core.evidence import layout
 from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
 from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.change import editable_paths
+from agentbench_core.run.limits_hit import CountingSandbox, LimitsHit
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.events import (
     PatchApplied,
@@ -68,6 +69,7 @@ class MeteredToolbox:
     stop: Stop
     sandbox: Sandbox | None = None
     """Set once it is started."""
+    limits_hit: LimitsHit = attrs.field(factory=LimitsHit)
     _inside: int = 0
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -189,13 +191,14 @@ def open_toolbox(
             stop=stop,
         )
         stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
-        toolbox.sandbox = environment.start(
+        sandbox = environment.start(
             workspace,
             read_only=not task.agent.allow_file_write,
             network=task.environment.network_policy == "always",
             deadline=deadline,
         )
-        stack.callback(toolbox.sandbox.close)
+        stack.callback(sandbox.close)
+        toolbox.sandbox = CountingSandbox(sandbox, toolbox.limits_hit)
         yield toolbox
 
 

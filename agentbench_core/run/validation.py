@@ -106,7 +106,7 @@ def validate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())
         variant.try_out()
-        shared = stack.enter_context(open_preparations(variant.sandbox, stop, watcher.note))
+        shared = stack.enter_context(open_preparations(variant.sandbox, tasks, stop, watcher.note))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="validation")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(stop.end, Interrupted("the validation ended"))

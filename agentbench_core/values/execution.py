@@ -42,8 +42,15 @@ class ExecResult:
     stderr: Output = Output()
     timed_out: bool = False
     duration_sec: float = 0.0
+    limits_hit: tuple[str, ...] = ()
+    """Limits of the sandbox that it ran into, as the kernel counted them: ``oom``, ``pids``, ``disk``."""
 
     @property
     def ok(self) -> bool:
         """Whether it ended by itself with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
+
+    def last_lines(self, number: int = 20) -> str:
+        """The last lines that are not empty, standard output before standard error."""
+        lines = [line for stream in (self.stdout, self.stderr) for line in stream.text.splitlines() if line.strip()]
+        return "\n".join(lines[-number:])

@@ -64,6 +64,19 @@ class Scratch:
         return directory
 
     @staticmethod
+    def alive(path: Path) -> bool:
+        """Whether the scratch directory at ``path`` has an owner that lives; what others own is taken for alive."""
+        try:
+            if not _may_be_dead(path):
+                return True
+            with _lock_of(path).acquire(blocking=False):
+                return False
+        except FileNotFoundError:
+            return False
+        except (OSError, filelock.Timeout):
+            return True
+
+    @staticmethod
     def discard(path: Path) -> None:
         """Remove something below it early; what resists goes at the end, or is swept by the next owner."""
         with contextlib.suppress(OSError):

@@ -19,28 +19,28 @@ from agentbench_core.builtin.local.provider import LocalProvider
 
 def test_preflight(provider: LocalProvider) -> None:
     """This machine can do it."""
-    provider.preflight()
+    provider.preflight([])
 
 
 def test_preflight_without_a_temporary_directory(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """Says which variable helps."""
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     with pytest.raises(UnavailableError, match="set TMPDIR"):
-        provider.preflight()
+        provider.preflight([])
 
 
 def test_preflight_where_nothing_may_run(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system mounted with noexec."""
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
     with pytest.raises(UnavailableError, match="set TMPDIR"):
-        provider.preflight()
+        provider.preflight([])
 
 
 def test_preflight_without_a_shell(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing works without one."""
     monkeypatch.setattr(provider_module, "STANDARD_PATH", "/nowhere")
     with pytest.raises(UnavailableError, match="no `sh`"):
-        provider.preflight()
+        provider.preflight([])
 
 
 @pytest.mark.parametrize(("python", "problem"), [("/no/python", "no interpreter"), ("true", "not a working Python")])
@@ -48,7 +48,7 @@ def test_preflight_with_a_wrong_interpreter(python: str, problem: str) -> None:
     """Before a run begins, not in its middle."""
     provider = LocalProvider(LocalOptions(python=python))
     with pytest.raises(UnavailableError, match=problem):
-        provider.preflight()
+        provider.preflight([])
     provider.close()
 
 

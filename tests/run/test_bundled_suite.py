@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from agentbench_core.cli.app import App
 from agentbench_core.inputs.suite import read_suite
 
 ROOT = Path(agentbench_core.__file__).parent.parent
-SUITES = {"custom-dev": 12, "custom-heldout": 6}
+SUITES = {"custom-dev": 12, "custom-heldout": 6, "custom-setup": 3}
 
 ISOLATING = [each.name for each in App(frozenset()).registry.all("sandbox") if "isolated" in each.capabilities]
 """In these the spy searches the whole file system."""
@@ -38,7 +40,9 @@ SPY = """
                 command = f"env | grep -oF{patterns}; grep -rohaF{patterns} {wanted['places']} | sort -u"
                 found = context.tools.call(ToolCall(tool="run", arguments={"command": command}))
                 seen += found.fields["stdout"].split("\\n")
-            return AgentResult(message="seen: " + json.dumps([text for text in seen if text]))
+            network = context.tools.call(ToolCall(tool="run", arguments={"command": "ls /sys/class/net"}))
+            network = json.dumps(sorted(network.fields["stdout"].split()))
+            return AgentResult(message=f"seen: {json.dumps([text for text in seen if text])}; network: {network}")
 
     @hookimpl
     def agentbench_register_agents(register):
@@ -61,32 +65,60 @@ def secrets_of(suite: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sandbox", ["local", *ISOLATING])
-@pytest.mark.parametrize("suite", SUITES)
-def test_a_suite_with_both_controls_and_a_spy(
-    agentbench: Any, records: Any, plugin: Any, suite: str, sandbox: str
-) -> None:
+HERE = [pytest.param("local", id="local")]
+THERE = [pytest.param(name, id=name, marks=pytest.mark.docker) for name in ISOLATING]
+
+
+@pytest.mark.parametrize("sandbox", HERE + THERE)
+@pytest.mark.parametrize("suite", ["custom-dev"])
+def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox: str) -> None:
     """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one."""
-    plugin("spy", SPY)
-    places = "/" if sandbox in ISOLATING else '. "$HOME" "${TMPDIR:-.}"'
-    wanted = {"secret": secrets_of(suite), "public": ["requires-python"], "places": places}
-    Path("wanted.json").write_text(json.dumps(wanted))
-    Path("configs/variants").mkdir(parents=True)
-    Path("configs/variants/spy.yaml").write_text("agent: spy\n")
-    variants = [part for name in ("scripted", "idle", "spy") for part in ("--variant", name)]
-    done = agentbench("run", "--suite", suite, "--tasks", str(ROOT / "tasks"), "--sandbox", sandbox, *variants)
-    assert done.code == 0, done.err
-    number = SUITES[suite]
-    assert f"variant scripted: {number} of {number} scored attempts passed (100 %)" in done.out
-    assert f"variant idle: 0 of {number} scored attempts passed (0 %)" in done.out
-    assert all(record["scored"] for record in records())
-    assert {label["name"] for record in records() for label in record["labels"]} == {"oracle"}
-    (directory,) = Path("artifacts/runs").glob("*__spy")
-    for attempt, said in open_run(directory).explanations().items():
-        assert said.startswith('seen: ["requires-python"]'), (attempt, said)
+    bundled(suite, sandbox)
 
 
-@pytest.mark.parametrize("suite", SUITES)
+def test_the_suite_that_is_held_out(bundled: Any) -> None:
+    """The same."""
+    bundled("custom-heldout", "local")
+
+
+@pytest.mark.index
+@pytest.mark.parametrize("sandbox", THERE)
+def test_the_suite_with_a_set_up(bundled: Any, sandbox: str) -> None:
+    """The same, where set-up has network and no agent has."""
+    bundled("custom-setup", sandbox)
+
+
+@pytest.fixture
+def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], None]:
+    """Runs a suite with both controls and a spy, and looks at what came of it."""
+
+    def run(suite: str, sandbox: str) -> None:
+        plugin("spy", SPY)
+        isolated = sandbox in ISOLATING
+        places = "--exclude-dir=proc --exclude-dir=sys /" if isolated else '. "$HOME" "${TMPDIR:-.}"'
+        wanted = {"secret": secrets_of(suite), "public": ["requires-python"], "places": places}
+        Path("wanted.json").write_text(json.dumps(wanted))
+        Path("configs/variants").mkdir(parents=True)
+        Path("configs/variants/spy.yaml").write_text("agent: spy\n")
+        variants = [part for name in ("scripted", "idle", "spy") for part in ("--variant", name)]
+        certificates = ["--set", f"sandbox.ca_bundle={os.environ.get('SSL_CERT_FILE', '')}"] if isolated else []
+        flags = ("--tasks", str(ROOT / "tasks"), "--sandbox", sandbox, "--workers", "3", *certificates)
+        done = agentbench("run", "--suite", suite, *flags, *variants)
+        assert done.code == 0, done.err
+        number = SUITES[suite]
+        assert f"variant scripted: {number} of {number} scored attempts passed (100 %)" in done.out
+        assert f"variant idle: 0 of {number} scored attempts passed (0 %)" in done.out
+        assert all(record["scored"] for record in records())
+        assert {label["name"] for record in records() for label in record["labels"]} == {"oracle"}
+        (directory,) = Path("artifacts/runs").glob("*__spy")
+        interfaces = ["lo"] if isolated else sorted(path.name for path in Path("/sys/class/net").iterdir())
+        for attempt, said in open_run(directory).explanations().items():
+            assert said.startswith(f'seen: ["requires-python"]; network: {json.dumps(interfaces)}'), (attempt, said)
+
+    return run
+
+
+@pytest.mark.parametrize("suite", ["custom-dev", "custom-heldout"])
 def test_a_suite_is_fair(agentbench: Any, suite: str) -> None:
     """As ``make validate`` checks three times each."""
     done = agentbench("validate-tasks", "--suite", suite, "--tasks", str(ROOT / "tasks"))

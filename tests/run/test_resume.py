@@ -38,6 +38,8 @@ MOODY = """
         def complete(self, request, deadline):
             if pathlib.Path("down").exists():
                 raise LLMError("the provider is down")
+            if pathlib.Path("down-after-one").exists():
+                pathlib.Path("down-after-one").rename("down")
             return Completion(message=Message(role="assistant", content="hello"), model="m")
 
     class Sleeps:
@@ -268,6 +270,25 @@ def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any
         path: data for path, data in before.items() if path.name != ".lock"
     }
     assert agentbench("run", "--resume", str(run), "--workers", "1").code == 0
+
+
+def test_another_environment_stops_the_run_unless_told(
+    make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F31: attempts that are still to be made must run in what the others ran in."""
+    plugin("moody", MOODY)
+    make_task()
+    Path("down-after-one").touch()
+    flags = ("--agent", "asks", "--llm", "moody", "--model", "m", "--allow-unisolated", "--workers", "1")
+    assert "1 of 1 scored" in agentbench("run", "--suite", "mini", "--repeats", "2", *flags).out
+    run = str(only_run())
+    Path("down").unlink()
+    monkeypatch.setattr("agentbench_core.builtin.local.preparation.RECIPE", 2)
+    stopped = agentbench("run", "--resume", run, "--allow-unisolated")
+    assert stopped.code == 4
+    assert "the environment of one is no longer what it was in this run: sha256:" in stopped.err
+    assert "--changed-ok" in stopped.err
+    assert "2 of 2 scored" in agentbench("run", "--resume", run, "--changed-ok", "--allow-unisolated").out
 
 
 def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench: Any) -> None:

@@ -374,7 +374,7 @@ AWAY = """
         pass
 
     class Away:
-        def preflight(self): raise UnavailableError("the engine does not answer")
+        def preflight(self, specs): raise UnavailableError("the engine does not answer")
         def prepare(self, spec, workspace, log, deadline): raise AssertionError
         def sweep(self): raise AssertionError
         def close(self): pass

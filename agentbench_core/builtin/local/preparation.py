@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import sys
 import threading
@@ -18,9 +17,11 @@ from agentbench_core import (
     EnvironmentSpec,
     ExecResult,
     SandboxError,
+    SettingUp,
     SetupError,
     SetupLog,
     digest,
+    python_fits,
 )
 from agentbench_core.builtin.local import virtualenv
 from agentbench_core.builtin.local.interpreters import Interpreter
@@ -29,7 +30,6 @@ from agentbench_core.builtin.local.virtualenv import VirtualEnv
 
 RECIPE = 1
 """Raised when a preparation comes to another result than before."""
-LAST_LINES = 20
 OF_INTERPRETER = ("python -V", "pip -V", "pip freeze")
 """Captures whose answer is the same for every task that shares an interpreter."""
 
@@ -100,11 +100,13 @@ class Preparation:
         venv = self._make_venv() if own else None
         sandbox = self.start(workspace, venv)
         try:
-            for command in commands:
-                self._set_up(sandbox, command)
+            setting_up = SettingUp(
+                spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
+            )
+            setting_up.commands()
             if venv is not None:
                 self._add_pytest(sandbox, venv)
-            facts = self._facts(sandbox, venv)
+            facts = self._facts(sandbox, venv, setting_up)
         finally:
             sandbox.close()
         if venv is not None and (roots := venv.follow_workspace(workspace)):
@@ -113,7 +115,7 @@ class Preparation:
 
     def _check_version(self, version: str) -> None:
         wanted = self.spec.settings.python
-        if not _fits(version, wanted):
+        if not python_fits(version, wanted):
             raise SetupError(
                 f"the task asks for Python {wanted}, and the sandbox `local` has {version}",
                 remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}",
@@ -123,7 +125,7 @@ class Preparation:
         """A virtual environment with pip."""
         venv = VirtualEnv(self.place / "venv")
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        pip = virtualenv.bundled_pip() if _fits(self.interpreter.version, version) else ()
+        pip = virtualenv.bundled_pip() if python_fits(self.interpreter.version, version) else ()
         argv = [str(self.interpreter.executable), "-m", "venv", *(["--without-pip"] if pip else []), str(venv.path)]
         sandbox = self.start(self.place, None)
         try:
@@ -133,22 +135,10 @@ class Preparation:
         if result.timed_out:
             raise SetupError("the set-up timed out while a virtual environment was made")
         if not result.ok:
-            raise SandboxError(f"a virtual environment could not be made\n{_last_lines(result)}")
+            raise SandboxError(f"a virtual environment could not be made\n{result.last_lines()}")
         for dist in pip:
             venv.copy_in(dist)
         return venv
-
-    def _set_up(self, sandbox: LocalSandbox, command: str) -> None:
-        result = self._logged(command, partial(sandbox.exec, command, deadline=self.deadline))
-        if not result.ok:
-            how = "timed out" if result.timed_out else f"ended with exit code {result.exit_code}"
-            raise SetupError(f"the set-up command {command!r} {how}\n{_last_lines(result)}".rstrip())
-
-    def _logged(self, command: str, run: Callable[[], ExecResult]) -> ExecResult:
-        self.log.started(command)
-        result = run()
-        self.log.finished(command, result)
-        return result
 
     def _add_pytest(self, sandbox: LocalSandbox, venv: VirtualEnv) -> None:
         """Put pytest into an environment that has none: what the scorer runs must not depend on the network."""
@@ -166,11 +156,11 @@ class Preparation:
         )
         if not result.ok:
             raise SetupError(
-                f"pytest does not work in the environment\n{_last_lines(result)}",
+                f"pytest does not work in the environment\n{result.last_lines()}",
                 remedy="add `python -m pip install pytest` to setup.commands",
             )
 
-    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None) -> dict[str, str]:
+    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, setting_up: SettingUp) -> dict[str, str]:
         version = self.interpreter.version
         if self.spec.setup.commands:
             asked = sandbox.exec(
@@ -179,27 +169,9 @@ class Preparation:
             version = asked.stdout.text.strip() or "none"
             self._check_version(version)
         wanted = self.spec.settings.python
-        facts = {"python": version if _fits(version, wanted) else f"{version} (asked for {wanted})"}
+        facts = {"python": version if python_fits(version, wanted) else f"{version} (asked for {wanted})"}
         shared = self.interpreter.executable if venv is None else None
-        for command in self.spec.setup.capture:
-            result = self._logged(command, partial(self._capture, sandbox, command, shared))
-            text = result.stdout.text.strip()
-            facts[_fact_name(command)] = text if result.ok else f"failed: {_last_lines(result)}"
-        return facts
+        return facts | setting_up.captures(lambda command: self._capture(sandbox, command, shared))
 
     def _capture(self, sandbox: LocalSandbox, command: str, shared: Path | None) -> ExecResult:
         return self.captures.ask(command, shared, partial(sandbox.exec, command, deadline=self.deadline))
-
-
-def _fits(version: str, wanted: str) -> bool:
-    """``3.11.7`` fits ``3.11``; ``3.1`` and ``3.110`` do not."""
-    return f"{version}.".startswith(f"{wanted}.")
-
-
-def _fact_name(command: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")
-
-
-def _last_lines(result: ExecResult) -> str:
-    lines = [line for stream in (result.stdout, result.stderr) for line in stream.text.splitlines() if line.strip()]
-    return "\n".join(lines[-LAST_LINES:])

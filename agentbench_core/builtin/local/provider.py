@@ -33,7 +33,7 @@ class LocalProvider:
         self._lock = threading.Lock()
         self._environments: dict[str, Future[LocalEnvironment]] = {}
 
-    def preflight(self) -> None:
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
         """Raise UnavailableError, with what to do, when it cannot work here."""
         if os.name != "posix":
             raise UnavailableError("the sandbox `local` needs a POSIX system", remedy="use the sandbox `docker`")

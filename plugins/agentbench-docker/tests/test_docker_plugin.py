@@ -3,24 +3,35 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
+from agentbench_core import describe
 from agentbench_docker import plugin
 from agentbench_docker.command import docker
+from agentbench_docker.options import DockerOptions
 
 README = Path(__file__).parent.parent / "README.md"
 HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate")
 
 
-def test_registers_the_command() -> None:
+def test_registers_the_sandbox_and_the_command() -> None:
+    sandboxes = []
+
+    def register(name: str, factory: object, options: object, *, summary: str, capabilities: object) -> None:
+        sandboxes.append((name, options, capabilities))
+
+    plugin.agentbench_register_sandboxes(cast("Any", register))
+    assert sandboxes == [("docker", DockerOptions, ("isolated", "images"))]
+
     registered = []
     plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
     assert registered == [("docker", "agentbench_docker.command:docker")]
 
 
 def test_entry_module_and_command_module_import_nothing_heavy() -> None:
-    """python-on-whales costs a quarter of a second: it lives in the probe's process only."""
+    """python-on-whales costs a quarter of a second: it is imported when an engine is asked, and not before."""
     code = (
         "import sys, agentbench_docker.plugin, agentbench_docker.command;"
         f"print(sorted(name for name in {HEAVY!r} if name in sys.modules))"
@@ -37,3 +48,6 @@ def test_readme_documents_every_command_and_option() -> None:
             assert isinstance(parameter, click.Option)
             assert f"| `{parameter.opts[-1]}` |" in text
             assert str(parameter.help) in text
+    for row in describe(DockerOptions):
+        assert f"| `{row.name}` |" in text
+        assert row.help in text

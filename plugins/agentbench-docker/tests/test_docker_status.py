@@ -6,6 +6,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from agentbench_core import Deadline, UnavailableError
+from agentbench_docker.client import Client
 from agentbench_docker.command import docker
-from agentbench_docker.engine import look
+from agentbench_docker.engine import EngineFacts
+from agentbench_docker.engine import look as look_at
 
 needs_client = pytest.mark.skipif(shutil.which("docker") is None, reason="no docker command")
 
@@ -23,6 +26,11 @@ needs_client = pytest.mark.skipif(shutil.which("docker") is None, reason="no doc
 def environment(**more: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
     return kept | more
+
+
+def look(environ: dict[str, str], deadline: Deadline) -> EngineFacts:
+    with tempfile.TemporaryDirectory() as place:
+        return look_at(Client(environ, Path(place)), deadline)
 
 
 @pytest.fixture
@@ -97,7 +105,6 @@ def test_the_client_sees_an_empty_configuration_and_no_key(recording_client: Pat
         PATH=f"{recording_client.parent / 'bin'}:{os.environ['PATH']}",
         DOCKER_CONFIG=str(theirs),
         OPENROUTER_API_KEY="sk-PLANTED",
-        PYTHON_ON_WHALES_DEBUG="1",
     )
     with pytest.raises(UnavailableError) as caught:
         look(environ, Deadline(10))
@@ -106,8 +113,14 @@ def test_the_client_sees_an_empty_configuration_and_no_key(recording_client: Pat
     assert str(theirs) not in seen
     assert "config.json" not in seen
     config = next(line for line in seen.splitlines() if line.startswith("DOCKER_CONFIG=")).partition("=")[2]
-    assert f"args: --config {config} version" in seen
+    assert "args: version" in seen
     assert not Path(config).exists()
+
+
+def test_a_switch_that_prints_keys_is_refused(tmp_path: Path) -> None:
+    """H27: python-on-whales would print the whole environment, keys included."""
+    with pytest.raises(UnavailableError, match="keys included"):
+        look(environment(PYTHON_ON_WHALES_DEBUG="1"), Deadline(10))
 
 
 def test_certificates_are_still_the_users(recording_client: Path, tmp_path: Path) -> None:
@@ -125,7 +138,7 @@ def test_certificates_are_still_the_users(recording_client: Path, tmp_path: Path
 
 def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     client = tmp_path / "docker"
-    client.write_text("#!/bin/sh\necho 'not json \\033[31m'\n")
+    client.write_text("#!/bin/sh\nprintf 'not json \\033[31m\\n'\n")
     client.chmod(0o755)
     with pytest.raises(UnavailableError, match="cannot be read") as caught:
         look(environment(PATH=f"{tmp_path}:{os.environ['PATH']}"), Deadline(10))

@@ -1,32 +1,20 @@
-"""Ask the Docker engine what it is, without ever waiting for one that hangs."""
+"""What a Docker engine says of itself."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
 import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from agentbench_core import Deadline, UnavailableError, load
+from agentbench_core import Deadline, SandboxError, UnavailableError
+from agentbench_docker.client import Client, one_line
 
-DEFAULT_HOST = "unix:///var/run/docker.sock"
+if TYPE_CHECKING:
+    from python_on_whales import DockerClient
 
-_PASSED_ON = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "SSH_AUTH_SOCK"),
-        *("DOCKER_HOST", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-    }
-)
-"""What the client needs to reach an engine; keys of model providers are not among it."""
+OLDEST = (20, 10)
+"""Before this version the engine knows neither of the two cgroup versions well."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,105 +30,88 @@ class EngineFacts:
     runc_package: str
     """The build that packaged it, such as ``1.1.5+ds1-1+deb12u1``."""
     default_runtime: str
+    runtimes: tuple[str, ...]
     storage_driver: str
     cgroup_version: str
     security_options: tuple[str, ...]
     system: str
     kernel: str
+    cpus: int
+    memory: int
+    """Bytes."""
+    root: str
+    """Where it keeps images and containers."""
 
 
-def look(environ: Mapping[str, str], deadline: Deadline) -> EngineFacts:
-    """The facts of the engine that ``environ`` (``DOCKER_HOST``) points at.
-
-    The client runs in a process group of its own, which is killed at the deadline, and with an empty
-    configuration directory of its own: ``~/.docker/config.json`` may hold proxies with passwords and helpers
-    that start programs.
+def look(client: Client, deadline: Deadline) -> EngineFacts:
+    """The facts of the engine that ``client`` reaches.
 
     Raises:
-        UnavailableError: no client, no engine, or no answer in time; says what to do.
+        UnavailableError: no engine, or no answer in time; says what to do.
     """
-    _refuse_context(environ)
-    host = environ.get("DOCKER_HOST") or DEFAULT_HOST
-    with tempfile.TemporaryDirectory(prefix="agentbench-docker-") as scratch:
-        answer = _ask(environ, Path(scratch), host, deadline)
-    if "facts" not in answer:
-        raise _no_engine(host, answer)
-    location = "local" if host.startswith(("unix://", "npipe://", "fd://")) else "remote"
-    return load({**answer["facts"], "host": host, "location": location}, EngineFacts, where="the engine's answer")
+    from python_on_whales import DockerException
 
-
-def _ask(environ: Mapping[str, str], scratch: Path, host: str, deadline: Deadline) -> dict[str, Any]:
-    """Run the probe. It writes to a file: a pipe could stay open in what it leaves behind."""
-    config = scratch / "config"
-    config.mkdir()
-    allowed = deadline.remaining()
-    with (scratch / "answer").open("w+b") as output:
-        probe = subprocess.Popen(
-            [sys.executable, "-P", "-m", "agentbench_docker.probe", str(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=_environment(environ, config),
-            start_new_session=True,
-        )
-        try:
-            probe.wait(timeout=allowed)
-        except subprocess.TimeoutExpired:
-            _kill(probe)
-            raise UnavailableError(
-                f"the Docker engine at {host} did not answer within {allowed:.0f} s",
-                remedy="Look at its log, restart dockerd, or point DOCKER_HOST at another engine.",
-            ) from None
-        except BaseException:
-            _kill(probe)
-            raise
-        output.seek(0)
-        text = output.read().decode("utf-8", "backslashreplace")
     try:
-        answer = json.loads(text.strip().rpartition("\n")[2])
-    except json.JSONDecodeError:
-        answer = None
-    return answer if isinstance(answer, dict) else {"problem": "answer", "detail": text}
-
-
-def _kill(probe: subprocess.Popen[bytes]) -> None:
-    """Kill the probe and the docker client that it started. It has not been waited for, so the id is its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(probe.pid, signal.SIGKILL)
-    probe.wait()
-
-
-def _environment(environ: Mapping[str, str], config: Path) -> dict[str, str]:
-    passed = {name: value for name, value in environ.items() if name in _PASSED_ON}
-    if passed.get("DOCKER_TLS_VERIFY") or passed.get("DOCKER_TLS"):
-        # The client looks for certificates in its configuration directory, which is not the user's here.
-        home = environ.get("DOCKER_CONFIG") or str(Path(environ.get("HOME", "/")) / ".docker")
-        passed.setdefault("DOCKER_CERT_PATH", home)
-    return passed | {"DOCKER_CONFIG": str(config)}
-
-
-def _refuse_context(environ: Mapping[str, str]) -> None:
-    name = environ.get("DOCKER_CONTEXT", "")
-    if name not in ("", "default") and not environ.get("DOCKER_HOST"):
+        return client.call(lambda docker: _facts(client, docker, deadline), deadline, at_most=deadline.remaining())
+    except SandboxError as error:
+        raise UnavailableError(error.message, remedy=error.remedy) from error
+    except DockerException as error:
         raise UnavailableError(
-            f"DOCKER_CONTEXT is {name!r}, and AgentBench does not read docker contexts",
-            remedy="Type: export DOCKER_HOST=$(docker context inspect --format '{{.Endpoints.docker.Host}}')",
-        )
+            f"the Docker engine at {client.host} refuses to answer: {one_line(error.stderr or str(error.return_code))}",
+            remedy="Compare with what `docker version` and `docker info` print.",
+        ) from error
+    except ValueError as error:  # python-on-whales could not read it
+        raise UnavailableError(
+            f"the Docker engine at {client.host} gave an answer that cannot be read: {one_line(str(error))}",
+            remedy="Compare with what `docker version` and `docker info` print.",
+        ) from error
 
 
-def _no_engine(host: str, answer: Mapping[str, Any]) -> UnavailableError:
-    detail = " ".join("".join(c if c.isprintable() else " " for c in str(answer.get("detail", ""))).split())[-300:]
-    if answer.get("problem") == "no_client":
-        return UnavailableError(
-            "there is no docker command on the PATH", remedy="Install Docker, for instance: apt-get install docker.io"
-        )
-    if answer.get("problem") == "no_engine":
-        return UnavailableError(
-            f"no Docker engine answers at {host}: {detail}",
-            remedy="Install docker and start dockerd, or set DOCKER_HOST to where an engine listens "
-            "(docker contexts are not read).",
-        )
-    return UnavailableError(
-        f"the Docker engine at {host} gave an answer that cannot be read: {detail}",
-        remedy="Compare with what `docker version` and `docker info` print.",
+def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFacts:
+    version = docker.version()
+    server = version.server
+    info = docker.system.info()
+    components = {part.name: part for part in (server.components if server else None) or []}
+    runc = components.get("runc")
+    return EngineFacts(
+        host=client.host,
+        location="local" if client.local else "remote",
+        version=(server.version if server else None) or "",
+        client=(version.client.version if version.client else None) or "",
+        runc=(runc.version if runc else None) or "",
+        runc_package=((runc.details if runc else None) or {}).get("GitCommit", ""),
+        default_runtime=info.default_runtime or "",
+        runtimes=tuple(sorted(info.runtimes or {})),
+        storage_driver=info.driver or "",
+        cgroup_version=_cgroup_version(client, deadline),
+        security_options=tuple(_readable(option) for option in info.security_options or []),
+        system=info.operating_system or "",
+        kernel=info.kernel_version or "",
+        cpus=info.n_cpu or 1,
+        memory=info.mem_total or 0,
+        root=str(info.docker_root_dir or ""),
     )
+
+
+def _cgroup_version(client: Client, deadline: Deadline) -> str:
+    """``1`` or ``2``, or empty before Engine 20.10; python-on-whales' own model drops the field."""
+    command = [*client.argv(max(1.0, min(10.0, deadline.remaining()))), "info", "--format", "{{.CgroupVersion}}"]
+    shown = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
+    return shown.stdout.strip() if shown.returncode == 0 else ""
+
+
+def _readable(option: str) -> str:
+    """``seccomp (profile=default)`` for ``name=seccomp,profile=default``."""
+    name, _, rest = option.removeprefix("name=").partition(",")
+    return f"{name} ({rest})" if rest else name
+
+
+def too_old(version: str) -> bool:
+    """Whether an engine of that version cannot be used; one that cannot be read may."""
+    numbers = version.lstrip("v").split(".")[:2]
+    try:
+        return tuple(map(int, numbers)) < OLDEST
+    except ValueError:
+        return False

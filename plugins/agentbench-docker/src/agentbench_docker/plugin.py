@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from agentbench_core import RegisterCommand, hookimpl
+from agentbench_core import Register, RegisterCommand, SandboxProvider, hookimpl
+from agentbench_docker.options import DockerOptions
+
+
+@hookimpl
+def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
+    """Add the sandbox ``docker``."""
+    register(
+        "docker",
+        docker,
+        DockerOptions,
+        summary="a container per attempt, without network and without rights",
+        capabilities=("isolated", "images"),
+    )
+
+
+def docker(options: DockerOptions) -> SandboxProvider:
+    """Make the provider."""
+    from agentbench_docker.provider import DockerProvider
+
+    return DockerProvider(options)
 
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Add ``agentbench docker``."""
-    register("docker", "agentbench_docker.command:docker", summary="look at the Docker engine")
+    register("docker", "agentbench_docker.command:docker", summary="the Docker engine, images and environments")

@@ -1,0 +1,212 @@
+"""Doubles of a sandbox: they hand everything on to a real one, but for what a subclass does otherwise.
+
+Each check of this kit is proven on one that is broken in just that respect. A plugin author may use them for faults
+that are hard to get from a real engine. All that is needed is one class: :meth:`ProviderDouble.around` makes the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+
+from agentbench_core import Deadline, Environment, EnvironmentSpec, ExecResult, Sandbox, SandboxProvider, SetupLog
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """The arguments of ``Sandbox.exec``."""
+
+    command: str | Sequence[str]
+    deadline: Deadline
+    env: Mapping[str, str] | None
+    cwd: str | None
+
+    @property
+    def text(self) -> str:
+        """The command in one piece, to look for words in it."""
+        return self.command if isinstance(self.command, str) else "\n".join(self.command)
+
+
+@attrs.frozen(kw_only=True)
+class OneCall:
+    """The arguments of ``Environment.run_once``."""
+
+    command: str
+    workspace: Path
+    read_only: bool
+    inputs: Mapping[str, Path]
+    results: Path | None
+    network: bool
+    deadline: Deadline
+
+
+class SandboxDouble:
+    """Implements ``Sandbox`` by another one; ``workspace`` is the host's, and ``owner`` has started it."""
+
+    def __init__(self, inner: Sandbox, workspace: Path, owner: EnvironmentDouble) -> None:
+        self.inner = inner
+        self.workspace = workspace
+        self.owner = owner
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """See the contract."""
+        return self.call(Call(command=command, deadline=deadline, env=env, cwd=cwd))
+
+    def call(self, call: Call) -> ExecResult:
+        """The same with its arguments in one value: easier to override."""
+        return self.inner.exec(call.command, deadline=call.deadline, env=call.env, cwd=call.cwd)
+
+    def read_file(self, path: str, *, limit: int) -> bytes:
+        """See the contract."""
+        return self.inner.read_file(path, limit=limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """See the contract."""
+        self.inner.write_file(path, data)
+
+    def close(self) -> None:
+        """See the contract."""
+        self.inner.close()
+
+
+class EnvironmentDouble:
+    """Implements ``Environment`` by another one that was made of ``spec`` and ``pristine``."""
+
+    def __init__(self, inner: Environment, spec: EnvironmentSpec, pristine: Path, owner: ProviderDouble) -> None:
+        self.inner = inner
+        self.spec = spec
+        self.pristine = pristine
+        self.owner = owner
+        self.started: list[SandboxDouble] = []
+
+    @property
+    def digest(self) -> str:
+        """See the contract."""
+        return self.inner.digest
+
+    @property
+    def workspace(self) -> Path:
+        """See the contract."""
+        return self.inner.workspace
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """See the contract."""
+        return self.inner.facts
+
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+        """See the contract."""
+        sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
+        self.started.append(self.owner.sandbox_type(sandbox, workspace, self))
+        return self.started[-1]
+
+    def run_once(
+        self,
+        command: str,
+        workspace: Path,
+        *,
+        read_only: bool,
+        inputs: Mapping[str, Path],
+        results: Path | None,
+        network: bool,
+        deadline: Deadline,
+    ) -> ExecResult:
+        """See the contract."""
+        return self.once(
+            OneCall(
+                command=command,
+                workspace=workspace,
+                read_only=read_only,
+                inputs=inputs,
+                results=results,
+                network=network,
+                deadline=deadline,
+            )
+        )
+
+    def once(self, call: OneCall) -> ExecResult:
+        """The same with its arguments in one value: easier to override."""
+        return self.inner.run_once(
+            call.command,
+            call.workspace,
+            read_only=call.read_only,
+            inputs=call.inputs,
+            results=call.results,
+            network=call.network,
+            deadline=call.deadline,
+        )
+
+
+class ProviderDouble:
+    """Implements ``SandboxProvider`` by another one."""
+
+    sandbox_type: ClassVar[type[SandboxDouble]] = SandboxDouble
+    environment_type: ClassVar[type[EnvironmentDouble]] = EnvironmentDouble
+
+    def __init__(self, inner: SandboxProvider) -> None:
+        self.inner = inner
+        self.made: list[EnvironmentDouble] = []
+
+    @staticmethod
+    def around(double: type[SandboxDouble | EnvironmentDouble | ProviderDouble]) -> type[ProviderDouble]:
+        """A provider of such doubles."""
+        if issubclass(double, ProviderDouble):
+            return double
+        kind = "sandbox_type" if issubclass(double, SandboxDouble) else "environment_type"
+        return type(double.__name__, (ProviderDouble,), {kind: double})
+
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """See the contract."""
+        self.inner.preflight(specs)
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        """See the contract."""
+        environment = self.inner.prepare(spec, workspace, log, deadline)
+        self.made.append(self.environment_type(environment, spec, workspace, self))
+        return self.made[-1]
+
+    def sweep(self) -> Sequence[str]:
+        """See the contract."""
+        return self.inner.sweep()
+
+    def close(self) -> None:
+        """See the contract."""
+        self.inner.close()
+
+
+def changed(name: str, change: Callable[[ExecResult], ExecResult]) -> type[SandboxDouble]:
+    """A double whose commands run as they should and whose results are changed."""
+
+    def call(self: SandboxDouble, call: Call) -> ExecResult:
+        return change(SandboxDouble.call(self, call))
+
+    return type(name, (SandboxDouble,), {"call": call})
+
+
+def changed_once(name: str, change: Callable[[ExecResult], ExecResult]) -> type[EnvironmentDouble]:
+    """The same for ``run_once``."""
+
+    def once(self: EnvironmentDouble, call: OneCall) -> ExecResult:
+        return change(EnvironmentDouble.once(self, call))
+
+    return type(name, (EnvironmentDouble,), {"once": once})
+
+
+def answers(name: str, results: Mapping[str, ExecResult]) -> type[SandboxDouble]:
+    """A double that does not run commands in which one of these words stands, but has a result for them."""
+
+    def call(self: SandboxDouble, call: Call) -> ExecResult:
+        known = next((result for words, result in results.items() if words in call.text), None)
+        return SandboxDouble.call(self, call) if known is None else known
+
+    return type(name, (SandboxDouble,), {"call": call})

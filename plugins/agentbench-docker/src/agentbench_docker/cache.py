@@ -1,0 +1,139 @@
+"""Prepared environments, kept for later runs: an image of the engine, a workspace and a description on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import filelock
+import platformdirs
+
+from agentbench_core import Deadline, InputError, Scratch, dump, load, remove_tree
+
+_POLL = 0.2
+_IN_USE = "in-use-"
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One prepared environment."""
+
+    key: str
+    image: str
+    """Id of the image that its containers are started from."""
+    base: str
+    """The name of the image that the task asked for."""
+    base_id: str
+    hosted: bool
+    variables: Mapping[str, str]
+    commit: str
+    facts: Mapping[str, str]
+    created_at: str
+    schema: int = 1
+
+    @property
+    def own_image(self) -> bool:
+        """Whether set-up made an image; otherwise it is the base itself."""
+        return self.image != self.base_id
+
+
+class Cache:
+    """A directory of environments, one below each key. Shared by all processes of a user."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or platformdirs.user_cache_path("agentbench") / "docker"
+
+    def workspace(self, key: str) -> Path:
+        """Where the prepared tree of an environment lies."""
+        return self._place(key) / "workspace"
+
+    @property
+    def pip(self) -> Path:
+        """Where set-ups keep what pip downloads."""
+        return self.root / "pip"
+
+    @contextlib.contextmanager
+    def held(self, key: str, deadline: Deadline) -> Iterator[None]:
+        """Be the only one who makes or removes that environment. Raises DeadlineExceeded."""
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = filelock.FileLock(place.with_suffix(".lock"), thread_local=False)
+        while True:
+            deadline.check()
+            with contextlib.suppress(filelock.Timeout):
+                lock.acquire(timeout=_POLL)
+                break
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def find(self, key: str) -> Entry | None:
+        """An environment that was prepared to its end, if there is one."""
+        with contextlib.suppress(OSError, ValueError, InputError):
+            return load(json.loads(self._description(key).read_text()), Entry, where="the cache")
+        return None
+
+    def clear(self, key: str) -> None:
+        """Remove what is there of an environment, and make its directory."""
+        self.forget(key)
+        self._place(key).mkdir(parents=True, mode=0o700)
+
+    def forget(self, key: str) -> None:
+        """Remove what is there of an environment; its description first, so that no half of it counts."""
+        self._description(key).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            remove_tree(self._place(key))
+
+    def keep(self, entry: Entry) -> None:
+        """Write the description: from here on it counts."""
+        draft = self._description(entry.key).with_suffix(".draft")
+        draft.write_text(json.dumps(dump(entry), indent=1))
+        draft.replace(self._description(entry.key))
+
+    def use(self, key: str, owner: Path) -> None:
+        """Note that a provider with that scratch directory works with it, and when."""
+        (self._place(key) / f"{_IN_USE}{owner.name}").write_text(str(owner))
+        os.utime(self._description(key))
+
+    def entries(self) -> list[Entry]:
+        """All that were prepared to their end, the one used last first."""
+        found = [self.find(path.parent.name) for path in self.root.glob("environments/*/entry.json")]
+        return sorted((entry for entry in found if entry), key=lambda entry: -self.used_at(entry))
+
+    def used_at(self, entry: Entry) -> float:
+        """When it was last used, in seconds of the epoch."""
+        with contextlib.suppress(OSError):
+            return self._description(entry.key).stat().st_mtime
+        return 0.0
+
+    def in_use(self, entry: Entry) -> bool:
+        """Whether a provider that lives works with it."""
+        notes = self._place(entry.key).glob(f"{_IN_USE}*")
+        return any(Scratch.alive(Path(note.read_text())) for note in notes)
+
+    def bytes_of(self, entry: Entry) -> int:
+        """What its workspace takes on the disk."""
+        total = 0
+        for directory, _, names in os.walk(self.workspace(entry.key)):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    total += Path(directory, name).lstat().st_blocks * 512
+        return total
+
+    def _place(self, key: str) -> Path:
+        return self.root / "environments" / key.removeprefix("sha256:")[:32]
+
+    def _description(self, key: str) -> Path:
+        return self._place(key) / "entry.json"
+
+
+def now() -> str:
+    """This moment, in UTC."""
+    return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,139 @@
+"""A container: made, started, asked how it is, removed. Whoever makes one removes it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import Any
+
+import attrs
+
+from agentbench_core import Deadline, SandboxError
+from agentbench_docker.client import Client, one_line
+
+_WAIT_SEC = 5.0
+REMOVE_SEC = 60.0
+"""For what must happen also when the time of an attempt is over."""
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """What the engine says of a container."""
+
+    running: bool
+    paused: bool
+    exit_code: int
+    oom_killed: bool
+    error: str
+
+    def from_outside(self, *, guarded: bool, cut: bool) -> bool:
+        """Whether nothing inside can have brought it to this.
+
+        Args:
+            guarded: process 1 cannot be killed from within but by running out of memory. It ends with 0 when the
+                harness lets go of it; signals from outside, and a daemon that comes back, are 137, 143 and 255.
+            cut: the connection to it ended, and not only patience with an answer.
+        """
+        if self.running:
+            return self.paused or cut
+        return guarded and not self.oom_killed and self.exit_code in (0, 137, 143, 255)
+
+
+@attrs.frozen(kw_only=True)
+class Container:
+    """One container of the engine, by its id."""
+
+    id: str
+    client: Client
+
+    @staticmethod
+    def create(client: Client, image: str, arguments: dict[str, Any], deadline: Deadline) -> Container:
+        """Make one that is not started. Raises SandboxError, DeadlineExceeded."""
+        from python_on_whales import DockerException
+
+        command = arguments["command"]
+        more = {name: value for name, value in arguments.items() if name != "command"}
+        try:
+            made = client.call(lambda docker: docker.container.create(image, command, **more), deadline)
+        except DockerException as error:
+            raise SandboxError(f"a container could not be made: {one_line(error.stderr or str(error))}") from None
+        return Container(id=made.id, client=client)
+
+    def start_attached(self) -> subprocess.Popen[bytes]:
+        """Start it, with our pipes as its standard streams; ``docker`` ends when it ends."""
+        command = [*self.client.argv(0), "start", "--attach", "--interactive", self.id]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+
+    def start(self, deadline: Deadline) -> None:
+        """Start it, and leave it alone."""
+        from python_on_whales import DockerException
+
+        try:
+            self.client.call(lambda docker: docker.container.start(self.id), deadline)
+        except DockerException as error:
+            raise SandboxError(f"a container could not be started: {one_line(error.stderr or str(error))}") from None
+
+    def state(self) -> State:
+        """How it is. Raises SandboxError when nobody knows: the engine or the container is gone."""
+        from python_on_whales import DockerException
+
+        try:
+            found = self.client.call(lambda docker: docker.container.inspect(self.id).state, Deadline(REMOVE_SEC))
+        except DockerException as error:
+            said = one_line(error.stderr or str(error))
+            raise SandboxError(f"the container was removed by somebody else: {said}") from None
+        return State(
+            running=bool(found.running),
+            paused=bool(found.paused),
+            exit_code=found.exit_code if found.exit_code is not None else 255,
+            oom_killed=bool(found.oom_killed),
+            error=found.error or "",
+        )
+
+    def wait(self, deadline: Deadline) -> State:
+        """How it is once it has ended; the engine keeps that, however often it is asked."""
+        from python_on_whales import DockerException
+
+        state = self.state()
+        while state.running:
+            deadline.check()
+            with contextlib.suppress(DockerException, SandboxError):
+                self.client.call(lambda docker: docker.container.wait(self.id), deadline, at_most=_WAIT_SEC)
+            state = self.state()
+        return state
+
+    def run_as_root(self, command: str, deadline: Deadline) -> None:
+        """Run a shell command as the container's root, who has no capabilities. Raises SandboxError."""
+        from python_on_whales import DockerException
+
+        try:
+            self.client.call(
+                lambda docker: docker.container.execute(self.id, ["/bin/sh", "-c", command], user="0:0"), deadline
+            )
+        except DockerException as error:
+            raise SandboxError(f"{command!r} fails as root: {one_line(error.stderr or str(error))}") from None
+
+    def kill(self) -> None:
+        """Kill all that runs in it, if anything does."""
+        from python_on_whales import DockerException
+
+        with contextlib.suppress(DockerException):
+            self.client.call(lambda docker: docker.container.kill(self.id), Deadline(REMOVE_SEC))
+
+    def remove(self) -> None:
+        """Kill what runs in it, and remove it. One that is gone is removed. Raises SandboxError."""
+        from python_on_whales import DockerException
+        from python_on_whales.exceptions import NoSuchContainer
+
+        try:
+            self.client.call(
+                lambda docker: docker.container.remove(self.id, force=True, volumes=True), Deadline(REMOVE_SEC)
+            )
+        except NoSuchContainer:
+            return
+        except DockerException as error:
+            said = one_line(error.stderr or str(error))
+            if "No such container" not in said:
+                raise SandboxError(f"a container could not be removed: {said}") from None

@@ -1,0 +1,96 @@
+"""An environment of the sandbox ``docker``: an image, and the prepared tree that its containers start with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult, Scratch, fork
+from agentbench_docker.hardening import Mount
+from agentbench_docker.launcher import Image, Launcher, Start, input_mounts, results_mount
+from agentbench_docker.sandbox import DockerSandbox
+
+OPEN_NETWORK = "bridge"
+"""For agents and tests of tasks whose policy is ``always``."""
+
+
+@attrs.frozen(kw_only=True)
+class DockerEnvironment:
+    """A task after its set-up."""
+
+    digest: str
+    workspace: Path
+    facts: Mapping[str, str]
+    spec: EnvironmentSpec
+    image: Image
+    launcher: Launcher
+    scratch: Scratch
+
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> DockerSandbox:
+        """Start a container over ``workspace``; see the contract."""
+        self.launcher.hardening.person.give(workspace)
+        return self.launcher.start(self._start(workspace, read_only=read_only, network=network), deadline)
+
+    def run_once(
+        self,
+        command: str,
+        workspace: Path,
+        *,
+        read_only: bool,
+        inputs: Mapping[str, Path],
+        results: Path | None,
+        network: bool,
+        deadline: Deadline,
+    ) -> ExecResult:
+        """Run one command in a container of its own; see the contract."""
+        person = self.launcher.hardening.person
+        person.give(workspace)
+        mounts: list[Mount] = []
+        more: dict[str, str] = {}
+        given = self.scratch.fresh("inputs")
+        try:
+            if inputs:
+                mounts, more = input_mounts({name: self._readable(path, given) for name, path in inputs.items()})
+            else:
+                more = {"AGENTBENCH_INPUTS": "/agentbench/inputs"}
+            if results is not None:
+                person.give(results)
+                mount, named = results_mount(results.absolute())
+                mounts, more = [*mounts, mount], more | named
+            start = self._start(workspace, read_only=read_only, network=network, mounts=mounts, more=more)
+            return self.launcher.run_once(start, command, deadline)
+        finally:
+            Scratch.discard(given)
+
+    def _start(
+        self,
+        workspace: Path,
+        *,
+        read_only: bool,
+        network: bool,
+        mounts: list[Mount] | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> Start:
+        return Start(
+            image=self.image,
+            spec=self.spec,
+            workspace=workspace.absolute(),
+            read_only=read_only,
+            network=OPEN_NETWORK if network else "none",
+            mounts=mounts or (),
+            prepared=self.workspace,
+            more=more or {},
+        )
+
+    def _readable(self, source: Path, given: Path) -> Path:
+        """A copy that the person in the container may read, whoever owns the original."""
+        target = given / str(len(list(given.iterdir())))
+        if source.is_dir():
+            fork(source, target)
+        else:
+            target.write_bytes(source.read_bytes())
+            target.chmod(0o644)
+        self.launcher.hardening.person.give_tree(target) if target.is_dir() else None
+        return target

@@ -1,0 +1,218 @@
+"""The way into images without Python: one ``docker exec`` per command, or the command as process 1."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import select
+import shlex
+import signal
+import subprocess
+import time
+
+import attrs
+
+from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, SandboxError
+from agentbench_docker.channel import POLL, ChannelLostError, FileRefusedError, Order
+from agentbench_docker.container import Container
+from agentbench_docker.inside.watching import Capture
+
+END_GRACE = 0.2
+_EXEC_SEC = 60.0
+
+# Variables come on standard input: a command line can be read by everybody. The last line of stderr is the proof that
+# the command ended by itself, since the exit code of `docker exec` is also 0, 1, 126 or 137 when it did not.
+_WRAPPER = r"""
+eval "$(cat)"
+cd "$1" || exit 126
+proof=$2
+shift 2
+count() {
+    for file in $2; do
+        [ -r "/sys/fs/cgroup/$file" ] && while read -r name value; do
+            [ "$name" = "$1" ] && echo "$value"
+        done <"/sys/fs/cgroup/$file"
+    done
+}
+counts() {
+    echo "$(count oom_kill 'memory/memory.oom_control memory.events') $(count max 'pids/pids.events pids.events')"
+}
+before=$(counts)
+(exec "$@") </dev/null
+code=$?
+printf '\n%s %s %s %s\n' "$proof" "$code" "$before" "$(counts)" >&2
+"""
+
+
+class ExecCalls:
+    """Implements ``Line``. At a deadline the container is started anew: nothing else is sure to kill everything."""
+
+    def __init__(self, container: Container, deadline: Deadline) -> None:
+        self.guarded = False
+        self._container = container
+        container.start(deadline)
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def exec(self, order: Order, deadline: Deadline) -> ExecResult:
+        """Run a command."""
+        proof = secrets.token_hex(16)
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in order.env.items())
+        words = ["/bin/sh", "-c", _WRAPPER, "sh", order.cwd, proof, *order.argv]
+        started = time.monotonic()
+        ended, out, err = self._call(words, exports.encode("utf-8", "surrogateescape"), deadline, proof.encode())
+        took = time.monotonic() - started
+        if ended is not None:
+            return ExecResult(
+                exit_code=ended.code,
+                stdout=_output(out),
+                stderr=_output(err),
+                duration_sec=took,
+                limits_hit=ended.limits_hit,
+            )
+        if not deadline.expired:
+            raise ChannelLostError("the command ended without a word", ended=True)
+        self._container.kill()
+        self._container.start(Deadline(_EXEC_SEC))
+        return ExecResult(exit_code=None, stdout=_output(out), stderr=_output(err), timed_out=True, duration_sec=took)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Up to ``limit`` bytes of a file."""
+        script = '[ -e "$1" ] || exit 44; [ -f "$1" ] || exit 45; head -c "$2" -- "$1"'
+        return self._file(["sh", "-c", script, "sh", path, str(limit)], b"", cap=2 * limit + 2)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file."""
+        script = '[ -d "$1" ] && exit 45; mkdir -p -- "$(dirname -- "$1")" && cat > "$1.$2" && mv -f -- "$1.$2" "$1"'
+        self._file(["sh", "-c", script, "sh", path, secrets.token_hex(4)], data, cap=OUTPUT_CAP)
+
+    def close(self) -> None:
+        """Let go of a call that runs; what it started ends with the container."""
+        if self._running is not None:
+            _kill(self._running)
+
+    def _file(self, words: list[str], data: bytes, *, cap: int) -> bytes:
+        command = [*self._container.client.argv(_EXEC_SEC), "exec", "--interactive", self._container.id, *words]
+        done = subprocess.run(command, input=data, capture_output=True, check=False)
+        if done.returncode == 0:
+            return done.stdout[:cap]
+        if not self._container.state().running:
+            raise ChannelLostError("the container has ended", ended=True)
+        said = done.stderr.decode("utf-8", "backslashreplace").strip()
+        numbers = {44: errno.ENOENT, 45: errno.EISDIR}
+        number = numbers.get(done.returncode, errno.EACCES if "denied" in said or "Read-only" in said else errno.EIO)
+        raise FileRefusedError(number, os.strerror(number))
+
+    def _call(
+        self, words: list[str], data: bytes, deadline: Deadline, proof: bytes
+    ) -> tuple[_Ended | None, Capture, Capture]:
+        command = [*self._container.client.argv(0), "exec", "--interactive", self._container.id, *words]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+        self._running = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = Capture(OUTPUT_CAP), Capture(OUTPUT_CAP)
+        ended: _Ended | None = None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(data)
+                process.stdin.close()
+            streams = {process.stdout.fileno(): out, process.stderr.fileno(): err}
+            ended_at = None
+            while streams and not deadline.expired and (ended_at is None or time.monotonic() < ended_at + END_GRACE):
+                for descriptor in select.select(list(streams), [], [], POLL)[0]:
+                    part = os.read(descriptor, 1 << 16)
+                    if not part:
+                        del streams[descriptor]
+                        continue
+                    streams[descriptor].add(part)
+                if ended_at is None and (ended := _proven(err, proof)) is not None:
+                    ended_at = time.monotonic()
+        finally:
+            _kill(process)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                with contextlib.suppress(OSError):
+                    stream.close()
+        return ended, out, err
+
+
+@attrs.frozen
+class _Ended:
+    """What the wrapper's last line says."""
+
+    code: int
+    limits_hit: tuple[str, ...]
+
+
+def run_main(container: Container, deadline: Deadline) -> ExecResult:
+    """Start a container whose process 1 is the command, and see it to its end; the engine says how it ended."""
+    process = container.start_attached()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    started = time.monotonic()
+    streams = {process.stdout.fileno(): Capture(OUTPUT_CAP), process.stderr.fileno(): Capture(OUTPUT_CAP)}
+    out, err = streams.values()
+    try:
+        process.stdin.close()
+        while streams and not deadline.expired:
+            for descriptor in select.select(list(streams), [], [], POLL)[0]:
+                part = os.read(descriptor, 1 << 16)
+                if part:
+                    streams[descriptor].add(part)
+                else:
+                    del streams[descriptor]
+        if deadline.expired:
+            container.kill()
+            code, oom = None, False
+        else:
+            state = container.wait(deadline)
+            if state.error:
+                raise SandboxError(f"a container could not be started: {state.error}")
+            code, oom = state.exit_code, state.oom_killed
+    finally:
+        _kill(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+    return ExecResult(
+        exit_code=code,
+        stdout=_output(out),
+        stderr=_output(err),
+        timed_out=code is None,
+        duration_sec=time.monotonic() - started,
+        limits_hit=("oom",) if oom else (),
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _proven(err: Capture, proof: bytes) -> _Ended | None:
+    """What the last line of stderr proves; the line is taken away."""
+    kept = err.tail if err.tail else err.head
+    before, found, after = bytes(kept).rpartition(b"\n" + proof + b" ")
+    numbers = after.split()
+    if not found or not after.endswith(b"\n") or not numbers or not all(each.isdigit() for each in numbers):
+        return None
+    kept[:] = before
+    code, *counts = map(int, numbers)
+    half = len(counts) // 2
+    grown = [late > early for early, late in zip(counts[:half], counts[half:], strict=True)]
+    names = ("oom", "pids") if half == len(("oom", "pids")) else ()
+    return _Ended(code, tuple(name for name, more in zip(names, grown, strict=False) if more))
+
+
+def _output(capture: Capture) -> Output:
+    capture.trim()
+    if not capture.omitted:
+        return Output(head=bytes(capture.head + capture.tail))
+    return Output(head=bytes(capture.head), tail=bytes(capture.tail), omitted=capture.omitted)

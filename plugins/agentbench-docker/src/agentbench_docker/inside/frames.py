@@ -1,0 +1,46 @@
+"""Requests and answers, over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from typing import Any
+
+
+class GoneError(Exception):
+    """The harness is no longer there."""
+
+
+def read_exactly(descriptor: int, size: int) -> bytes:
+    """So many bytes. Raises GoneError."""
+    data = bytearray()
+    while len(data) < size:
+        part = os.read(descriptor, min(size - len(data), 1 << 20))
+        if not part:
+            raise GoneError
+        data += part
+    return bytes(data)
+
+
+def receive() -> dict[str, Any]:
+    """The next request."""
+    size = int.from_bytes(read_exactly(0, 4), "big")
+    request: dict[str, Any] = json.loads(read_exactly(0, size).decode())
+    return request
+
+
+def answer(fields: dict[str, Any], *payloads: bytes) -> None:
+    """Send an answer; ``sizes`` announces the bytes that follow."""
+    head = json.dumps({**fields, "sizes": [len(each) for each in payloads]}).encode()
+    data = memoryview(len(head).to_bytes(4, "big") + head + b"".join(payloads))
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def ready(descriptors: Any, seconds: float) -> Any:
+    """Which of them can be read within the time."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(max(0, int(seconds * 1000)))]

@@ -1,0 +1,244 @@
+"""The sandbox ``docker``: environments made and started as containers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import (
+    Deadline,
+    EnvironmentSpec,
+    SandboxError,
+    Scratch,
+    SetupError,
+    SetupLog,
+    UnavailableError,
+)
+from agentbench_docker import owner
+from agentbench_docker.cache import Cache, Entry
+from agentbench_docker.client import Client
+from agentbench_docker.disk import DiskWatch
+from agentbench_docker.engine import OLDEST, EngineFacts, look, too_old
+from agentbench_docker.environment import DockerEnvironment
+from agentbench_docker.hardening import Hardening, person, write_own_files
+from agentbench_docker.images import PULL_SEC, Base, Bases
+from agentbench_docker.launcher import Image, Launcher
+from agentbench_docker.network import Network
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.preparation import Preparation, environment_digest
+
+LOOK_SEC = 20.0
+_LEAST_FREE = 1 << 30  # bytes
+
+
+@attrs.frozen(kw_only=True)
+class Engine:
+    """What a provider has once it knows its engine."""
+
+    facts: EngineFacts
+    client: Client
+    bases: Bases
+    launcher: Launcher
+    network: Network
+    watch: DiskWatch
+
+
+class DockerProvider:
+    """Makes environments out of images and containers. Thread-safe."""
+
+    def __init__(self, options: DockerOptions) -> None:
+        self._options = options
+        self._scratch = Scratch(owner.PURPOSE)
+        self._cache = Cache()
+        self._engine: Engine | None = None
+
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """Raise UnavailableError, with what to do, when there is no engine that can do it, no image, or no room."""
+        engine = self._connect()
+        _check_engine(engine.facts, self._options)
+        for place in {engine.facts.root, str(_existing(self._cache.root))}:
+            _check_room(Path(place))
+        deadline = Deadline(PULL_SEC)
+        engine.network.check(deadline)
+        for name in sorted({spec.settings.docker_image for spec in specs}):
+            try:
+                engine.bases.get(name, deadline)
+            except SandboxError as error:
+                raise UnavailableError(error.message, remedy=error.remedy) from error
+        for spec in specs:
+            _check_memory(engine.facts, spec)
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> DockerEnvironment:
+        """Run a task's set-up, or find the result of an equal one, of this run or of an earlier one."""
+        engine = self._connect()
+        base = self._base(engine, spec, deadline)
+        key = environment_digest(spec, base, engine.launcher.hardening, version("agentbench-docker"))
+        with self._cache.held(key, deadline):
+            entry = self._cache.find(key)
+            known = entry is not None and self._image_is_there(engine, entry, deadline)
+            if entry is None or not known:
+                entry = self._make(engine, key, spec, base, workspace, log, deadline)
+            self._cache.use(key, self._scratch.path)
+        return DockerEnvironment(
+            digest=key,
+            workspace=self._cache.workspace(key),
+            facts={
+                **entry.facts,
+                **_facts(engine.facts),
+                "cache": f"hit, prepared at {entry.created_at}" if known else "miss",
+            },
+            spec=spec,
+            image=Image(id=entry.image, variables=entry.variables, hosted=entry.hosted),
+            launcher=engine.launcher,
+            scratch=self._scratch,
+        )
+
+    def sweep(self) -> Sequence[str]:
+        """Remove what dead runs left behind; says what that was."""
+        kept = {entry.image for entry in self._cache.entries()}
+        found = owner.sweep(self._connect().client, self._cache.root, kept)
+        return [*found, *map(str, Scratch.sweep(owner.PURPOSE))]
+
+    def close(self) -> None:
+        """Kill what runs and give everything back. Idempotent."""
+        engine, self._engine = self._engine, None
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._scratch.close)
+            if engine is not None:
+                stack.callback(owner.remove_all_of, engine.client, self._scratch.path)
+                stack.callback(engine.launcher.close)
+                stack.callback(engine.watch.close)
+
+    def _connect(self) -> Engine:
+        """The engine, once it has answered. Raises UnavailableError."""
+        if self._engine is None:
+            place = self._scratch.fresh("client")
+            client = Client(os.environ, place)
+            facts = look(client, Deadline(LOOK_SEC))
+            labels = owner.labels(self._scratch.path, self._cache.root)
+            hardening = Hardening(
+                options=self._options,
+                person=person(),
+                cpus=facts.cpus,
+                own=write_own_files(place, person()),
+                labels=labels,
+            )
+            watch = DiskWatch(self._options.workspace_mb)
+            launcher = Launcher(client, hardening, watch)
+            self._engine = Engine(
+                facts=facts,
+                client=client,
+                bases=Bases(client, self._options.pull),
+                launcher=launcher,
+                network=Network(client, labels, self._options.setup_network),
+                watch=watch,
+            )
+        return self._engine
+
+    def _base(self, engine: Engine, spec: EnvironmentSpec, deadline: Deadline) -> Base:
+        try:
+            return engine.bases.get(spec.settings.docker_image, deadline)
+        except UnavailableError as error:
+            raise SetupError(error.message, remedy=error.remedy) from error
+
+    def _image_is_there(self, engine: Engine, entry: Entry, deadline: Deadline) -> bool:
+        from python_on_whales import DockerException
+
+        try:
+            return engine.client.call(lambda docker: docker.image.exists(entry.image), deadline)
+        except DockerException:
+            return False
+
+    def _make(
+        self,
+        engine: Engine,
+        key: str,
+        spec: EnvironmentSpec,
+        base: Base,
+        workspace: Path,
+        log: SetupLog,
+        deadline: Deadline,
+    ) -> Entry:
+        variables = {name: os.environ[name] for name in self._options.setup_environment if name in os.environ}
+        try:
+            return Preparation(
+                key=key,
+                spec=spec,
+                base=base,
+                launcher=engine.launcher,
+                network=engine.network,
+                cache=self._cache,
+                log=log,
+                deadline=deadline,
+                variables=variables,
+            ).run(workspace)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                self._cache.forget(key)
+            if isinstance(error, OSError):
+                raise SandboxError(f"the environment could not be made: {error}") from error
+            raise
+
+
+def _facts(engine: EngineFacts) -> dict[str, str]:
+    return {
+        "engine": engine.version,
+        "runc": engine.runc,
+        "storage_driver": engine.storage_driver,
+        "cgroup": engine.cgroup_version,
+        "engine_kernel": engine.kernel,
+        "engine_cpus": str(engine.cpus),
+    }
+
+
+def _check_engine(facts: EngineFacts, options: DockerOptions) -> None:
+    if facts.location == "remote":
+        raise UnavailableError(
+            f"the Docker engine at {facts.host} is remote, and workspaces must lie where it can mount them",
+            remedy="Run AgentBench on that machine, or unset DOCKER_HOST.",
+        )
+    if too_old(facts.version):
+        raise UnavailableError(
+            f"the Docker engine at {facts.host} has version {facts.version}",
+            remedy=f"Upgrade it to {'.'.join(map(str, OLDEST))} or newer.",
+        )
+    if options.runtime and options.runtime not in facts.runtimes:
+        raise UnavailableError(
+            f"the Docker engine has no runtime {options.runtime!r}; it has {', '.join(facts.runtimes)}",
+            remedy="Set the option `runtime` of the sandbox `docker` to one of them, or leave it empty.",
+        )
+    if options.ca_bundle and not Path(options.ca_bundle).is_file():
+        raise UnavailableError(
+            f"there is no file {options.ca_bundle!r}", remedy="Mend the option `ca_bundle` of the sandbox `docker`."
+        )
+
+
+def _check_room(place: Path) -> None:
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError:
+        return  # not ours to see
+    if free < _LEAST_FREE:
+        raise UnavailableError(
+            f"the disk is full: {free >> 20} MiB are free in {place}",
+            remedy="Make room, for instance: agentbench docker prune; docker image prune",
+        )
+
+
+def _check_memory(facts: EngineFacts, spec: EnvironmentSpec) -> None:
+    if facts.memory and spec.settings.mem_limit_mb << 20 > facts.memory:
+        raise UnavailableError(
+            f"a task asks for {spec.settings.mem_limit_mb} MiB of memory, and the engine's machine has "
+            f"{facts.memory >> 20}",
+            remedy="Lower environment.mem_limit_mb of the task, or use a larger machine.",
+        )
+
+
+def _existing(path: Path) -> Path:
+    return next(each for each in (path, *path.parents) if each.exists())

@@ -1,0 +1,98 @@
+"""What prepared environments take on the disk, and how it is given back."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+import attrs
+
+from agentbench_core import Deadline, DeadlineExceeded
+from agentbench_docker.cache import Cache, Entry
+from agentbench_docker.client import Client
+
+_CALL = 120.0
+
+
+@attrs.frozen(kw_only=True)
+class Kept:
+    """An environment on disk. Sizes are bytes, ``used_at`` seconds of the epoch."""
+
+    entry: Entry
+    workspace_bytes: int
+    image_bytes: int
+    """What its image has beyond its base; 0 when it is the base."""
+    used_at: float
+    in_use: bool
+    """Whether a provider that lives works with it."""
+
+    @property
+    def bytes(self) -> int:
+        """Both."""
+        return self.workspace_bytes + self.image_bytes
+
+
+def kept(client: Client, cache: Cache) -> list[Kept]:
+    """All environments, the one used last first."""
+    return [
+        Kept(
+            entry=entry,
+            workspace_bytes=cache.bytes_of(entry),
+            image_bytes=_image_bytes(client, entry),
+            used_at=cache.used_at(entry),
+            in_use=cache.in_use(entry),
+        )
+        for entry in cache.entries()
+    ]
+
+
+def chosen(all_kept: Sequence[Kept], *, older_than_days: float | None, max_bytes: int | None) -> list[Kept]:
+    """Which of them go: what was not used for so long; then the longest unused, until the rest fits. Never in use."""
+    free = [each for each in all_kept if not each.in_use]
+    going: list[Kept] = []
+    if older_than_days is not None:
+        limit = time.time() - older_than_days * 86_400
+        going = [each for each in free if each.used_at < limit]
+    if max_bytes is not None:
+        left = sum(each.bytes for each in all_kept) - sum(each.bytes for each in going)
+        for each in sorted(free, key=lambda each: each.used_at):
+            if left <= max_bytes:
+                break
+            if each not in going:
+                going.append(each)
+                left -= each.bytes
+    return going
+
+
+def remove(client: Client, cache: Cache, each: Kept) -> bool:
+    """Remove an environment; whether it went: somebody may have begun to use it."""
+    with contextlib.suppress(DeadlineExceeded), cache.held(each.entry.key, Deadline(5.0)):
+        if cache.in_use(each.entry):
+            return False
+        if each.entry.own_image:
+            _remove_image(client, each.entry)
+        cache.forget(each.entry.key)
+        return True
+    return False
+
+
+def _image_bytes(client: Client, entry: Entry) -> int:
+    from python_on_whales import DockerException
+
+    if not entry.own_image:
+        return 0
+    with contextlib.suppress(DockerException):
+        size, base = client.call(
+            lambda docker: (docker.image.inspect(entry.image).size, docker.image.inspect(entry.base_id).size),
+            Deadline(_CALL),
+        )
+        return max(0, size - base)
+    return 0
+
+
+def _remove_image(client: Client, entry: Entry) -> None:
+    from python_on_whales import DockerException
+
+    with contextlib.suppress(DockerException):  # gone already, or still the base of something
+        client.call(lambda docker: docker.image.remove(entry.image, force=True), Deadline(_CALL))

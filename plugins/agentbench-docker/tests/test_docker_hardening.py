@@ -1,0 +1,490 @@
+"""What containers are started with: nothing of the host gets in, nothing gets out, and real suites still run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Deadline, remove_tree
+from agentbench_docker import inside
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+
+pytestmark = pytest.mark.docker
+
+SECRET = "sk-5ecret-of-the-host"
+PROXY = f"http://user:{SECRET}@proxy.example:3128"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hostile_home(place: Path) -> Iterator[Path]:
+    """A person's home whose docker configuration wants its proxies in every container."""
+    configuration = place / "home" / ".docker" / "config.json"
+    configuration.parent.mkdir(parents=True)
+    proxies = {"httpProxy": PROXY, "httpsProxy": PROXY, "noProxy": "localhost"}
+    configuration.write_text(json.dumps({"proxies": {"default": proxies}}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(place / "home"))
+        patch.setenv("OPENROUTER_API_KEY", SECRET)
+        patch.setenv("HTTPS_PROXY", PROXY)
+        yield configuration
+
+
+@pytest.fixture(scope="module")
+def shared(stage: Any) -> Iterator[Any]:
+    """One sandbox for all tests that leave it as it was, but for files of their own."""
+    with stage.start() as started:
+        yield started
+
+
+def inspected(*names: str) -> list[dict[str, Any]]:
+    done = subprocess.run(["docker", "inspect", *names], capture_output=True, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+# --- rights ------------------------------------------------------------------------------------------------------
+
+
+def test_flags_as_the_engine_has_them(shared: Any) -> None:
+    """D: user, capabilities, limits, file systems: what the engine says that it started."""
+    (found,) = inspected(shared.id)
+    host, config = found["HostConfig"], found["Config"]
+    assert config["User"] not in ("", "0", "root")
+    assert not config["User"].startswith("0:")
+    assert (host["NetworkMode"], host["IpcMode"], host["Privileged"]) == ("none", "private", False)
+    assert (host["CapDrop"], host["CapAdd"] or []) == (["ALL"], [])
+    assert "no-new-privileges" in str(host["SecurityOpt"])
+    assert "unconfined" not in str(host["SecurityOpt"])
+    assert (host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (256 << 20, 256 << 20, 128)
+    assert host["NanoCpus"] > 0
+    assert host["ReadonlyRootfs"] is True
+    assert (host["PidMode"], host["UTSMode"], host["UsernsMode"], host["Devices"] or []) == ("", "", "", [])
+    assert host["LogConfig"]["Type"] == "none"
+    assert {limit["Name"]: limit["Hard"] for limit in host["Ulimits"]} == {"nofile": 4096, "core": 0, "fsize": 1 << 31}
+    assert host["RestartPolicy"]["Name"] in ("", "no")
+    assert all("nosuid" in words and "nodev" in words for words in host["Tmpfs"].values())
+
+
+def test_rights_as_seen_from_inside(shared: Any) -> None:
+    """H07, D: not root, no capability, none to be had, system calls filtered; so no device can be made."""
+    status = dict(line.split(":\t", 1) for line in shared.ask("cat /proc/self/status").splitlines() if ":\t" in line)
+    assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0000000000000000"}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert "0" not in status["Uid"].split() + status["Gid"].split()
+    made = shared.run("mknod disk b 254 0; mknod null c 1 3; unshare -U true; unshare -m true; mount -t tmpfs x /tmp")
+    assert not made.ok
+    assert not (shared.workspace / "disk").exists()
+    assert not (shared.workspace / "null").exists()
+    devices = shared.ask("find /dev ! -type d ! -type l")
+    allowed = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "mqueue", "shm"}
+    assert {Path(line).name for line in devices.splitlines()} <= allowed
+
+
+def test_setuid_programs(shared: Any) -> None:
+    """H08, H09: one that is left in the workspace belongs to nobody who is more; those of the image gain nothing."""
+    shared.ask("cp /bin/sh s; chmod 6755 s; cp /bin/sh /tmp/s; chmod 6755 /tmp/s")
+    left = (shared.workspace / "s").stat()
+    assert left.st_mode & stat.S_ISUID
+    assert left.st_uid != 0
+    assert left.st_gid != 0
+    person = shared.ask("id -u")
+    programs = "./s -p -c 'id -u'; /tmp/s -p -c 'id -u'; su -c 'id -u' root; mount; umount /workspace; true"
+    said = shared.run(programs, seconds=10).stdout.text
+    assert "0" not in said.split()
+    assert person in said.split()
+    assert re.search("^0$", shared.run("cat /etc/shadow; id -u").stdout.text, re.MULTILINE) is None
+
+
+def test_what_cannot_be_written(shared: Any) -> None:
+    """D, H29: the image, the kernel's switches, our own files, the accounts."""
+    places = "/x /usr/x /usr/local/x /etc/passwd /etc/x /opt/x /var/x /run/x /agentbench/x $(find /agentbench)"
+    switches = "/proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/kernel/x /sys/fs/cgroup/x /dev/x"
+    said = shared.ask(f"for place in {places} {switches}; do (echo x >> $place) 2>/dev/null && echo $place; done; true")
+    assert said == ""
+
+
+def test_cleaning_up_what_was_closed(stage: Any) -> None:
+    """H10: directories that let nobody in, made by a command, are the workspace's owner's: they can be removed."""
+    with stage.start() as started:
+        started.run("mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; chmod 0 .")
+        assert started.workspace.stat().st_uid == (os.geteuid() or 10001)
+        assert stat.S_IMODE(started.workspace.stat().st_mode) == 0
+        after = started.run("echo alive")
+        assert after.exit_code in (0, 126), "the next call has a result of its own"
+    remove_tree(started.workspace)
+    assert not started.workspace.exists()
+
+
+def test_nothing_changes_after_the_end(stage: Any) -> None:
+    """H37: daemons that rewrite the workspace are dead before anybody looks at it."""
+    with stage.start() as started:
+        loop = "while :; do echo forged >> beat; done"
+        started.ask(f"setsid sh -c '{loop}' >/dev/null 2>&1 & (sh -c '{loop}' &) >/dev/null 2>&1; sleep 0.3")
+        assert (started.workspace / "beat").stat().st_size > 0
+        started.sandbox.close()
+        assert started.processes() == []
+        frozen = (started.workspace / "beat").stat()
+        time.sleep(0.2)
+        assert (started.workspace / "beat").stat() == frozen
+
+
+# --- what gets in ------------------------------------------------------------------------------------------------
+
+
+def test_no_proxy_and_no_key_gets_in(shared: Any, hostile_home: Path) -> None:
+    """H28: `env` is exactly what every task gets. A plain client hands out the proxies of the configuration."""
+    plain = ["docker", "run", "--rm", "--network", "none", "agentbench/py-runner:0.1.0", "env"]
+    control = subprocess.run(plain, capture_output=True, text=True, env={**os.environ, "HOME": os.environ["HOME"]})
+    assert SECRET in control.stdout, "the configuration does harm where it is read"
+    lines = shared.ask("env").splitlines()
+    (image,) = inspected(shared.sandbox.container.id)
+    of_the_image = {line.partition("=")[0] for line in image["Config"]["Env"]} - {"PATH"}
+    expected = {"HOME", "LANG", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "TMPDIR", "USER", *of_the_image}
+    assert {line.partition("=")[0] for line in lines} == expected
+    everything = shared.run("cat /proc/*/environ /proc/*/cmdline 2>/dev/null").stdout.text
+    assert SECRET not in everything + str(lines) + json.dumps(image)
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
+def test_secrets_stand_nowhere(stage: Any, hosted: bool) -> None:
+    """H27: a variable of a command is on no command line of this machine, nor in what the engine knows."""
+    word = f"{SECRET}-{os.getpid()}-{hosted}"
+    with stage.start(hosted=hosted) as started, _command_lines() as seen:
+        result = started.run('sleep 0.5; echo "$K"', env={"K": word})
+        known = json.dumps(inspected(started.id))
+    assert result.stdout.text == f"{word}\n"
+    assert any(started.id in line for line in seen), "the watch saw docker's own command lines"
+    assert not [line for line in seen if word in line]
+    assert word not in known
+
+
+@contextlib.contextmanager
+def _command_lines() -> Iterator[set[str]]:
+    """All command lines of this machine while something happens."""
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            for place in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(place.read_bytes().decode(errors="replace"))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_mounts_are_ours(shared: Any) -> None:
+    """H29: workspace, our own program, accounts; no socket of the host among them, nor anywhere else."""
+    (found,) = inspected(shared.id)
+    mounts = {mount["Destination"]: mount["RW"] for mount in found["Mounts"]}
+    own = {place for place in mounts if place.startswith("/agentbench/")}
+    assert len(own) == 1, "process 1's program"
+    assert mounts == {"/workspace": True, "/etc/passwd": False, "/etc/group": False, **dict.fromkeys(own, False)}
+    names = {Path(line).name for line in shared.ask("find /agentbench -type f").splitlines()}
+    assert names == {path.name for path in Path(inside.__file__).parent.iterdir() if path.is_file()}
+    assert not found["HostConfig"]["Binds"]
+    assert not found["HostConfig"]["VolumesFrom"]
+    seen = [line.split() for line in shared.ask("cat /proc/self/mountinfo").splitlines()]
+    kernel = ("proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay")
+    of_the_host = {words[4] for words in seen if words[words.index("-") + 1] not in kernel}
+    assert of_the_host - {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} <= set(mounts)
+    assert shared.ask("find / -xdev -type s 2>/dev/null; find /run /var/run /tmp /workspace -type s") == ""
+
+
+# --- the network -------------------------------------------------------------------------------------------------
+
+LISTEN = """
+import pathlib, socket, time
+server = socket.create_server(("0.0.0.0", 8000))
+found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+found.connect(("192.0.2.1", 9))
+address = found.getsockname()[0]
+socket.create_connection((address, 8000), 5).close()
+pathlib.Path("draft").write_text(address)
+pathlib.Path("draft").rename("address")
+end = time.monotonic() + 60
+while not pathlib.Path("done").exists() and time.monotonic() < end: time.sleep(0.05)
+"""
+REACH = """
+import socket, sys
+try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).close(); print("reached")
+except OSError as error: print("refused")
+"""
+
+
+def test_set_up_is_alone_in_its_network(
+    place: Path, pristine: Path, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H30: a set-up that has the network reaches no other container of its provider; agents reach nothing at all.
+
+    It does reach out, to the internet and to this machine: there is no list of allowed hosts. Nothing secret is
+    near it but what ``setup_environment`` names, and of that nothing stays in the image.
+    """
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://user:{SECRET}@index.example/simple")
+    provider = DockerProvider(DockerOptions(setup_environment=("PIP_INDEX_URL",)))
+    images = []
+    try:
+        log = _Printed()
+        with socket.create_server(("0.0.0.0", 0)) as host:
+            thread = _Preparing(provider, spec_of(_python(LISTEN), network_policy="setup-only"), pristine, _Printed())
+            thread.start()
+            (found,) = _soon(lambda: list((place / "cache").glob("agentbench/docker/environments/*/workspace/address")))
+            address, gateway = found.read_text(), re.sub(r"\.\d+$", ".1", found.read_text())
+            commands = (
+                f"{_python(REACH)} {address} 8000",
+                f"{_python(REACH)} {gateway} {host.getsockname()[1]}",
+                'test -n "$PIP_INDEX_URL"',
+            )
+            spec = spec_of(*commands, network_policy="setup-only")
+            environment = provider.prepare(spec, pristine, log, Deadline(60))
+            found.with_name("done").touch()
+            thread.join()
+        images = [each.image.id for each in (environment, thread.environment)]
+        assert log.said == ["refused", "reached", ""]
+        for image in images:
+            shown = json.dumps(inspected(image))
+            history = subprocess.run(["docker", "history", "--no-trunc", image], capture_output=True, text=True).stdout
+            assert SECRET not in shown + history
+        sandbox = environment.start(environment.workspace, read_only=True, network=False, deadline=Deadline(30))
+        reach = sandbox.exec(f"{_python(REACH)} {gateway} 53; cat /proc/net/route; env", deadline=Deadline(30))
+        assert reach.stdout.text.startswith("refused\n")
+        assert SECRET not in reach.stdout.text
+        assert not [line for line in reach.stdout.text.splitlines() if line.startswith("eth")]
+    finally:
+        provider.close()
+        for image in images:
+            subprocess.run(["docker", "image", "rm", "--force", image], capture_output=True)
+
+
+@attrs.define
+class _Printed:
+    """A set-up log that keeps what commands print."""
+
+    said: list[str] = attrs.field(factory=list)
+
+    def started(self, command: str) -> None:
+        pass
+
+    def finished(self, command: str, result: Any) -> None:
+        self.said.append(result.stdout.text.strip())
+
+
+class _Preparing(threading.Thread):
+    """A preparation in a thread of its own."""
+
+    def __init__(self, provider: DockerProvider, spec: Any, pristine: Path, log: Any) -> None:
+        super().__init__()
+        self._prepare = lambda: provider.prepare(spec, pristine, log, Deadline(90))
+        self.environment: Any = None
+
+    def run(self) -> None:
+        self.environment = self._prepare()
+
+
+def _python(code: str) -> str:
+    return f"python3 -c '{code}'"
+
+
+def _soon(look: Callable[[], Any]) -> Any:
+    give_up_at = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+    return found
+
+
+# --- floods ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("once", [False, True], ids=["exec", "run_once"])
+def test_a_flood_of_output(stage: Any, shared: Any, once: bool) -> None:
+    """H18: 600 MB on both streams: the head and the tail are kept, and neither harness nor process 1 grows."""
+    Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
+    before = _highest_memory("self")
+    command = "echo head; yes | head -c 300000000; yes | head -c 300000000 >&2; echo tail; exit 3"
+    result = stage.once(command) if once else shared.run(command)
+    assert _highest_memory("self") - before < 30 << 20
+    assert result.exit_code == 3
+    assert result.stdout.omitted + len(result.stdout.head) + len(result.stdout.tail) == 300000000 + 10
+    assert result.stdout.head.startswith(b"head\ny\n")
+    assert result.stdout.tail.endswith(b"y\ntail\n")
+    assert len(result.stdout.data) + len(result.stderr.data) < 2_200_000
+    if not once:
+        (first,) = inspected(shared.id)
+        assert _highest_memory(str(first["State"]["Pid"])) < 64 << 20
+
+
+def _highest_memory(process: str) -> int:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+
+
+@pytest.fixture
+def small_disk(pristine: Path, spec_of: Callable[..., Any]) -> Iterator[Any]:
+    """An environment whose sandboxes may add 64 MiB to the disk."""
+    provider = DockerProvider(DockerOptions(workspace_mb=64))
+    yield provider.prepare(spec_of(), pristine, _Printed(), Deadline(60))
+    provider.close()
+
+
+def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
+    """H13: who writes more than allowed is killed, and told why; it can make room, and go on."""
+    workspace = stage.fork()
+    with contextlib.closing(
+        small_disk.start(workspace, read_only=False, network=False, deadline=Deadline(30))
+    ) as sandbox:
+        result = sandbox.exec("head -c 300000000 /dev/zero > big; sync; sleep 20; echo end", deadline=Deadline(40))
+        assert (result.ok, result.stdout.text, result.limits_hit) == (False, "", ("disk",))
+        time.sleep(2.5)  # as a model thinks
+        assert sandbox.exec("rm big; echo room", deadline=Deadline(30)).stdout.text == "room\n"
+        time.sleep(2.5)
+        after = sandbox.exec("echo alive", deadline=Deadline(30))
+        assert (after.stdout.text, after.limits_hit) == ("alive\n", ())
+
+
+def test_filling_the_disk_while_scoring(small_disk: Any, stage: Any) -> None:
+    """H13: tests that write more than allowed are killed just so: a result that is no pass, not a SandboxError."""
+    result = small_disk.run_once(
+        "head -c 300000000 /dev/zero > big; sync; sleep 15; exit 0",
+        stage.fork(),
+        read_only=False,
+        inputs={},
+        results=None,
+        network=False,
+        deadline=Deadline(40),
+    )
+    assert (result.ok, result.limits_hit) == (False, ("disk",))
+
+
+# --- what real suites do -----------------------------------------------------------------------------------------
+
+LITTLE_THINGS = {
+    "a pool of processes": "import multiprocessing as m; print(sum(m.Pool(4).map(abs, range(-9, 1))))",
+    "shared memory": """
+from multiprocessing.shared_memory import SharedMemory
+memory = SharedMemory(create=True, size=100 << 20)
+memory.buf[:] = bytes(100 << 20)
+memory.close(); memory.unlink()""",
+    "scripts in /tmp": """
+import os, pathlib, subprocess, tempfile
+for place in (tempfile.mkdtemp(), tempfile.mkdtemp(dir="/var/tmp"), tempfile.mkdtemp(dir=os.environ["HOME"])):
+    script = pathlib.Path(place, "script"); script.write_text("#!/bin/sh\\nexit 3\\n"); script.chmod(0o755)
+    assert subprocess.run([script]).returncode == 3""",
+    "threads": """
+import threading
+over = threading.Event()
+threads = [threading.Thread(target=over.wait) for _ in range(300)]
+[thread.start() for thread in threads]; over.set(); [thread.join() for thread in threads]""",
+    "descriptors": "files = [open('/dev/null') for _ in range(2000)]",
+    "the user": """
+import getpass, os, pwd, pathlib
+assert getpass.getuser() == pwd.getpwuid(os.getuid()).pw_name == 'agent'
+assert str(pathlib.Path.home()) == os.path.expanduser('~agent') == os.environ['HOME']""",
+    "the home": """
+import pathlib
+cache = pathlib.Path.home() / '.cache/x'; cache.mkdir(parents=True); (cache / 'y').write_text('z')""",
+    "the host's name": """
+import socket
+assert socket.gethostbyname(socket.gethostname()) == socket.gethostbyname('localhost') == '127.0.0.1'
+assert socket.getfqdn()""",
+    "IPv6 loopback": "import socket; socket.create_server(('::1', 0), family=socket.AF_INET6)",
+    "a server and its client": """
+import socket
+server = socket.create_server(('127.0.0.1', 0)); socket.create_connection(server.getsockname(), 5)""",
+    "port 80": "import socket; socket.create_server(('127.0.0.1', 80))",
+    "tracing a child": """
+import ctypes, os, signal
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+child = os.fork()
+if child == 0:
+    assert ptrace(0, 0, 0, 0) == 0
+    os.kill(os.getpid(), signal.SIGSTOP); os._exit(0)
+_, status = os.waitpid(child, 0)
+assert os.WIFSTOPPED(status) and ptrace(7, child, 0, 0) == 0
+assert os.waitpid(child, 0)[1] == 0""",
+    "a pipe with a name": "import os; os.mkfifo('fifo'); os.mkfifo('/tmp/fifo')",
+    "a hard link": "import os; open('one', 'w').close(); os.link('one', 'two')",
+    "sqlite with a log": """
+import sqlite3
+base = sqlite3.connect('base.db')
+assert base.execute('pragma journal_mode=wal').fetchone() == ('wal',)
+base.execute('create table t (x)'); base.commit()""",
+    "process groups": """
+import os, signal, subprocess
+child = subprocess.Popen(['sleep', '60'], start_new_session=True)
+os.killpg(child.pid, signal.SIGTERM); assert child.wait() == -15""",
+    "an interrupted child": """
+import signal, subprocess, sys
+code = "import time; print(1, flush=True); time.sleep(60)"
+child = subprocess.Popen([sys.executable, '-c', code], stdout=-1, stderr=-1)
+child.stdout.readline(); child.send_signal(signal.SIGINT)
+assert b'KeyboardInterrupt' in child.communicate()[1]""",
+    "closed files stay closed": """
+import os
+open('closed', 'w').close(); os.chmod('closed', 0)
+try: open('closed')
+except PermissionError: pass
+else: raise AssertionError('root would have opened it')""",
+    "locked memory": "import ctypes; assert ctypes.CDLL(None).mlock(ctypes.create_string_buffer(4096), 4096) == 0",
+    "a terminal": """
+import os, pty
+ours, theirs = pty.openpty(); os.write(theirs, b'x'); assert os.read(ours, 1) == b'x'""",
+}
+INTENDED = {
+    "a raw socket": "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)",
+    "a user namespace": "import ctypes, os; os._exit(ctypes.CDLL(None).unshare(0x10000000) != 0)",
+    "a file of more than two gigabytes": "open('large', 'wb').truncate((2 << 30) + 1)",
+}
+
+
+@pytest.fixture(scope="module")
+def roomy(make: Callable[..., Any]) -> Iterator[Any]:
+    """A sandbox with the limits that a task gets by default."""
+    with make().start() as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", LITTLE_THINGS)
+def test_little_things_that_suites_do(roomy: Any, name: str) -> None:
+    """D, part 5: they work as on a developer's machine."""
+    result = roomy.run(["python3", "-c", LITTLE_THINGS[name]])
+    assert (result.exit_code, result.limits_hit) == (0, ()), result.stderr.text
+
+
+@pytest.mark.parametrize("name", INTENDED)
+def test_little_things_that_are_refused(roomy: Any, name: str) -> None:
+    """D, part 5: what no test of a repository should need."""
+    result = roomy.run(["python3", "-c", INTENDED[name]])
+    assert result.exit_code not in (0, None)
+
+
+def test_a_suite_of_its_own(roomy: Any) -> None:
+    """D, part 5: a virtual environment, and pytest with temporary files, as the person that commands run as."""
+    suite = (
+        b"import os\ndef test(tmp_path, capfd):\n    os.system(f'touch {tmp_path}/x'); assert os.listdir(tmp_path)\n"
+    )
+    roomy.sandbox.write_file("test_it.py", suite)
+    said = roomy.run("python -m pytest -q test_it.py && python -m venv /tmp/venv && /tmp/venv/bin/pip --version")
+    assert said.ok, said
+    assert "1 passed" in said.stdout.text
+    assert "/tmp/venv" in said.stdout.text

@@ -1,0 +1,205 @@
+"""Deadlines in containers: nothing that a command started outlives its time. Seen from the host, below /proc."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from agentbench_core import SandboxError
+from agentbench_docker import channel
+
+pytestmark = pytest.mark.docker
+
+Start = Any
+"""``Started`` of conftest.py, which test modules cannot import; ``Stage`` likewise."""
+
+DOCKERS_GRACE = 10.0
+"""Seconds that ``docker stop`` waits for a process that ignores SIGTERM."""
+FAMILY = """
+import os, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+def child(*, session=False, orphan=False):
+    if os.fork() == 0:
+        if session: os.setsid()
+        if orphan and os.fork(): os._exit(0)
+        time.sleep(600); os._exit(0)
+child(); child(session=True); child(orphan=True); child(session=True, orphan=True)
+print("ready", flush=True)
+"""
+"""Children in every way to escape: own session, orphaned, both; all ignore signals and hold the output open."""
+RESTLESS = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        while True:
+            try:
+                if os.fork(): os._exit(0)
+            except OSError: pass
+time.sleep(600)
+"""
+"""Chains of processes each of which forks and ends: whoever reads a process id comes too late."""
+BOMB = """
+import os
+while True:
+    try: os.fork()
+    except OSError: pass
+"""
+
+
+def python(code: str, *, then: str = "") -> list[str]:
+    return ["python3", "-c", code + then]
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
+def test_the_whole_family_dies_at_the_deadline(stage: Any, hosted: bool) -> None:
+    """T02, T03: setsid, double forks, ignored signals and an open stdout help nobody; the next call works.
+
+    Neither does the program ``timeout``, which waits for ever for a child that ignores SIGTERM.
+    """
+    with stage.start(hosted=hosted) as started:
+        result = started.run(["timeout", "1", *python(FAMILY, then="time.sleep(600)")], seconds=2.0)
+        assert (result.timed_out, result.exit_code, result.stdout.text) == (True, None, "ready\n")
+        assert started.strangers() == []
+        assert started.run("echo alive").stdout.text == "alive\n"
+
+
+def test_what_a_plain_client_would_have_left(started: Start) -> None:
+    """T01: a ``docker exec`` whose client is killed runs on, which is why there is none; our deadline ends it."""
+    command = ["docker", "exec", started.id, *python(FAMILY, then="time.sleep(600)")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"ready\n"
+        client.kill()
+    assert len(started.processes("python3 -c")) == 5
+    result = started.run(python(FAMILY, then="time.sleep(600)"), seconds=0.7)
+    assert result.timed_out
+    assert len(started.processes("python3 -c")) == 5, "those of the client, and none of ours"
+    container = started.id
+    started.sandbox.close()
+    assert subprocess.run(["docker", "inspect", container], capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM", "STOP"])
+def test_signals_to_everybody(started: Start, signal: str) -> None:
+    """T04, F11: a signal to all that a command may signal hits commands only: the next one works in this container.
+
+    Being killed is the command's own end, and says 137; being stopped ends at the deadline.
+    """
+    result = started.run(f"setsid sleep 600 & sleep 0.1; kill -{signal} -1; kill -{signal} 1; sleep 600", seconds=3.0)
+    assert (result.exit_code, result.timed_out) in [(137, False), (143, False), (None, True)]
+    assert (result.exit_code is None) == (signal == "STOP")
+    assert started.run("echo alive").stdout.text == "alive\n"
+    if signal == "KILL":
+        started.wait_until_alone()
+
+
+def test_a_command_that_goes_for_its_supervisor(started: Start) -> None:
+    """F11: stopped, it is woken up to do its duty; killed, the command is at its end, as if by itself."""
+    assert started.run("kill -STOP $PPID; sleep 600", seconds=0.5).timed_out
+    assert started.strangers() == []
+    killed = started.run("setsid sleep 600 & kill -KILL $PPID; sleep 600")
+    assert (killed.exit_code, killed.timed_out) == (137, False)
+    assert started.strangers() == [], "process 1 killed what the supervisor could not"
+    assert started.ask("echo alive") == "alive"
+
+
+def test_a_restless_family_dies(started: Start) -> None:
+    """T03: even processes that live for less than a millisecond."""
+    result = started.run(python(RESTLESS), seconds=0.5)
+    assert result.timed_out
+    assert started.strangers() == []
+
+
+def test_a_fork_bomb(started: Start) -> None:
+    """T05, H15, F27: it meets its limit and dies at its deadline; in less than five seconds the next call works.
+
+    Left running in the background it is the next call that pays: everything is killed, and the call is made.
+    """
+    result = started.run(python(BOMB), seconds=1.0)
+    ended = time.monotonic()
+    assert result.timed_out
+    assert "pids" in result.limits_hit
+    assert started.strangers() == []
+    after = started.run("echo alive")
+    assert (after.exit_code, after.stdout.text, after.limits_hit) == (0, "alive\n", ())
+    assert time.monotonic() - ended < 5
+
+    left = started.run(f"python3 -c {shlex.quote(BOMB)} </dev/null >/dev/null 2>&1 & sleep 1; echo left")
+    assert left.exit_code is not None
+    began = time.monotonic()
+    after = started.run("echo alive")
+    assert (after.exit_code, after.stdout.text) == (0, "alive\n")
+    assert time.monotonic() - began < 5
+    assert started.ask("echo again") == "again"
+
+
+def test_zombies(started: Start) -> None:
+    """T08: the dead are buried, those of background processes, too; 200 of them would use up the limit of 128."""
+    code = "import os\nfor _ in range(100):\n  if os.fork() == 0: os.fork(); os._exit(0)\n  os.wait()"
+    for _ in range(2):
+        assert started.run(python(code)).exit_code == 0
+        started.ask("(sleep 0.1 & exec sleep 0.2) >/dev/null 2>&1 &")
+    started.wait_until_alone()
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
+def test_closing_waits_for_nobody(stage: Any, hosted: bool) -> None:
+    """T06, T07: a family that ignores SIGTERM, and a process 1 that does so, too, cost no grace period."""
+    with stage.start(hosted=hosted) as started:
+        started.run(python(FAMILY), seconds=10)
+        assert len(started.processes("python3 -c")) == 4
+        began = time.monotonic()
+        started.sandbox.close()
+        assert time.monotonic() - began < DOCKERS_GRACE / 2
+        assert started.processes() == []
+        assert started.id not in stage.containers()
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
+def test_closing_while_a_command_runs(stage: Any, hosted: bool) -> None:
+    """T06: from another thread: the call raises soon instead of giving a result, and nothing runs any more."""
+    with stage.start(hosted=hosted) as started:
+        closer = threading.Thread(target=lambda: (started.wait_for("sleep 600"), started.sandbox.close()))
+        closer.start()
+        began = time.monotonic()
+        with pytest.raises(SandboxError, match="closed"):
+            started.run(["sleep", "600"])
+        closer.join()
+        assert time.monotonic() - began < DOCKERS_GRACE
+        assert started.processes() == []
+
+
+def test_paused_from_outside(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T09, X02: a container that somebody paused costs its caller the deadline and a grace, and is no verdict.
+
+    Nobody inside can have done that, so it is a SandboxError; and a paused container can be closed.
+    """
+    monkeypatch.setattr(channel, "KILL_GRACE", 1.0)
+    with stage.start() as started:
+        assert subprocess.run(["docker", "pause", started.id], capture_output=True).returncode == 0
+        refused = subprocess.run(["docker", "exec", started.id, "true"], capture_output=True, text=True)
+        assert (refused.returncode, "paused" in refused.stderr) == (1, True), "as a failing test would end"
+        with pytest.raises(SandboxError):
+            started.run("true", seconds=1.0)
+    with stage.start() as started:
+        assert subprocess.run(["docker", "pause", started.id], capture_output=True).returncode == 0
+        began = time.monotonic()
+        started.sandbox.close()
+        assert time.monotonic() - began < DOCKERS_GRACE / 2
+        assert started.processes() == []
+
+
+def test_once_leaves_nothing(stage: Any) -> None:
+    """T06: what a command in a start of its own leaves behind dies with it, at its end and at its deadline."""
+    family = shlex.quote(FAMILY)
+    result = stage.once(f"python3 -c {family}; exit 5")
+    assert (result.exit_code, result.stdout.text, result.timed_out) == (5, "ready\n", False)
+    result = stage.once(f"python3 -c {family}; sleep 600", seconds=2.5)
+    assert (result.exit_code, result.stdout.text, result.timed_out) == (None, "ready\n", True)
+    assert stage.containers() == []

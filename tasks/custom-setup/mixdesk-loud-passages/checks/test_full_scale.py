@@ -1,0 +1,203 @@
+# agentbench-canary: 32e8e203-caac-4acb-9faa-5f71000ecd79
+"""Up to full scale, with both numbers of bits; held against whole numbers and fractions of Python."""
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mixdesk import Clip, Track, amplified, crossfade, mix, mono, normalized, peak, rms, section, trimmed
+
+RATE = 8000
+BOTH = pytest.mark.parametrize("dtype", [np.int16, np.int32], ids=["16 bits", "32 bits"])
+
+
+def bounds(dtype):
+    """The lowest and the highest sample, as numbers of Python."""
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def clip(frames, dtype):
+    """A clip from whole numbers, or from lists of them."""
+    rows = [frame if isinstance(frame, list) else [frame] for frame in frames]
+    return Clip(np.array(rows, dtype=dtype).reshape(len(rows), -1 if rows else 1), RATE)
+
+
+def values(clip):
+    return clip.samples.ravel().tolist()
+
+
+def sample(value, dtype):
+    """What the README makes of an exact result."""
+    low, high = bounds(dtype)
+    return min(max(round(Fraction(value)), low), high)  # round() takes halves to the even number
+
+
+def noise(choose, dtype, frames, channels):
+    """Samples of all sizes, the outermost ones among them."""
+    low, high = bounds(dtype)
+    kinds = (lambda: choose.randint(low, high), lambda: choose.randint(-3, 3), lambda: choose.choice([low, high]))
+    return [[choose.choice(kinds)() for _ in range(channels)] for _ in range(frames)]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(10))
+def test_any_mix(dtype, seed):
+    choose = random.Random(seed)
+    channels = choose.randint(1, 3)
+    parts = [
+        (
+            noise(choose, dtype, choose.randint(1, 30), channels),
+            choose.randrange(20),
+            choose.choice([1, 1.0, 0.5, -0.75, 2, -3]),
+        )
+        for _ in range(choose.randint(1, 6))
+    ]
+    exact = [[Fraction(0)] * channels for _ in range(max(at + len(frames) for frames, at, _ in parts))]
+    for frames, at, gain in parts:
+        for number, frame in enumerate(frames):
+            exact[at + number] = [
+                old + new * Fraction(gain) for old, new in zip(exact[at + number], frame, strict=True)
+            ]
+    mixed = mix([Track(clip(frames, dtype), at=at, gain=gain) for frames, at, gain in parts])
+    assert mixed.samples.tolist() == [[sample(value, dtype) for value in frame] for frame in exact]
+    assert (mixed.dtype, mixed.rate) == (dtype, RATE)
+
+
+@BOTH
+def test_cut_off_in_the_sum_of_all(dtype):
+    low, high = bounds(dtype)
+    loud = [Track(clip([low, high, high], dtype)) for _ in range(3)]
+    opposite = [Track(clip([low, high, low], dtype), gain=-1) for _ in range(3)]
+    soft = Track(clip([5, -7, 0], dtype))
+    for tracks in itertools.permutations([*loud, *opposite[:2], soft], 6):
+        assert values(mix(tracks)) == [sample(low + 5, dtype), sample(high - 7, dtype), high]
+    assert values(mix([*loud, *opposite, soft])) == [5, -7, high]
+
+
+@BOTH
+def test_rounded_in_the_sum_of_all(dtype):
+    one = clip([1, 3, -1, 5], dtype)
+    assert values(mix([Track(one, gain=0.5)])) == [0, 2, 0, 2]
+    assert values(mix([Track(one, gain=0.5)] * 2)) == [1, 3, -1, 5]
+    assert values(mix([Track(one, gain=0.25)] * 3)) == [1, 2, -1, 4]
+
+
+@BOTH
+def test_many_tracks(dtype):
+    low, high = bounds(dtype)
+    loud = Track(clip([high, low], dtype))
+    assert values(mix([loud] * 70)) == [high, low]
+    assert values(mix([Track(loud.clip, gain=1 / 64)] * 64)) == [high, low]
+
+
+def test_every_bit_of_32():
+    odd = clip([16777217, -1073741823, 2147483645], np.int32)
+    assert values(mix([Track(odd)])) == [16777217, -1073741823, 2147483645]
+    assert values(mix([Track(odd), Track(clip([1, 1, 1], np.int32))])) == [16777218, -1073741822, 2147483646]
+    assert values(amplified(odd, -1)) == [-16777217, 1073741823, -2147483645]
+    assert values(crossfade(odd, odd, 3)) == [16777217, -1073741823, 2147483645]
+
+
+@BOTH
+def test_peak(dtype):
+    low, high = bounds(dtype)
+    assert peak(clip([low], dtype)) == 1.0
+    assert peak(clip([[0, low], [high, 3]], dtype)) == 1.0
+    assert peak(clip([low + 1, 5], dtype)) == peak(clip([high], dtype)) == high / -low
+    assert peak(clip([low // 4, 1], dtype)) == 0.25
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(5))
+def test_rms(dtype, seed):
+    low, high = bounds(dtype)
+    frames = noise(random.Random(seed), dtype, 50, 2)
+    squares = [number**2 for frame in frames for number in frame]
+    assert rms(clip(frames, dtype)) == pytest.approx(math.sqrt(Fraction(sum(squares), len(squares))) / -low, rel=1e-12)
+
+
+@BOTH
+def test_rms_of_steady_tones(dtype):
+    low, _ = bounds(dtype)
+    for part in (1, 2, 4, 64, 128):
+        assert rms(clip([low // part, low // part] * 500, dtype)) == pytest.approx(1 / part, rel=1e-12)
+    assert rms(clip([], dtype)) == rms(clip([0, 0], dtype)) == 0.0
+
+
+@BOTH
+@pytest.mark.parametrize("gain", [2, 2.0, -1, 3, 0.5, 100000, 0])
+def test_amplified(dtype, gain):
+    frames = noise(random.Random(7), dtype, 60, 1)
+    expected = [sample(number * Fraction(gain), dtype) for frame in frames for number in frame]
+    assert values(amplified(clip(frames, dtype), gain)) == expected
+
+
+@BOTH
+def test_normalized(dtype):
+    low, high = bounds(dtype)
+    assert values(normalized(clip([low, 1024, 0], dtype), 0.5)) == [low // 2, 512, 0]
+    assert values(normalized(clip([low, low // 2], dtype), 1)) == [low, low // 2]
+    assert values(normalized(clip([low // 2, -low // 4], dtype), 1)) == [low, -low // 2]
+    assert values(normalized(clip([-low // 2, 2], dtype), 1.0)) == [high, 4]
+    assert values(normalized(clip([0, 0], dtype), 1.0)) == [0, 0]
+    assert values(normalized(clip([], dtype), 1.0)) == []
+
+
+@BOTH
+def test_trimmed(dtype):
+    low, high = bounds(dtype)
+    beat = clip([[0, 1], [low, 0], [2, 2], [0, low], [1, 0]], dtype)
+    assert values(trimmed(beat, 0.5)) == [low, 0, 2, 2, 0, low]
+    assert values(trimmed(clip([0, high, 0, low, 0], dtype), 0.9)) == [high, 0, low]
+    assert values(trimmed(clip([low // 2, low // 2 - 1, low // 2], dtype), 0.5)) == [low // 2 - 1]
+    assert len(trimmed(clip([low, high], dtype), 1)) == 0
+    assert len(trimmed(clip([], dtype), 0)) == 0
+
+
+@BOTH
+def test_mono_and_crossfade(dtype):
+    low, high = bounds(dtype)
+    assert values(mono(clip([[low, low], [high, high], [low, high], [1, 2]], dtype))) == [low, high, 0, 2]
+    assert values(crossfade(clip([low] * 4, dtype), clip([low] * 4, dtype), 3)) == [low] * 5
+    assert values(crossfade(clip([high] * 2, dtype), clip([low] * 2, dtype), 1)) == [high, 0, low]
+
+
+@BOTH
+def test_no_clip_changes(dtype):
+    low, high = bounds(dtype)
+    frames = [[low, high], [3, -3], [0, 0]]
+    loud = clip(frames, dtype)
+    results = [
+        mix([Track(loud), Track(loud, at=1, gain=-1)]),
+        crossfade(loud, loud, 2),
+        amplified(loud, 2),
+        normalized(loud, 0.25),
+        trimmed(loud, 0),
+        section(loud, 0, 2),
+        mono(loud),
+    ]
+    assert loud.samples.tolist() == frames
+    for result in results:
+        assert (result.dtype, result.rate) == (dtype, RATE)
+        with pytest.raises(ValueError, match="read-only"):
+            result.samples[0] = 1
+
+
+def test_still_refused():
+    short, long = clip([1, 2], np.int16), clip([1, 2], np.int32)
+    for refused in (
+        lambda: mix([]),
+        lambda: mix([Track(short), Track(long)]),
+        lambda: mix([Track(short), Track(Clip(short.samples, 44100))]),
+        lambda: crossfade(short, long, 1),
+        lambda: crossfade(short, short, 3),
+        lambda: Clip(np.zeros((2, 1)), RATE),
+        lambda: Clip(np.zeros((2, 1), dtype=np.int64), RATE),
+        lambda: section(short, 1, 3),
+    ):
+        with pytest.raises(ValueError):
+            refused()

@@ -1,0 +1,605 @@
+"""Runs whose Docker engine dies, hangs or is not there, and engines whose harness dies. A daemon of our own suffers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Deadline, EnvironmentSpec, SandboxError, open_run
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_docker import channel, container, provider
+from agentbench_docker.client import Client
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+
+pytestmark = pytest.mark.docker
+
+AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
+IMAGE = "agentbench/py-runner:0.1.0"
+SMALLER = (
+    *("docker", "run", "--rm", "--network", "none", "--user", "0", "--entrypoint", "tar", IMAGE, "--create"),
+    *("--exclude", "usr/lib/gcc*", "--exclude", "*.a", "--exclude", "usr/lib/git-core", "--exclude", "perl*"),
+    *("--directory", "/", "bin", "lib", "lib64", "usr/bin", "usr/lib", "usr/lib64", "opt/venv", "etc/ld.so.cache"),
+)
+"""Packs what commands need of the runner's image: moving all of it takes twenty seconds."""
+OURS = "label=agentbench.owner"
+JUDGING = ("sleep", "5.21")
+SETTING_UP = ("sleep", "64")
+SLEEPS_ONCE = f'test -e "$PIP_CACHE_DIR/begun" || {{ touch "$PIP_CACHE_DIR/begun"; {" ".join(SETTING_UP)}; }}'
+"""A set-up that the host remembers: what pip downloads is kept there."""
+
+PLUGIN = """
+    import os, pathlib, signal
+    import attrs
+    from agentbench_core import AgentResult, Score, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Fixes:
+        '''The first one to be told so sleeps before it fixes anything.'''
+
+        def solve(self, context):
+            begun = pathlib.Path("begun")
+            if "sleep" in context.instruction and not begun.exists():
+                begun.touch()
+                self.run(context, "sleep 61")
+            self.run(context, "echo fixed > app.txt")
+            return AgentResult()
+
+        def run(self, context, command):
+            context.tools.call(ToolCall(tool="run", arguments={"command": command}))
+
+    class Hangs:
+        '''Stops the engine for as long as it judges, for which two seconds are left.'''
+
+        def score(self, context):
+            workspace, engine = context.fork(), int(os.environ["ENGINE_PID"])
+            os.kill(engine, signal.SIGSTOP)
+            try:
+                result = context.environment.run_once(
+                    "true", workspace, read_only=False, inputs={}, results=None, network=False,
+                    deadline=context.deadline.within(2),
+                )
+            finally:
+                os.kill(engine, signal.SIGCONT)
+            return Score(passed=result.ok, exit_code=result.exit_code)
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("fixes", lambda options: Fixes(), Options, summary="")
+
+    @hookimpl
+    def agentbench_register_scorers(register):
+        register("hangs", lambda options: Hangs(), Options, summary="")
+"""
+
+
+# --- a daemon to be killed ---------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Engine:
+    """A dockerd of this module: one socket is its own, the other belongs to us, as systemd's does.
+
+    Who connects to ours while the daemon is dead waits for the next one.
+    """
+
+    place: Path
+    bridge: str
+    listening: socket.socket
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.place}/own.sock"
+
+    @property
+    def activated(self) -> str:
+        return f"unix://{self.place}/given.sock"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        """Start it; return when it answers."""
+        hand_over = (
+            "import os, sys; os.dup2(int(sys.argv[1]), 3);"
+            "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execvp('dockerd', sys.argv[2:])"
+        )
+        options = [
+            *("--data-root", f"{self.place}/data", "--exec-root", f"{self.place}/exec"),
+            *("--pidfile", f"{self.place}/pid", "-H", self.host, "-H", "fd://"),
+            *("--bridge", self.bridge, "--iptables=false", "--ip-masq=false"),
+        ]
+        number = self.listening.fileno()
+        with (self.place / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", hand_over, str(number), "dockerd", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(number,),
+                start_new_session=True,
+            )
+        wait_until(lambda: self.docker("version").returncode == 0 or self.process_ended())
+
+    def process_ended(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.place / "log").read_text()[-3000:]
+        return False
+
+    def end(self, number: signal.Signals) -> None:
+        """Signal it, and wait for its end and for that of its containerd, which the next one would take for its own."""
+        assert self.process is not None
+        note = self.place / "exec/containerd/containerd.pid"
+        its_own = int(note.read_text())
+        self.process.send_signal(number)
+        self.process.wait(60)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(its_own, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{its_own}/exe").exists())
+        note.unlink(missing_ok=True)  # where nobody buries orphans, a dead one would count as running
+
+    def docker(self, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["docker", *arguments],
+            env={"PATH": os.environ["PATH"], "DOCKER_HOST": self.host, "HOME": str(self.place)},
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def has(self) -> list[str]:
+        """Containers and networks that are ours."""
+        containers = self.docker("ps", "-aq", "--filter", OURS).stdout.split()
+        return containers + self.docker("network", "ls", "-q", "--filter", OURS).stdout.split()
+
+
+@pytest.fixture(scope="module")
+def dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A daemon of this module, with the image of the runner."""
+    place = tmp_path_factory.mktemp("engine")
+    bridge = f"ab{os.getpid() % 10**9:09d}"
+    with contextlib.ExitStack() as stack:
+        subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
+        stack.callback(subprocess.run, ["ip", "link", "delete", bridge], check=True)
+        subprocess.run(["ip", "addr", "add", "10.213.77.1/24", "dev", bridge], check=True)
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(str(place / "given.sock"))
+        listening.listen(64)
+        engine = Engine(place, bridge, listening)
+        stack.callback(remove_what_is_mounted, place)
+        engine.start()
+        stack.callback(lambda: engine.end(signal.SIGTERM))
+        with subprocess.Popen(SMALLER, stdout=subprocess.PIPE) as packing:
+            path = "PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin"
+            loaded = engine.docker("import", "--change", f"ENV {path}", "-", IMAGE, stdin=packing.stdout)
+        assert loaded.returncode == 0, loaded.stderr
+        yield engine
+
+
+def remove_what_is_mounted(place: Path) -> None:
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for path in sorted((each for each in mounted if each.startswith(str(place))), reverse=True):
+        subprocess.run(["umount", "-l", path], check=True)
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def engine(dockerd: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
+    """The daemon, for a test whose temporary files are its own. Whatever the test did to it, it runs afterwards."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("DOCKER_HOST", dockerd.host)
+    monkeypatch.setenv("ENGINE_PID", str(dockerd.pid))
+    yield dockerd
+    assert dockerd.process is not None
+    if dockerd.process.poll() is not None:
+        dockerd.start()
+    dockerd.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def site(plugin: Any) -> str:
+    return str(plugin("faults", PLUGIN))
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
+def running(*words: str) -> bool:
+    """Whether a process has exactly this command line."""
+    wanted = b"".join(word.encode() + b"\0" for word in words)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == wanted:
+                return True
+    return False
+
+
+def only_run() -> Path:
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def verdicts() -> dict[str, tuple[str, bool, bool]]:
+    """What readers see of each task: the outcome, whether it counts, whether it passed."""
+    return {
+        record.task_id: (record.outcome, record.scored, record.result.passed)
+        for record in open_run(only_run()).records()
+    }
+
+
+def temporary() -> list[Path]:
+    return list(Path(tempfile.gettempdir()).iterdir())
+
+
+UNSCORED = ("sandbox_error", False, False)
+PASSED = ("completed", True, True)
+
+
+# --- F07, F08: the daemon dies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
+    engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    """F07, F08: one attempt's agent works, another is judged, and dockerd ends: both are unscored, and repeated.
+
+    After SIGKILL the socket waits for the next daemon, as systemd's does: then the engine answers what became of a
+    container that it killed when it came back, and that must not be taken for the command's own end. An attempt that
+    begins meanwhile is made. After SIGTERM nobody answers until the daemon is back.
+    """
+    waits = how is signal.SIGKILL
+    monkeypatch.setenv("DOCKER_HOST", engine.activated if waits else engine.host)
+    make_task("asleep", description="First sleep, then mend it.")
+    make_task("judged", validation={"passing_command": f"{' '.join(JUDGING)}; grep -q fixed app.txt"})
+    make_task("late")
+    troubles: list[Exception] = []
+
+    def strike() -> None:
+        try:
+            wait_until(lambda: Path("begun").exists() and running(*JUDGING))
+            engine.end(how)
+            engine.start()
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            troubles.append(error)
+
+    striking = threading.Thread(target=strike)
+    striking.start()
+    done = agentbench("run", "--suite", "mini", "--agent", "fixes", "--sandbox", "docker", "--workers", "2")
+    striking.join()
+    assert troubles == [], done.err
+    assert done.code == 0, done.err
+    found = verdicts()
+    assert found.pop("late") in ([PASSED] if waits else [PASSED, UNSCORED]), done.err
+    assert found == {"asleep": UNSCORED, "judged": UNSCORED}, done.err
+
+    again = agentbench("run", "--resume", str(only_run()))
+    assert again.code == 0, again.err
+    assert verdicts() == dict.fromkeys(("asleep", "judged", "late"), PASSED), again.err
+    assert engine.has() == []
+    assert not running(*JUDGING)
+    assert temporary() == []
+
+
+# --- F28: the daemon hangs ---------------------------------------------------------------------------------------
+
+SPEC = EnvironmentSpec(
+    commit="0" * 40, settings=EnvironmentSettings(network_policy="none", mem_limit_mb=512), setup=Setup(capture=())
+)
+
+
+class Quiet:
+    """A set-up log of a set-up without commands."""
+
+    def started(self, command: str) -> None:
+        raise AssertionError(command)
+
+    def finished(self, command: str, result: object) -> None:
+        raise AssertionError(command)
+
+
+@contextlib.contextmanager
+def stopped(engine: Engine) -> Iterator[None]:
+    """The daemon does nothing within. The provider's patience with it is one second instead of minutes.
+
+    Whoever waits for it for ever is told by the alarm that lets it go on.
+    """
+    rung = threading.Event()
+
+    def ring() -> None:
+        rung.set()
+        os.kill(engine.pid, signal.SIGCONT)
+
+    alarm = threading.Timer(90, ring)
+    with pytest.MonkeyPatch.context() as patch:
+        patch_at_most(patch, 1.0)
+        for module, name in (
+            (channel, "KILL_GRACE"),
+            (channel, "START_GRACE"),
+            (channel, "END_GRACE"),
+            (container, "REMOVE_SEC"),
+            (provider, "LOOK_SEC"),
+        ):
+            patch.setattr(module, name, 1.0)
+        alarm.start()
+        os.kill(engine.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            alarm.cancel()
+            os.kill(engine.pid, signal.SIGCONT)
+    assert not rung.is_set(), "a call waited for an engine that does not answer"
+
+
+def patch_at_most(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """How long a single call of the client may take."""
+    defaults = Client.call.__kwdefaults__
+    assert defaults is not None
+    assert "at_most" in defaults
+    patch.setitem(defaults, "at_most", seconds)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Callable[[], Path]:
+    """Makes trees that belong to a sandbox."""
+    numbers = iter(range(100))
+
+    def make() -> Path:
+        path = tmp_path / f"tree-{next(numbers)}"
+        path.mkdir()
+        return path
+
+    return make
+
+
+def test_every_call_ends_when_the_daemon_hangs(engine: Engine, tree: Callable[[], Path]) -> None:
+    """F28: with a stopped dockerd, no call waits for ever, and each says that the machinery broke.
+
+    When the daemon goes on, so does the provider.
+    """
+    with contextlib.closing(DockerProvider(DockerOptions())) as made:
+        environment = made.prepare(SPEC, tree(), Quiet(), Deadline(60))
+
+        def start(seconds: float) -> Any:
+            return environment.start(tree(), read_only=False, network=False, deadline=Deadline(seconds))
+
+        def run_once(seconds: float) -> Any:
+            return environment.run_once(
+                "true", tree(), read_only=False, inputs={}, results=None, network=False, deadline=Deadline(seconds)
+            )
+
+        running_one, reading_one = start(60), start(60)
+        with stopped(engine):
+            calls: dict[str, Callable[[], Any]] = {
+                "exec": lambda: running_one.exec("true", deadline=Deadline(1)),
+                "read_file": lambda: reading_one.read_file("x", limit=1),
+                "start": lambda: start(30),
+                "run_once": lambda: run_once(30),
+                "prepare": lambda: made.prepare(SPEC, tree(), Quiet(), Deadline(30)),
+                "sweep": made.sweep,
+                "close": running_one.close,
+            }
+            ended = {name: _how_it_ends(call) for name, call in calls.items()}
+            with contextlib.closing(DockerProvider(DockerOptions())) as other:
+                refused = _how_it_ends(lambda: other.preflight([SPEC]))
+        running_one.close()
+        assert run_once(60).exit_code == 0
+    assert engine.has() == []
+    assert temporary() == []
+    assert ended == dict.fromkeys(calls, "SandboxError"), ended
+    assert refused.startswith("UnavailableError: the Docker engine at"), refused
+    assert "did not answer within 1 s" in refused
+
+
+def _how_it_ends(call: Callable[[], Any]) -> str:
+    try:
+        return f"returns {call()!r}"
+    except SandboxError:
+        return "SandboxError"
+    except Exception as error:  # noqa: BLE001 - any other end is what this is about
+        return f"{type(error).__name__}: {error}"
+
+
+def test_a_daemon_that_hangs_is_not_the_agents_timeout(
+    engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F28: an engine that hangs until the time is over leaves the attempt unscored: no command of its began."""
+    patch_at_most(monkeypatch, 6.0)
+    make_task()
+    done = agentbench("run", "--suite", "mini", "--agent", "fixes", "--sandbox", "docker", "--set", "scorer.name=hangs")
+    assert done.code == 0, done.err
+    assert verdicts() == {"one": UNSCORED}, done.err
+
+
+# --- F14: the harness dies ---------------------------------------------------------------------------------------
+
+
+def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_them(
+    engine: Engine, site: str, make_task: Any, tree: Callable[[], Path], tmp_path: Path
+) -> None:
+    """F14: SIGKILL with one agent at work and one set-up running: commands end, since nobody holds their input.
+
+    ``--resume`` removes containers, network and scratch directories of the dead, and nothing of a provider that lives.
+    """
+    make_task("asleep", description="First sleep, then mend it.")
+    make_task("setup", setup={"commands": [SLEEPS_ONCE]}, environment={"network_policy": "setup_only"})
+    own = os.environ | {"TMPDIR": tempfile.gettempdir(), "PYTHONPATH": site}
+    command = [AGENTBENCH, "run"]
+    new = [*command, *("--suite", "mini", "--agent", "fixes", "--sandbox", "docker", "--workers", "2")]
+    with contextlib.closing(DockerProvider(DockerOptions())) as living:
+        environment = living.prepare(SPEC, tree(), Quiet(), Deadline(60))
+        sandbox = environment.start(tree(), read_only=False, network=False, deadline=Deadline(60))
+        mine, scratch = set(engine.has()), set(temporary())
+        with subprocess.Popen(new, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as harness:
+            wait_until(lambda: running("sleep", "61") and running(*SETTING_UP))
+            harness.kill()
+        wait_until(lambda: set(engine.docker("ps", "-q", "--filter", OURS).stdout.split()) == mine)
+        assert not running("sleep", "61")
+        assert not running(*SETTING_UP)
+        left = set(engine.has()) - mine
+        assert len(left) == 3, "two containers and a network"
+        assert len(set(temporary()) - scratch) == 2, "the scratch directories of the run and of the provider"
+
+        done = subprocess.run([*command, "--resume", str(only_run())], env=own, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert verdicts() == dict.fromkeys(("asleep", "setup"), PASSED), done.stderr
+        assert set(engine.has()) == mine
+        assert set(temporary()) == scratch
+        said = [line for line in done.stderr.splitlines() if "removed what a dead run left behind" in line]
+        assert [sum(f": {kind} " in line for line in said) for kind in ("container", "network")] == [2, 1], done.stderr
+        assert sandbox.exec("echo alive", deadline=Deadline(10)).stdout.text == "alive\n"
+    assert engine.has() == []
+
+
+# --- F09: no daemon, or not one that can be used -----------------------------------------------------------------
+
+
+def told(done: Any, *words: str) -> None:
+    """A run that cannot begin: exit code 3, a reason with a remedy, and nothing recorded."""
+    assert done.code == 3, done.err
+    for word in words:
+        assert word in done.err
+    assert not Path("artifacts/runs").exists() or not list(Path("artifacts/runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("unix:///nowhere/docker.sock", ("no Docker engine answers at unix:///nowhere/docker.sock", "start dockerd")),
+        ("tcp://127.0.0.1:9", ("no Docker engine answers at tcp://127.0.0.1:9", "DOCKER_HOST")),
+    ],
+)
+def test_no_daemon(
+    make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, host: str, words: tuple[str, ...]
+) -> None:
+    """F09: ``run`` exits 3 and records nothing, ``doctor`` says the same; both say what to do."""
+    monkeypatch.setenv("DOCKER_HOST", host)
+    make_task()
+    told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
+    check = sandbox_check(agentbench)
+    assert check["status"] == "warning"
+    for word in words:
+        assert word in check["found"] + check["remedy"]
+
+
+def sandbox_check(agentbench: Any) -> dict[str, str]:
+    done = agentbench("doctor", "--json")
+    (check,) = (check for check in json.loads(done.out) if check["name"] == "sandbox docker")
+    return dict(check)
+
+
+def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F09: an engine that answers through TCP could not mount workspaces: refused before anything is recorded."""
+    with forwarded(engine) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        make_task()
+        words = (f"the Docker engine at {host} is remote", "unset DOCKER_HOST")
+        told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
+        check = sandbox_check(agentbench)
+    assert check["status"] == "warning"
+    assert words[0] in check["found"]
+    assert words[1] in check["remedy"]
+
+
+@contextlib.contextmanager
+def forwarded(engine: Engine) -> Iterator[str]:
+    """The daemon's socket behind a TCP port."""
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def serve(client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX) as daemon:
+            daemon.connect(engine.host.removeprefix("unix://"))
+            there = threading.Thread(target=pump, args=(client, daemon))
+            there.start()
+            pump(daemon, client)
+            there.join()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                thread = threading.Thread(target=serve, args=(client,))
+                threads.append(thread)
+                thread.start()
+
+    threads: list[threading.Thread] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        try:
+            yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for thread in threads:
+                thread.join()
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (
+            "agentbench/py-runner:0.0.0",
+            ("the image 'agentbench/py-runner:0.0.0' is not here", "agentbench docker build"),
+        ),
+        (
+            "agentbench-test/absent:1",
+            ("the image 'agentbench-test/absent:1' is not here", "docker pull agentbench-test"),
+        ),
+    ],
+)
+def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image: str, words: tuple[str, ...]) -> None:
+    """F09: found out before anything is recorded, whether it is ours to be built or somebody's to be fetched."""
+    make_task(environment={"docker_image": image})
+    command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", "sandbox.pull=never")
+    told(agentbench(*command), *words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("runtime=gvisor", ("no runtime 'gvisor'", "runc", "option `runtime`")),
+        ("ca_bundle=/nowhere.crt", ("there is no file '/nowhere.crt'", "option `ca_bundle`")),
+        ("setup_network=absent", ("no docker network 'absent'", "option `setup_network`")),
+    ],
+)
+def test_settings_that_the_engine_cannot_meet(
+    engine: Engine, make_task: Any, agentbench: Any, setting: str, words: tuple[str, ...]
+) -> None:
+    """F09, F33: options that name what is not there are found out before anything is recorded."""
+    make_task()
+    command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", f"sandbox.{setting}")
+    told(agentbench(*command), *words)

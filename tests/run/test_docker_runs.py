@@ -1,0 +1,196 @@
+"""Whole runs in the sandbox ``docker``: what an agent does to its container is the agent's, all else is nobody's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+pytestmark = pytest.mark.docker
+
+FIX = "echo fixed > app.txt"
+OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Whoever starts programs in the background has them ignore SIGINT."""
+
+
+@attrs.frozen
+class Done:
+    """What came of an attempt."""
+
+    record: Mapping[str, Any]
+    results: list[dict[str, Any]]
+
+    @property
+    def verdict(self) -> tuple[bool, bool, str | None]:
+        result = self.record["result"]
+        return self.record["scored"], result["passed"], result["failure_reason"]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {label["name"]: label["evidence"] for label in self.record["labels"]}
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Scratch directories of one test. Afterwards the engine has nothing of the providers that they name."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    monkeypatch.setenv("TMPDIR", str(directory))
+    yield directory
+    assert containers(directory) == []
+    assert list(directory.iterdir()) == []
+
+
+def containers(directory: Path) -> list[str]:
+    """Ids of the containers of providers whose scratch directory lies there."""
+    shown = ["ps", "--all", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
+    done = subprocess.run(["docker", *shown], capture_output=True, text=True, check=True)
+    return [line.split()[0] for line in done.stdout.splitlines() if f"{directory}/" in line]
+
+
+def running(directory: Path, word: str) -> str:
+    """The container that runs a command with that word in it, as soon as there is one."""
+    give_up_at = time.monotonic() + 60
+    while time.monotonic() < give_up_at:
+        for container in containers(directory):
+            top = subprocess.run(["docker", "top", container, "-o", "pid,args"], capture_output=True, text=True)
+            if word in top.stdout:
+                return container
+        time.sleep(0.05)
+    raise AssertionError(f"no container runs {word!r}")
+
+
+Attempt = Callable[..., Done]
+
+
+@pytest.fixture
+def attempt(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> Attempt:
+    """Has an agent run commands as an attempt, which leaves one record."""
+
+    def run(*commands: str, flags: tuple[str, ...] = (), **sections: Any) -> Done:
+        directory = make_task(**sections)
+        calls = [{"tool": "run", "arguments": {"command": command}} for command in commands]
+        (directory / "script.yaml").write_text(yaml.safe_dump(calls))
+        spec = yaml.safe_load((directory / "task.yaml").read_text()) | {"oracle": {"script": "script.yaml"}}
+        (directory / "task.yaml").write_text(yaml.safe_dump(spec))
+        scripted = ("--suite", "mini", "--agent", "scripted", "--set", "agent.stop_on_error=false")
+        done = agentbench("run", "--sandbox", "docker", *scripted, *flags)
+        assert done.code == 0, done.err
+        (record,) = records()
+        (written,) = Path("artifacts/runs").glob("*/tasks/one/agent/tool_calls.jsonl")
+        return Done(record, [json.loads(line)["result"] for line in written.read_text().splitlines()])
+
+    return run
+
+
+# --- what agents do ----------------------------------------------------------------------------------------------
+
+
+def test_a_workspace_that_lets_nobody_in(attempt: Attempt) -> None:
+    """H10: an agent that locks itself out has failed; the harness gets in, scores, and cleans up."""
+    done = attempt("chmod 0 /workspace", FIX, "echo alive")
+    assert done.verdict == (True, False, "AGENT_GAVE_UP")
+    assert [result["fields"]["exit_code"] for result in done.results][1:] != [0, 0]
+
+
+def test_limits_are_labels(attempt: Attempt) -> None:
+    """F12, F13, H15, F27: memory and processes that ran out are noted on the record; the attempt is scored."""
+    bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    memory = "python3 -c \"b'x' * (600 << 20)\"; true"
+    environment = {"mem_limit_mb": 256, "pids_limit": 128}
+    done = attempt(memory, f"timeout 2 python3 -c '{bomb}' & sleep 1; true", "kill -9 -1", FIX, environment=environment)
+    assert done.verdict == (True, True, None)
+    assert done.labels["oom"] == "agent: 1 command"
+    assert done.labels["pids"].startswith("agent: ")
+    assert done.results[2]["fields"]["exit_code"] == 137, done.results
+
+
+def test_an_agent_that_kills_its_container(attempt: Attempt) -> None:
+    """F11: however it does that, its attempt is scored: nobody gets out of a fail by ending his sandbox."""
+    limit = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'"
+    done = attempt("kill -9 1; kill -INT 1; kill -QUIT 1", f"{limit}; head -c 12000000000 /dev/zero")
+    assert done.verdict == (True, False, "AGENT_GAVE_UP")
+
+
+def test_tests_that_kill_their_container(attempt: Attempt) -> None:
+    """F11: the same for what an agent has tests do."""
+    limit = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'"
+    done = attempt(f'echo "{limit}; head -c 12000000000 /dev/zero" > app.txt', **_RUNS_IT)
+    assert done.verdict == (True, False, "TESTS_FAILED")
+
+
+_RUNS_IT = {"validation": {"failing_command": "grep -q head app.txt", "passing_command": "sh ./app.txt; exit 1"}}
+
+
+def test_an_agent_that_fills_the_disk(attempt: Attempt) -> None:
+    """H13: it is stopped, it is noted, and the attempt is scored."""
+    fill = "head -c 300000000 /dev/zero > big; sync; sleep 15"
+    done = attempt(FIX, fill, "rm -f big", flags=("--set", "sandbox.workspace_mb=64"))
+    assert done.results[1]["fields"]["exit_code"] == 137
+    assert done.verdict == (True, True, None)
+    assert done.labels["disk"] == "agent: 1 command"
+
+
+# --- what others do ----------------------------------------------------------------------------------------------
+
+
+def _meanwhile(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("phase", ["agent", "score"])
+def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, phase: str) -> None:
+    """F10: no pass and no fail: the attempt is missing, because of the sandbox."""
+    slow = {"passing_command": "sleep 7.31; grep -q fixed app.txt"} if phase == "score" else {}
+
+    def remove() -> None:
+        subprocess.run(["docker", "rm", "--force", running(temporary, "sleep 7.31")], check=True, capture_output=True)
+
+    thread = _meanwhile(remove)
+    done = attempt(FIX if phase == "score" else f"{FIX}; sleep 7.31", validation=slow)
+    thread.join()
+    assert done.verdict == (False, False, "SANDBOX_ERROR")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, number: signal.Signals) -> None:
+    """X07, X08, F16: a signal to the whole group of processes while tests run that would pass: interrupted, no pass.
+
+    So is an attempt whose agent works: a plain ``docker exec`` would have ended with 0.
+    """
+    make_task(validation={"passing_command": "sleep 7.32; grep -q fixed app.txt"})
+    command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini"]
+    with subprocess.Popen(
+        [sys.executable, "-c", OBEDIENT, *command, "--agent", "scripted", "--sandbox", "docker"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        running(temporary, "sleep 7.32")
+        os.killpg(process.pid, number)
+        began = time.monotonic()
+        try:
+            said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130, said
+    assert time.monotonic() - began < 7, "it did not wait for the command"
+    (record,) = records()
+    result = record["result"]
+    assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")

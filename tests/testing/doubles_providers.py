@@ -1,0 +1,243 @@
+"""Providers and environments that prepare, share or give back wrongly, each in one respect."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import attrs
+
+from agentbench_core import (
+    Deadline,
+    Environment,
+    EnvironmentSpec,
+    Interrupted,
+    Sandbox,
+    SandboxError,
+    SetupError,
+    SetupLog,
+    UnavailableError,
+)
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.testing import RecordingLog
+from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble
+from agentbench_core.values.task import Setup
+
+
+class SetsUpNothing(EnvironmentDouble):
+    """The prepared tree is the pristine one."""
+
+    @property
+    def workspace(self) -> Path:
+        return self.pristine
+
+
+class WorksInThePristineTree(ProviderDouble):
+    """A copy would cost time."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        environment = super().prepare(spec, workspace, log, deadline)
+        (workspace / f"left-{len(self.made)}").touch()
+        return environment
+
+
+class TellsNothing(ProviderDouble):
+    """The log hears of no command."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        return super().prepare(spec, workspace, RecordingLog(), deadline)
+
+
+class KnowsNoFacts(EnvironmentDouble):
+    """What was captured is lost."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return {}
+
+
+class StartsWhatWasBeforeSetUp(ProviderDouble):
+    """Only the workspace of a set-up is kept."""
+
+    class Bare(EnvironmentDouble):
+        def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+            bare = attrs.evolve(self.spec, setup=Setup(capture=()))
+            base = self.owner.inner.prepare(bare, self.pristine, RecordingLog(), deadline)
+            return base.start(workspace, read_only=read_only, network=network, deadline=deadline)
+
+    environment_type = Bare
+
+
+class PreparesAgain(ProviderDouble):
+    """No two specs are equal."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        self.__dict__["count"] = count = self.__dict__.get("count", 0) + 1
+        return super().prepare(attrs.evolve(spec, commit=f"{count:040}"), workspace, log, deadline)
+
+
+class LooksAtTheCommitOnly(ProviderDouble):
+    """Environments of one commit are taken for equal."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        known = next((each for each in self.made if each.spec.commit == spec.commit), None)
+        return known or super().prepare(spec, workspace, log, deadline)
+
+
+class SaysNoMore(ProviderDouble):
+    """A set-up failed, and that is all one hears."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        try:
+            return super().prepare(spec, workspace, log, deadline)
+        except SetupError as error:
+            raise SetupError("the set-up failed") from error
+
+
+class GoesOn(ProviderDouble):
+    """Commands after a failure are run too."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        try:
+            return super().prepare(spec, workspace, log, deadline)
+        except SetupError:
+            rest = attrs.evolve(spec, setup=attrs.evolve(spec.setup, commands=spec.setup.commands[-1:]))
+            with contextlib.suppress(SetupError):
+                super().prepare(rest, workspace, log, deadline)
+            raise
+
+
+class HasNoClock(ProviderDouble):
+    """Set-up takes as long as it takes."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        return super().prepare(spec, workspace, log, Deadline(600))
+
+
+class RemembersInterrupts(ProviderDouble):
+    """A set-up that was stopped once counts as stopped."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        if "stopped" in self.__dict__:
+            raise self.__dict__["stopped"]
+        try:
+            return super().prepare(spec, workspace, log, deadline)
+        except Interrupted as error:
+            self.__dict__["stopped"] = error
+            raise
+
+
+class TakesAnyPython(ProviderDouble):
+    """Whatever the task asks for."""
+
+    def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
+        here = ".".join(platform.python_version_tuple()[:2])
+        spec = attrs.evolve(spec, settings=attrs.evolve(spec.settings, python=here))
+        return super().prepare(spec, workspace, log, deadline)
+
+
+class FollowsLinks(EnvironmentDouble):
+    """A prepared tree has copies in the place of links."""
+
+    @property
+    def workspace(self) -> Path:
+        copy = self.pristine.with_name("copy")
+        if not copy.exists():
+            shutil.copytree(self.inner.workspace, copy, symlinks=False)
+        return copy
+
+
+class CountsInFacts(EnvironmentDouble):
+    """A number among the facts."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return {**self.inner.facts, "cpus": cast(str, 2)}
+
+
+class StartsInPlace(EnvironmentDouble):
+    """Over the prepared tree instead of the fork that was given."""
+
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+        return super().start(self.inner.workspace, read_only=read_only, network=network, deadline=deadline)
+
+
+class ClosesAll(SandboxDouble):
+    """One sandbox ends the others of its environment."""
+
+    def close(self) -> None:
+        for each in self.owner.started:
+            each.inner.close()
+
+
+class CannotWorkHere(ProviderDouble):
+    """So it says."""
+
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+        raise UnavailableError("the engine does not answer")
+
+
+class SweepsEverything(ProviderDouble):
+    """Also what is alive."""
+
+    def sweep(self) -> Sequence[str]:
+        for each in [sandbox for environment in self.made for sandbox in environment.started]:
+            each.close()
+        return [*super().sweep(), "everything"]
+
+
+class LeavesThemAlone(ProviderDouble):
+    """Closing ends no sandbox."""
+
+    def close(self) -> None:
+        pass
+
+
+class ClosesOnce(ProviderDouble):
+    """The second time is an error."""
+
+    def close(self) -> None:
+        if self.__dict__.setdefault("closed", False):
+            raise SandboxError("closed already")
+        self.__dict__["closed"] = True
+        super().close()
+
+
+class OpensItselfAgain(ProviderDouble):
+    """Closing is not for good."""
+
+    def close(self) -> None:
+        super().close()
+        self.inner = LocalProvider(LocalOptions())
+
+
+DOUBLES: Mapping[str, type[SandboxDouble | EnvironmentDouble | ProviderDouble]] = {
+    "test_set_up_changes_the_prepared_tree": SetsUpNothing,
+    "test_set_up_leaves_the_pristine_tree": WorksInThePristineTree,
+    "test_set_up_is_logged": TellsNothing,
+    "test_captures_become_facts": KnowsNoFacts,
+    "test_what_set_up_installs_is_in_every_start": StartsWhatWasBeforeSetUp,
+    "test_equal_specs_are_prepared_once": PreparesAgain,
+    "test_equal_specs_at_once": PreparesAgain,
+    "test_other_commands_make_another_environment": LooksAtTheCommitOnly,
+    "test_a_set_up_command_that_fails": SaysNoMore,
+    "test_the_first_failure_ends_the_set_up": GoesOn,
+    "test_a_set_up_without_time": HasNoClock,
+    "test_a_set_up_that_is_interrupted": RemembersInterrupts,
+    "test_another_python_than_asked_for": TakesAnyPython,
+    "test_the_prepared_tree_has_what_the_pristine_one_has": FollowsLinks,
+    "test_facts_are_text": CountsInFacts,
+    "test_starts_leave_the_prepared_tree": StartsInPlace,
+    "test_starts_have_workspaces_of_their_own": StartsInPlace,
+    "test_starts_do_not_end_each_other": ClosesAll,
+    "test_preflight": CannotWorkHere,
+    "test_sweep_leaves_what_lives": SweepsEverything,
+    "test_close_ends_sandboxes": LeavesThemAlone,
+    "test_closing_a_provider_twice": ClosesOnce,
+    "test_nothing_new_after_closing": OpensItselfAgain,
+}

@@ -1,0 +1,117 @@
+"""A check that cannot fail proves nothing: each one is run on a sandbox that is broken in just its respect."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import runpy
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import AgentBenchError, SandboxProvider
+from agentbench_core.builtin.local.options import LocalOptions
+from agentbench_core.builtin.local.preparation import Preparation
+from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_core.testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage
+
+CHECKS = sorted(name for name in dir(IsolatedSandboxConformance) if name.startswith("test_"))
+DOUBLES: dict[str, type] = {
+    check: double
+    for path in sorted(Path(__file__).parent.glob("doubles_*.py"))
+    for check, double in runpy.run_path(str(path))["DOUBLES"].items()
+}
+INSTALLS = "test_what_set_up_installs_is_in_every_start"
+"""The one check that needs a virtual environment: without one it would install beside the tests."""
+
+
+@pytest.fixture
+def stage_of(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Gives the stage of a check on doubles around ``local``, with little patience."""
+    made: list[LocalProvider] = []
+    with pytest.MonkeyPatch.context() as patched:
+
+        def stage(double: type, *, light: bool) -> Stage:
+            if light:  # a virtual environment costs most of a second
+                patched.setattr(Preparation, "_make_venv", lambda _: None)
+
+            class OnDoubles(IsolatedSandboxConformance):
+                patience = 1.0
+
+                @classmethod
+                def make_provider(cls) -> SandboxProvider:
+                    made.append(LocalProvider(LocalOptions()))
+                    return ProviderDouble.around(double)(made[-1])
+
+            (tmp_path / "stage").mkdir()
+            return Stage(OnDoubles, tmp_path / "stage")
+
+        yield stage
+        for provider in made:
+            provider.close()
+
+
+@pytest.fixture
+def ready(
+    stage_of: Callable[..., Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, type], Callable[[], None]]]:
+    """Makes a check ready to run on a double."""
+    with contextlib.ExitStack() as stack:
+
+        def make_ready(check: str, double: type) -> Callable[[], None]:
+            stage = stack.enter_context(stage_of(double, light=check != INSTALLS).open())
+            known: dict[str, Any] = {"stage": stage, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+            if check != INSTALLS:
+                known["shared"] = stage.shared  # already here: that it can be made is not what is in doubt
+            method = getattr(stage.hooks(), check)
+            return partial(method, **{name: known[name] for name in inspect.signature(method).parameters})
+
+        yield make_ready
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
+    """It fails by what it asserts, or because the sandbox refuses to work."""
+    assert check in DOUBLES, f"there is no double for {check}"
+    run = ready(check, DOUBLES[check])
+    with pytest.raises((AssertionError, pytest.fail.Exception, AgentBenchError)):
+        run()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        *("test_a_command_that_succeeds", "test_a_directory_below_the_workspace", "test_variables_of_a_call"),
+        *("test_files_are_those_of_commands", "test_closing_twice", "test_set_up_is_logged", "test_once_inputs"),
+        *("test_once_results", "test_captures_become_facts", "test_preflight", "test_nothing_new_after_closing"),
+    ],
+)
+def test_a_double_that_is_not_broken(check: str, ready: Callable[[str, type], Callable[[], None]]) -> None:
+    """It passes: whatever a double hands on arrives, so that checks fail by what is broken in it."""
+    ready(check, SandboxDouble)()
+
+
+def test_every_double_has_a_check() -> None:
+    """None is left over from a check that has another name now."""
+    assert sorted(DOUBLES) == CHECKS
+
+
+def test_there_are_as_many_checks_as_were_written() -> None:
+    """Two rooms with one name would lose a check silently."""
+    written = [name for kind in IsolatedSandboxConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
+    assert sorted(written) == CHECKS
+    assert sum(hasattr(SandboxConformance, name) for name in CHECKS) >= 40
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(IsolatedSandboxConformance, check).__doc__] == []
+
+
+def test_a_class_without_a_provider_says_so() -> None:
+    """Who forgets the only hook that must be given hears its name."""
+    with pytest.raises(NotImplementedError, match="SandboxConformance must say how its provider is made"):
+        SandboxConformance.make_provider()
