@@ -14,7 +14,7 @@ help:
 	@echo "make test    set up, and run the tests; names what cannot be run here"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
-	@echo "make validate  look at every bundled task three times: is it fair, and always the same?"
+	@echo "make validate  look at every bundled task three times: is it fair, and always the same? FLAGS='--sandbox docker'"
 	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -49,8 +49,11 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/huge_repository.py 20000
 	@$(BIN)/python benchmarks/docker_calls.py
 
+SUITES := custom-dev custom-heldout custom-setup
+TIMES := 3
+FLAGS :=
 validate: $(READY)
-	@for suite in custom-dev custom-heldout; do $(BIN)/agentbench validate-tasks --suite $$suite --times 3 || exit 1; done
+	@for suite in $(SUITES); do $(BIN)/agentbench validate-tasks --suite $$suite --times $(TIMES) $(FLAGS) || exit 1; done
 
 # The lock names versions and hashes and no host, so that it works with every mirror. Needs uv.
 lock:

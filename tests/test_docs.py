@@ -76,11 +76,13 @@ def test_commands_exist(path: Path, agentbench: Any) -> None:
 
 
 ROWS = {
-    *(f"H{number:02}" for number in (*range(1, 7), 9, 10, 11, 12, 14, 19, *range(22, 27), 33, 34, 38)),
+    *(f"H{number:02}" for number in (*range(1, 20), *range(22, 31), *range(32, 36), 37, 38)),
     *(f"G{number:02}" for number in range(1, 11)),
     *(f"P{number:02}" for number in range(1, 18)),
-    *("H32", "I01", "I02"),
-    *(f"F{number:02}" for number in (*range(1, 7), 15, 16, 17, 22, 25, 26, 29, 30, 32, 34, 35)),
+    *(f"T{number:02}" for number in range(1, 10)),
+    *(f"X{number:02}" for number in (1, 2, *range(4, 9))),
+    *("D", "I01", "I02"),
+    *(f"F{number:02}" for number in (*range(1, 18), *range(22, 36))),
 }
 """Rows of the threat model that `docs/security.md` must have."""
 
@@ -90,7 +92,7 @@ def test_every_row_of_the_threat_model_has_its_test() -> None:
     rows: dict[str, list[tuple[str, str]]] = {}
     for line in page("security.md").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| ") and re.fullmatch(r"[A-Z]\d\d", cells[0]):
+        if line.startswith("| ") and re.fullmatch(r"[A-Z]\d\d|D", cells[0]):
             assert cells[0] not in rows, cells[0]
             assert len(cells) == 4, line
             assert all(cells), line
@@ -99,12 +101,12 @@ def test_every_row_of_the_threat_model_has_its_test() -> None:
     assert set(rows) >= ROWS
     for row, tests in rows.items():
         for file, name in tests:
-            assert row in docstrings(ROOT / file).get(name, ""), f"{row}: {file}::{name}"
+            assert re.search(rf"\b{row}\b", docstrings(ROOT / file).get(name, "")), f"{row}: {file}::{name}"
 
 
 @functools.cache
 def docstrings(path: Path) -> dict[str, str]:
-    """What the functions of a file say about themselves."""
+    """What the functions of a file say about themselves, or the file about those that say nothing."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return {node.name: ast.get_docstring(node) or "" for node in functions}
+    return {node.name: ast.get_docstring(node) or ast.get_docstring(tree) or "" for node in functions}

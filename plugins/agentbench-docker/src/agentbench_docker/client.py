@@ -110,7 +110,7 @@ class Client:
 
 def is_gone(said: str) -> bool:
     """Whether the client complains that it could not reach the engine."""
-    signs = ("Cannot connect to the Docker daemon", "error during connect", "connection refused", "no such host")
+    signs = ("Cannot connect to the Docker daemon", "error during connect")
     return any(sign in said for sign in signs)
 
 

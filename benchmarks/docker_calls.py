@@ -1,0 +1,283 @@
+"""What the sandbox ``docker`` costs, against other ways to do the same. Run by ``make bench`` where an engine answers.
+
+CPU is that of the whole machine (client, engine, containers, kernel) less what it uses when idle, so run it on a quiet
+one. Rounds of what is compared alternate; every figure is a median of this one run, and the ratios are of those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import Deadline, EnvironmentSpec, ExecResult, fork
+from agentbench_core.cli.main import main as agentbench
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_docker.environment import DockerEnvironment
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+
+TICKS = os.sysconf("SC_CLK_TCK")
+ROUNDS = 5
+ATTEMPTS, CALLS = 8, 20
+FOR_LONG = 3600.0
+BARE = ["--network", "none", "--cap-drop", "ALL", "--memory", "1g", "--pids-limit", "512", "--user", "10001:10001"]
+IMAGE = EnvironmentSettings().docker_image
+
+PLUGIN = """
+import time, attrs
+from agentbench_core import AgentResult, ToolCall, hookimpl
+from docker_calls import MEASURED, measured
+
+@attrs.frozen
+class Options:
+    pass
+
+class Caller:
+    def solve(self, context):
+        call = ToolCall(tool="run", arguments={"command": "true"})
+        for _ in range(10):
+            context.tools.call(call)
+        for _ in range(5):
+            MEASURED.append(measured(lambda: [context.tools.call(call) for _ in range(100)], 100))
+        return AgentResult()
+
+@hookimpl
+def agentbench_register_agents(register):
+    register("caller", lambda options: Caller(), Options, summary="calls a tool")
+"""
+
+
+@attrs.frozen
+class Cost:
+    """Milliseconds of one thing."""
+
+    cpu: float
+    wall: float
+
+    def __str__(self) -> str:
+        return f"CPU {self.cpu:7.1f} ms   wall {self.wall:7.1f} ms"
+
+
+MEASURED: list[Cost] = []
+IDLE: list[float] = []
+"""CPU seconds that the machine uses per second without us."""
+
+
+class Quiet:
+    """A set-up log that nobody reads."""
+
+    def started(self, command: str) -> None:
+        """Nothing."""
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        """Nothing."""
+
+
+def busy_sec() -> float:
+    """CPU seconds of the whole machine so far."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
+def measured(work: Callable[[], object], times: int) -> Cost:
+    """What one of ``times`` things costs that ``work`` does."""
+    cpu, started = busy_sec(), time.perf_counter()
+    work()
+    wall = time.perf_counter() - started
+    return Cost(cpu=1000 * (busy_sec() - cpu - IDLE[0] * wall) / times, wall=1000 * wall / times)
+
+
+def compared(**works: tuple[Callable[[], object], int]) -> dict[str, Cost]:
+    """Medians of rounds that alternate."""
+    found: dict[str, list[Cost]] = {name: [] for name in works}
+    for _ in range(ROUNDS):
+        for name, (work, times) in works.items():
+            found[name].append(measured(work, times))
+    return {name: middle(costs) for name, costs in found.items()}
+
+
+def middle(costs: list[Cost]) -> Cost:
+    """The median of each figure."""
+    return Cost(statistics.median(c.cpu for c in costs), statistics.median(c.wall for c in costs))
+
+
+def say(name: str, cost: Cost, more: str = "") -> None:
+    """Print a line."""
+    print(f"  {name:<44}{cost}   {more}".rstrip(), flush=True)
+
+
+@attrs.define
+class Bench:
+    """An environment, and forks of it."""
+
+    environment: DockerEnvironment
+    place: Path
+    forks: int = 0
+
+    def fork(self) -> Path:
+        """A fresh workspace."""
+        self.forks += 1
+        target = self.place / f"fork-{self.forks}"
+        fork(self.environment.workspace, target)
+        return target
+
+    def attempt(self) -> None:
+        """Start, some calls, removal."""
+        sandbox = self.environment.start(self.fork(), read_only=False, network=False, deadline=Deadline(FOR_LONG))
+        for _ in range(CALLS):
+            sandbox.exec("true", deadline=Deadline(FOR_LONG))
+        sandbox.close()
+
+    def warm_attempt(self) -> None:
+        """What an attempt needs of the sandbox, without its agent's and its tests' own time."""
+        deadline = Deadline(FOR_LONG)
+        self.environment.start(self.fork(), read_only=False, network=False, deadline=deadline).close()
+        self.environment.run_once(
+            "true", self.fork(), read_only=False, inputs={}, results=None, network=False, deadline=deadline
+        )
+
+
+def bare_channel() -> None:
+    """The least that can be done: a shell that reads commands, in a container with the usual flags."""
+    loop = 'while read -r line; do sh -c "$line"; echo $?; done'
+    command = ["docker", "run", "--rm", "-i", *BARE, IMAGE, "sh", "-c", loop]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(CALLS):
+            process.stdin.write(b"true\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdin.close()
+
+
+def at_once(work: Callable[[], object]) -> Callable[[], None]:
+    """All attempts in threads of their own."""
+
+    def run() -> None:
+        with ThreadPoolExecutor(ATTEMPTS) as pool:
+            for future in [pool.submit(work) for _ in range(ATTEMPTS)]:
+                future.result()
+
+    return run
+
+
+def in_turn(work: Callable[[], object], times: int = ATTEMPTS) -> Callable[[], None]:
+    """One after the other."""
+
+    def run() -> None:
+        for _ in range(times):
+            work()
+
+    return run
+
+
+@contextlib.contextmanager
+def prepared(place: Path) -> Iterator[Bench]:
+    """An environment of the default image over a small tree."""
+    tree = place / "tree"
+    tree.mkdir()
+    (tree / "a.txt").write_text("a\n")
+    provider = DockerProvider(DockerOptions())
+    spec = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(mem_limit_mb=1024), setup=Setup(capture=()))
+    try:
+        yield Bench(provider.prepare(spec, tree, Quiet(), Deadline(FOR_LONG)), place)
+    finally:
+        provider.close()
+
+
+def one_command(bench: Bench) -> Cost:
+    """Compare ways to run one command; gives what `docker exec` costs."""
+    from python_on_whales import docker
+
+    sandbox = bench.environment.start(bench.fork(), read_only=False, network=False, deadline=Deadline(FOR_LONG))
+    container = sandbox.container.id
+    costs = compared(
+        channel=(lambda: [sandbox.exec("true", deadline=Deadline(FOR_LONG)) for _ in range(300)], 300),
+        cli=(in_turn(lambda: subprocess.run(["docker", "exec", container, "sh", "-c", "true"], check=True), 10), 10),
+        whales=(in_turn(lambda: docker.execute(container, ["sh", "-c", "true"]), 10), 10),
+    )
+    sandbox.close()
+    print("one command, `true`")
+    say("channel", costs["channel"])
+    for name, label in (("cli", "docker exec by CLI"), ("whales", "python-on-whales execute")):
+        say(label, costs[name], f"{costs[name].cpu / costs['channel'].cpu:.0f}x the channel's CPU")
+    print(f"  docker exec takes {costs['cli'].cpu / costs['channel'].cpu:.0f}x the CPU of the channel (at least 25x)")
+    return costs["cli"]
+
+
+def tool_call(place: Path, cli: Cost) -> None:
+    """A whole tool call with its events, in a run."""
+    site = place / "site"
+    info = site / "agentbench_caller-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "plugin_caller.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agentbench-caller\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[agentbench]\ncaller = plugin_caller\n")
+    sys.path.insert(0, str(site))
+    sys.modules["docker_calls"] = sys.modules["__main__"]
+    tasks = Path(__file__).parent.parent / "tasks"
+    flags = ["--tasks", str(tasks), "--task", "tables*", "--out", str(place / "runs"), "--max-steps", "1000"]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):
+        agentbench(["run", "--suite", "custom-dev", "--agent", "caller", "--sandbox", "docker", *flags])
+    cost = middle(MEASURED)
+    print("a whole tool call: the tool `run` with `true`, its events and evidence on disk")
+    say("tool call", cost, f"docker exec alone takes {cli.cpu / cost.cpu:.0f}x its CPU (at least 10x)")
+
+
+def attempts(bench: Bench) -> None:
+    """Many short attempts."""
+    each = ATTEMPTS * CALLS
+    costs = compared(
+        ours=(in_turn(bench.attempt), each),
+        bare=(in_turn(bare_channel), each),
+        ours_at_once=(at_once(bench.attempt), each),
+        bare_at_once=(at_once(bare_channel), each),
+    )
+    print(f"{ATTEMPTS} attempts of {CALLS} calls of `true`, per call, start and removal included")
+    for name, label in (("", "one at a time"), ("_at_once", "all at once")):
+        ours, bare = costs[f"ours{name}"], costs[f"bare{name}"]
+        say(f"sandbox docker, {label}", ours, f"{ours.cpu / bare.cpu:.2f}x the bare channel's CPU (at most 1.6x)")
+        say(f"bare channel, {label}", bare)
+
+
+def warm_attempt(bench: Bench) -> None:
+    """The two starts of an attempt."""
+    command = ["docker", "run", "--rm", *BARE, IMAGE, "true"]
+    costs = compared(ours=(bench.warm_attempt, 1), bare=(in_turn(lambda: subprocess.run(command, check=True), 2), 1))
+    print("a warm attempt: agent start and removal, scoring start and removal, two forks")
+    ratio = costs["ours"].wall / costs["bare"].wall
+    say("sandbox docker", costs["ours"], f"{ratio:.2f}x the wall time of the two (at most 1.6x)")
+    say("two `docker run --rm`", costs["bare"])
+
+
+def main() -> None:
+    """Print all of it, where an engine answers."""
+    if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
+        print(f"sandbox docker: not measured, no engine with {IMAGE} answers")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["XDG_CACHE_HOME"] = name
+        cpu = busy_sec()
+        time.sleep(3)
+        IDLE.append((busy_sec() - cpu) / 3)
+        print(f"sandbox docker; idle, this machine uses {1000 * IDLE[0]:.0f} ms of CPU a second")
+        with prepared(Path(name)) as bench:
+            cli = one_command(bench)
+            tool_call(Path(name), cli)
+            attempts(bench)
+            warm_attempt(bench)
+
+
+if __name__ == "__main__":
+    main()

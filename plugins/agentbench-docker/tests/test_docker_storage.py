@@ -1,0 +1,213 @@
+"""Images and prepared environments: what is kept, what is refused, what goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench_core import Deadline, EnvironmentSpec, InputError, SetupError, UnavailableError
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_docker import building
+from agentbench_docker.client import Client
+from agentbench_docker.command import docker
+from agentbench_docker.images import Bases
+from agentbench_docker.options import DockerOptions
+from agentbench_docker.provider import DockerProvider
+
+pytestmark = pytest.mark.docker
+
+
+class Quiet:
+    def started(self, command: str) -> None:
+        """Nothing."""
+
+    def finished(self, command: str, result: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    place = tmp_path / "client"
+    place.mkdir()
+    return Client(os.environ, place)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    directory = tmp_path / "tree"
+    directory.mkdir()
+    (directory / "a.txt").write_text("a\n")
+    return directory
+
+
+def spec_of(*commands: str, image: str = "", commit: str = "") -> EnvironmentSpec:
+    settings = EnvironmentSettings(network_policy="none", mem_limit_mb=256)
+    if image:
+        settings = EnvironmentSettings(network_policy="none", mem_limit_mb=256, docker_image=image)
+    return EnvironmentSpec(
+        commit=commit or secrets.token_hex(20), settings=settings, setup=Setup(commands=commands, capture=())
+    )
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(docker, list(arguments), catch_exceptions=True)
+
+
+def images(reference: str) -> list[str]:
+    asked = ["docker", "images", "--quiet", "--no-trunc", reference]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+
+
+# --- the image that tasks run in ---------------------------------------------------------------------------------
+
+
+def test_the_default_of_tasks_is_what_build_makes() -> None:
+    assert EnvironmentSettings().docker_image == building.TAG
+
+
+def test_an_image_is_made_once_and_never_replaced() -> None:
+    """A tag keeps its meaning: what is there stays, and another recipe under its name is refused."""
+    before = images(building.TAG)
+    again = command("build")
+    assert "is here already" in again.output
+    assert before[0] in again.output
+    refused = command("build", "--base", "debian:another").exception
+    assert isinstance(refused, InputError)
+    assert "docker image rm" in refused.remedy
+    assert images(building.TAG) == before
+
+
+def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says what to do where no registry answers; nothing is left."""
+    monkeypatch.setattr(building, "TAG", f"agentbench-test/none:{secrets.token_hex(4)}")
+    with pytest.raises(UnavailableError, match="could not be built from localhost:9/no/such") as caught:
+        building.build(client, "localhost:9/no/such:image", "", print)
+    assert "--base debootstrap" in caught.value.remedy
+    assert images(building.TAG) == []
+
+
+def test_an_image_that_is_not_there(client: Client) -> None:
+    """Ours is to be built, others are pulled, or not even that."""
+    with pytest.raises(UnavailableError) as caught:
+        Bases(client, "missing").get("agentbench/py-runner:9.9.9", Deadline(60))
+    assert caught.value.remedy == "Make it: agentbench docker build"
+    with pytest.raises(UnavailableError, match="cannot be pulled") as caught:
+        Bases(client, "missing").get("localhost:9/no/such:image", Deadline(60))
+    assert "docker pull localhost:9/no/such:image" in caught.value.remedy
+    with pytest.raises(UnavailableError, match="is not here"):
+        Bases(client, "never").get("localhost:9/no/such:image", Deadline(60))
+
+
+# --- environments ------------------------------------------------------------------------------------------------
+
+
+def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
+    """`list` shows what they take; `prune` removes by age and size, and never what a run works with."""
+    assert "no environment is kept" in command("list").output
+    provider = DockerProvider(DockerOptions())
+    try:
+        heavy = "head -c 3000000 /dev/urandom > /opt/venv/heavy; head -c 2000000 /dev/urandom > here"
+        kept = provider.prepare(spec_of(heavy), tree, Quiet(), Deadline(120))
+        plain = provider.prepare(spec_of(), tree, Quiet(), Deadline(120))
+        shown = json.loads(command("list", "--json").output)
+        sizes = {each["entry"]["key"]: each["bytes"] for each in shown["environments"]}
+        assert sizes[plain.digest] < 100_000
+        assert 5_000_000 < sizes[kept.digest] < 6_000_000
+        assert "now" in command("list").output
+        assert command("prune", "--all").output.splitlines()[-1].startswith("0.0 MiB are free again")
+    finally:
+        provider.close()
+    image = kept.image.id
+    assert (kept.workspace / "here").stat().st_size == 2_000_000
+    assert command("prune").output == "0.0 MiB are free again\n"  # used today
+    dry = command("prune", "--max-size", "0.001", "--dry-run").output
+    assert dry.count("would remove") == 1
+    assert kept.workspace.exists()
+    removed = command("prune", "--max-size", "0.001").output
+    assert f"removed {kept.digest.removeprefix('sha256:')[:12]}" in removed
+    assert not kept.workspace.exists()
+    gone = subprocess.run(["docker", "image", "inspect", image], capture_output=True)
+    assert gone.returncode == 1
+    assert plain.workspace.exists()
+    command("prune", "--all")
+    assert not plain.workspace.exists()
+
+
+def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
+    """An image without a prefix of its own gets one; a workspace may not lie where it would hide something."""
+    provider = DockerProvider(DockerOptions())
+    try:
+        spec = spec_of()
+        for workdir in ("/", "/usr", "/opt/venv/x", "/proc/1", "relative", "/agentbench"):
+            settings = EnvironmentSettings(network_policy="none", workdir=workdir)
+            wrong = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
+            with pytest.raises(SetupError, match="where no workspace can lie"):
+                provider.prepare(wrong, tree, Quiet(), Deadline(60))
+        settings = EnvironmentSettings(network_policy="none", workdir="/srv/my work", mem_limit_mb=256)
+        odd = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
+        environment = provider.prepare(odd, tree, Quiet(), Deadline(60))
+        result = environment.run_once(
+            "pwd", tree, read_only=True, inputs={}, results=None, network=False, deadline=Deadline(60)
+        )
+        assert result.stdout.text == "/srv/my work\n"
+    finally:
+        provider.close()
+
+
+# --- an image that cannot host our process 1 ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_python(tmp_path: Path) -> Iterator[str]:
+    """An image that has a ``python`` for its tasks, and no ``python3``."""
+    name = f"agentbench-test/without-python3:{secrets.token_hex(4)}"
+    drop = "rm -f /usr/bin/python3 /opt/venv/bin/python3 && ln -sf /usr/bin/python3.11 /opt/venv/bin/python"
+    (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN {drop}\nUSER agent\n")
+    build = ["docker", "build", "--quiet", "--tag", name, "--file", str(tmp_path / "Dockerfile"), str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
+    yield name
+    subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
+
+
+def test_an_image_without_python(cache: Path, tree: Path, without_python: str) -> None:
+    """One `docker exec` per command instead; what the engine says of a command's own container is the verdict."""
+    provider = DockerProvider(DockerOptions())
+    try:
+        environment = provider.prepare(spec_of(image=without_python), tree, Quiet(), Deadline(120))
+        assert environment.facts["commands_go_through"] == "docker exec"
+        assert environment.facts["python"].startswith("3.11.")
+        workspace = cache.parent / "fork"
+        workspace.mkdir()
+        sandbox = environment.start(workspace, read_only=False, network=False, deadline=Deadline(60))
+        result = sandbox.exec("echo out; echo err >&2; exit 7", deadline=Deadline(30), env={"A": "it's"})
+        assert (result.exit_code, result.stdout.text, result.stderr.text) == (7, "out\n", "err\n")
+        late = sandbox.exec("setsid sleep 777 & echo begun; sleep 777", deadline=Deadline(2))
+        assert (late.timed_out, late.stdout.text) == (True, "begun\n")
+        assert "777" not in sandbox.exec("cat /proc/[0-9]*/cmdline", deadline=Deadline(30)).stdout.text
+        sandbox.close()
+
+        def once(what: str, seconds: float = 30) -> Any:
+            return environment.run_once(
+                what, workspace, read_only=False, inputs={}, results=None, network=False, deadline=Deadline(seconds)
+            )
+
+        assert once("exit 0").exit_code == 0
+        assert once("exit 9").exit_code == 9
+        assert once("sleep 60", seconds=2).timed_out
+    finally:
+        provider.close()
+    command("prune", "--all")
