@@ -28,8 +28,9 @@ $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.tom
 demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
 
+JOBS := 2
 test: $(READY)
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff check

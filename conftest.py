@@ -1,6 +1,6 @@
 """Tests that need more than Python say so with a marker; what cannot be run here is named at the end.
 
-With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) nothing may be left out: a missing component is an error.
+With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) nothing may be left out: a test whose component is missing fails.
 """
 
 from __future__ import annotations
@@ -75,26 +75,35 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "mounts": _mounts,
     "index": _index,
 }
-_LEFT_OUT = pytest.StashKey[dict[str, list[str]]]()
+_NOT_HERE = "not run here: "
+_PROBLEM = pytest.StashKey[str]()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what cannot be run here, and remember it; or refuse to leave anything out."""
-    left_out: dict[str, list[str]] = defaultdict(list)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot be run here; or have it fail, where nothing may be left out."""
     for need, problem_of in _NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(need)]
         problem = problem_of() if marked else ""
-        if problem and os.environ.get("AGENTBENCH_TEST_EVERYTHING"):
-            raise pytest.UsageError(f"{len(marked)} tests need {need}, and {problem}")
         for item in marked if problem else ():
-            item.add_marker(pytest.mark.skip(reason=problem))
-            left_out[f"{need}: {problem}"].append(item.nodeid)
-    config.stash[_LEFT_OUT] = left_out
+            item.stash[_PROBLEM] = f"{need}: {problem}"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name what was left out."""
-    left_out = config.stash.get(_LEFT_OUT, {})
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a test out, or fail."""
+    problem = item.stash.get(_PROBLEM, "")
+    if problem and os.environ.get("AGENTBENCH_TEST_EVERYTHING"):
+        pytest.fail(f"nothing may be left out here, and {problem}", pytrace=False)
+    elif problem:
+        pytest.skip(f"{_NOT_HERE}{problem}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what was left out; read from the reports, since other processes may have run the tests."""
+    left_out: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", ()):
+        _, found, why = str(report.longrepr[-1]).partition(_NOT_HERE)
+        if found:
+            left_out[why].append(report.nodeid)
     if left_out:
         terminalreporter.section("not run here")
     for why, tests in left_out.items():
