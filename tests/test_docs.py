@@ -80,7 +80,7 @@ ROWS = {
     *(f"G{number:02}" for number in range(1, 11)),
     *(f"P{number:02}" for number in range(1, 18)),
     *(f"T{number:02}" for number in range(1, 10)),
-    *(f"X{number:02}" for number in (1, 2, *range(4, 9))),
+    *(f"X{number:02}" for number in range(1, 9)),
     *("D", "I01", "I02"),
     *(f"F{number:02}" for number in (*range(1, 18), *range(22, 36))),
 }

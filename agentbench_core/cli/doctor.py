@@ -131,22 +131,27 @@ def _plugins(app: App) -> Iterator[Check]:
             remedy="Switch one of them off: --no-plugin NAME. See: agentbench plugins list",
         )
     for component in app.registry.all("sandbox"):
-        yield _sandbox(component)
+        yield from _sandbox(component)
 
 
-def _sandbox(component: Component) -> Check:
+def _sandbox(component: Component) -> Iterator[Check]:
     name = f"sandbox {component.name}"
     try:
         assert component.options is not None
         provider = component.make(load({}, component.options, where=name))
         try:
-            provider.preflight([_BY_DEFAULT])
+            warnings = provider.preflight([_BY_DEFAULT])
         finally:
             provider.close()
     except AgentBenchError as error:
-        return Check(name=name, status="warning", found=error.message, remedy=error.remedy)
+        yield Check(name=name, status="warning", found=error.message, remedy=error.remedy)
+        return
     except Exception as error:  # noqa: BLE001 - a sandbox that fails in its own way is still only one check
         found = f"{type(error).__name__}: {error}"
-        return Check(name=name, status="warning", found=found, remedy=f"Ask who makes {component.source.distribution}.")
+        yield Check(name=name, status="warning", found=found, remedy=f"Ask who makes {component.source.distribution}.")
+        return
     isolated = "isolates" if "isolated" in component.capabilities else "works, without isolation"
-    return Check(name=name, status="ok", found=isolated)
+    yield Check(name=name, status="ok", found=isolated)
+    for warning in warnings:
+        found, _, remedy = warning.partition("\n")
+        yield Check(name=name, status="warning", found=found, remedy=remedy)

@@ -106,10 +106,11 @@ class SandboxProvider(Protocol):
     Capabilities: ``isolated`` (what runs inside cannot reach the host), ``images`` (``docker_image`` counts).
     """
 
-    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """Raise UnavailableError, with what to do, when it cannot work here or cannot make one of ``specs``.
 
-        Called before a run with what its tasks ask for, and by ``doctor`` with what a task gets by default.
+        Called before a run with what its tasks ask for, and by ``doctor`` with what a task gets by default; ``doctor``
+        shows what it returns as warnings: what is wrong, and on further lines what to do.
         """
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:

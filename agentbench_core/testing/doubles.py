@@ -165,9 +165,9 @@ class ProviderDouble:
         kind = "sandbox_type" if issubclass(double, SandboxDouble) else "environment_type"
         return type(double.__name__, (ProviderDouble,), {kind: double})
 
-    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """See the contract."""
-        self.inner.preflight(specs)
+        return self.inner.preflight(specs)
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
         """See the contract."""

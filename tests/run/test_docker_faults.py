@@ -269,7 +269,7 @@ PASSED = ("completed", True, True)
 def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
-    """F07, F08: one attempt's agent works, another is judged, and dockerd ends: both are unscored, and repeated.
+    """F07, F08, X03: one attempt's agent works, another is judged, and dockerd ends: both are unscored, and repeated.
 
     After SIGKILL the socket waits for the next daemon, as systemd's does: then the engine answers what became of a
     container that it killed when it came back, and that must not be taken for the command's own end. An attempt that

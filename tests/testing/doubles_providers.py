@@ -178,7 +178,7 @@ class ClosesAll(SandboxDouble):
 class CannotWorkHere(ProviderDouble):
     """So it says."""
 
-    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         raise UnavailableError("the engine does not answer")
 
 

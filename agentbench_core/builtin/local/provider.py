@@ -33,7 +33,7 @@ class LocalProvider:
         self._lock = threading.Lock()
         self._environments: dict[str, Future[LocalEnvironment]] = {}
 
-    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
         """Raise UnavailableError, with what to do, when it cannot work here."""
         if os.name != "posix":
             raise UnavailableError("the sandbox `local` needs a POSIX system", remedy="use the sandbox `docker`")
@@ -41,6 +41,7 @@ class LocalProvider:
             raise UnavailableError("there is no `sh` in the standard directories", remedy="install a POSIX shell")
         _check_temporary_directory()
         self._launcher.interpreter()
+        return ()
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> LocalEnvironment:
         """Run a task's set-up, or wait for whoever does so already; see the contract."""

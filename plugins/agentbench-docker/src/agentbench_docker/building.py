@@ -130,7 +130,9 @@ def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]
     """A base image made of Debian's packages, unless it is there."""
     from python_on_whales import DockerException
 
-    if client.call(lambda docker: _inspect(docker, BOOTSTRAPPED), deadline) is not None:
+    recipe = f"{_SUITE} {','.join(_PACKAGES)}"
+    there = client.call(lambda docker: _inspect(docker, BOOTSTRAPPED), deadline)
+    if there is not None and there.labels.get(RECIPE) == recipe:
         return BOOTSTRAPPED
     if shutil.which(DEBOOTSTRAP) is None:
         raise UnavailableError("there is no debootstrap command", remedy="Install it: apt-get install debootstrap")
@@ -139,11 +141,16 @@ def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]
     say(f"making {BOOTSTRAPPED} of Debian's packages, which takes about a minute")
     with tempfile.TemporaryDirectory(prefix="agentbench-build-") as place:
         root, packed = Path(place, "root"), Path(place, "root.tar")
+        label = f'LABEL {RECIPE}="{recipe}"'
         included = f"--include={','.join(_PACKAGES)}"
         _run([DEBOOTSTRAP, "--variant=minbase", included, _SUITE, str(root)])
         _run(["tar", "-C", str(root), "-cf", str(packed), "."])
         try:
-            client.call(lambda docker: docker.image.import_(packed, tag=BOOTSTRAPPED), deadline, at_most=PULL_SEC)
+            client.call(
+                lambda docker: docker.image.import_(packed, tag=BOOTSTRAPPED, changes=[label]),
+                deadline,
+                at_most=PULL_SEC,
+            )
         except DockerException as error:
             raise UnavailableError(f"the base could not be imported: {one_line(error.stderr or '')}") from None
     return BOOTSTRAPPED

@@ -10,10 +10,8 @@ import attrs
 from agentbench_core import Deadline, EnvironmentSpec, ExecResult, Scratch, fork
 from agentbench_docker.hardening import Mount
 from agentbench_docker.launcher import Image, Launcher, Start, input_mounts, results_mount
+from agentbench_docker.network import Network
 from agentbench_docker.sandbox import DockerSandbox
-
-OPEN_NETWORK = "bridge"
-"""For agents and tests of tasks whose policy is ``always``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,12 +24,15 @@ class DockerEnvironment:
     spec: EnvironmentSpec
     image: Image
     launcher: Launcher
+    network: Network
+    """For agents and tests of tasks whose policy is ``always``."""
     scratch: Scratch
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> DockerSandbox:
         """Start a container over ``workspace``; see the contract."""
         self.launcher.hardening.person.give(workspace)
-        return self.launcher.start(self._start(workspace, read_only=read_only, network=network), deadline)
+        name = self._network(network, deadline)
+        return self.launcher.start(self._start(workspace, read_only=read_only, network=name), deadline)
 
     def run_once(
         self,
@@ -59,17 +60,21 @@ class DockerEnvironment:
                 person.give(results)
                 mount, named = results_mount(results.absolute())
                 mounts, more = [*mounts, mount], more | named
-            start = self._start(workspace, read_only=read_only, network=network, mounts=mounts, more=more)
+            name = self._network(network, deadline)
+            start = self._start(workspace, read_only=read_only, network=name, mounts=mounts, more=more)
             return self.launcher.run_once(start, command, deadline)
         finally:
             Scratch.discard(given)
+
+    def _network(self, wanted: bool, deadline: Deadline) -> str:
+        return self.network.name(deadline) if wanted else "none"
 
     def _start(
         self,
         workspace: Path,
         *,
         read_only: bool,
-        network: bool,
+        network: str,
         mounts: list[Mount] | None = None,
         more: Mapping[str, str] | None = None,
     ) -> Start:
@@ -78,7 +83,7 @@ class DockerEnvironment:
             spec=self.spec,
             workspace=workspace.absolute(),
             read_only=read_only,
-            network=OPEN_NETWORK if network else "none",
+            network=network,
             mounts=mounts or (),
             prepared=self.workspace,
             more=more or {},

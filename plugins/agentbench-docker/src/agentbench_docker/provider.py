@@ -32,6 +32,7 @@ from agentbench_docker.launcher import Image, Launcher
 from agentbench_docker.network import Network
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.preparation import Preparation, environment_digest
+from agentbench_docker.runc import weaknesses
 
 LOOK_SEC = 20.0
 _LEAST_FREE = 1 << 30  # bytes
@@ -58,8 +59,11 @@ class DockerProvider:
         self._cache = Cache()
         self._engine: Engine | None = None
 
-    def preflight(self, specs: Sequence[EnvironmentSpec]) -> None:
-        """Raise UnavailableError, with what to do, when there is no engine that can do it, no image, or no room."""
+    def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
+        """Raise UnavailableError, with what to do, when there is no engine that can do it, no image, or no room.
+
+        Warns of known escapes from the engine's runc.
+        """
         engine = self._connect()
         _check_engine(engine.facts, self._options)
         for place in {engine.facts.root, str(_existing(self._cache.root))}:
@@ -73,6 +77,7 @@ class DockerProvider:
                 raise UnavailableError(error.message, remedy=error.remedy) from error
         for spec in specs:
             _check_memory(engine.facts, spec)
+        return [weakness.replace("; ", "\n", 1) for weakness in weaknesses(engine.facts.runc)]
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> DockerEnvironment:
         """Run a task's set-up, or find the result of an equal one, of this run or of an earlier one."""
@@ -96,6 +101,7 @@ class DockerProvider:
             spec=spec,
             image=Image(id=entry.image, variables=entry.variables, hosted=entry.hosted),
             launcher=engine.launcher,
+            network=engine.network,
             scratch=self._scratch,
         )
 
