@@ -21,10 +21,10 @@ _ROOMS = (
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
-from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble  # noqa: E402
-from agentbench_core.testing.isolated import IsolatedSandboxConformance  # noqa: E402
-from agentbench_core.testing.sandbox import SandboxConformance  # noqa: E402
-from agentbench_core.testing.stage import RecordingLog, Stage, Started  # noqa: E402
+from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble  # noqa: E402 - see above
+from agentbench_core.testing.isolated import IsolatedSandboxConformance  # noqa: E402 - see above
+from agentbench_core.testing.sandbox import SandboxConformance  # noqa: E402 - see above
+from agentbench_core.testing.stage import RecordingLog, Stage, Started  # noqa: E402 - see above
 
 __all__ = [
     "EnvironmentDouble",

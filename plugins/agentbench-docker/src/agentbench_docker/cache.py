@@ -98,7 +98,10 @@ class Cache:
         draft.replace(self._description(entry.key))
 
     def use(self, key: str, owner: Path) -> None:
-        """Note that a provider with that scratch directory works with it, and when."""
+        """Note that a provider with that scratch directory works with it, and when; forget those that are dead."""
+        for note in self._place(key).glob(f"{_IN_USE}*"):
+            if not Scratch.alive(Path(note.read_text())):
+                note.unlink(missing_ok=True)
         (self._place(key) / f"{_IN_USE}{owner.name}").write_text(str(owner))
         os.utime(self._description(key))
 

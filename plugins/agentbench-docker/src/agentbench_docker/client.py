@@ -84,11 +84,16 @@ class Client:
             SandboxError: the engine did not answer in time, or is gone.
             DockerException: the engine refuses.
         """
-        from python_on_whales import DockerClient, DockerException  # a quarter of a second
+        from python_on_whales import ClientNotFoundError, DockerClient, DockerException  # a quarter of a second
 
         deadline.check()
         try:
             return work(DockerClient(client_call=self.argv(at_most), client_type="docker"))
+        except (ClientNotFoundError, PermissionError) as error:
+            raise SandboxError(
+                f"the docker command cannot be started through {self._script}: {one_line(str(error))}",
+                remedy="Set TMPDIR to a directory where programs may be run.",
+            ) from None
         except DockerException as error:
             if error.return_code in (137, -9):
                 raise SandboxError(

@@ -79,6 +79,7 @@ class Launcher:
         self._disk = disk
         self._lock = threading.Lock()
         self._sandboxes: dict[DockerSandbox, Callable[[], None]] = {}
+        self._hosted: dict[str, bool] = {}
         self._closed = False
 
     def start(self, start: Start, deadline: Deadline) -> DockerSandbox:
@@ -109,7 +110,13 @@ class Launcher:
         return sandbox
 
     def has_python(self, start: Start, deadline: Deadline) -> bool:
-        """Whether our process 1 runs in an image."""
+        """Whether our process 1 runs in an image; tried once for each."""
+        image = start.image.id
+        if image not in self._hosted:
+            self._hosted[image] = self._try_process_1(start, deadline)
+        return self._hosted[image]
+
+    def _try_process_1(self, start: Start, deadline: Deadline) -> bool:
         container = self._create(start, deadline)
         try:
             _channel(container)(deadline).close()
