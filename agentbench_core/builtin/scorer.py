@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -48,9 +50,13 @@ class TestsScorer:
 
 
 def read_outcomes(report: Path) -> Mapping[str, str] | None:
-    """How each test ended; ``None`` when there is no such file."""
+    """How each test ended; ``None`` when there is no such file, or something else has its name."""
     try:
-        with report.open("rb") as file:
+        # The code under test can write there: a link would lead elsewhere, opening a pipe would wait for ever.
+        descriptor = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
             return junit.outcomes(file.read(junit.LARGEST))
     except OSError:
         return None

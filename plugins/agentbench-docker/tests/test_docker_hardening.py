@@ -248,7 +248,9 @@ def test_set_up_is_alone_in_its_network(
         with socket.create_server(("0.0.0.0", 0)) as host:
             thread = _Preparing(provider, spec_of(_python(LISTEN), network_policy="setup-only"), pristine, _Printed())
             thread.start()
-            (found,) = _soon(lambda: list((place / "cache").glob("agentbench/docker/environments/*/workspace/address")))
+            (found,) = _soon(
+                lambda: list((place / "cache").glob("agentbench/docker/environments/*/*/workspace/address"))
+            )
             address, gateway = found.read_text(), re.sub(r"\.\d+$", ".1", found.read_text())
             commands = (
                 f"{_python(REACH)} {address} 8000",

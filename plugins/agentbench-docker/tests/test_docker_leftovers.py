@@ -66,9 +66,17 @@ class Ground:
 
     def owned(self, kind: str) -> list[str]:
         """Ids of containers, networks or images that providers of this module made."""
-        listing = {"container": ["ps", "--all"], "network": ["network", "ls"], "image": ["image", "ls", "--no-trunc"]}
+        if kind == "image":
+            return self._images()
+        listing = {"container": ["ps", "--all"], "network": ["network", "ls"]}
         found = asked(*listing[kind], "--quiet", "--filter", "label=agentbench.owner").split()
         return [each for each in dict.fromkeys(found) if self._is_ours(kind, each)]
+
+    def _images(self) -> list[str]:
+        marks = tuple(f"-{Cache(root).mark}" for root in self.directory.glob("*/agentbench/docker"))
+        listing = asked("image", "ls", "--no-trunc", "--format", "{{.Tag}} {{.ID}}", "agentbench/environment")
+        pairs = [line.split() for line in listing.splitlines()]
+        return [found for tag, found in pairs if tag.endswith(marks)]
 
     def _is_ours(self, kind: str, found: str) -> bool:
         try:

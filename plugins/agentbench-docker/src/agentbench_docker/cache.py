@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import json
 import os
 import time
@@ -35,6 +36,9 @@ class Entry:
     commit: str
     facts: Mapping[str, str]
     created_at: str
+    tree: str
+    """Which of the key's trees is the prepared one: to prepare anew makes another, since runs may use the old one."""
+    volumes: tuple[str, ...]
     schema: int = 1
 
     @property
@@ -49,9 +53,14 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or platformdirs.user_cache_path("agentbench") / "docker"
 
-    def workspace(self, key: str) -> Path:
+    @property
+    def mark(self) -> str:
+        """Tells the images of this cache from those of another."""
+        return hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
+
+    def workspace(self, entry: Entry) -> Path:
         """Where the prepared tree of an environment lies."""
-        return self._place(key) / "workspace"
+        return self._place(entry.key) / entry.tree / "workspace"
 
     @property
     def pip(self) -> Path:
@@ -80,10 +89,18 @@ class Cache:
             return load(json.loads(self._description(key).read_text()), Entry, where="the cache")
         return None
 
-    def clear(self, key: str) -> None:
-        """Remove what is there of an environment, and make its directory."""
-        self.forget(key)
-        self._place(key).mkdir(parents=True, mode=0o700)
+    def fresh(self, key: str, tree: str) -> Path:
+        """Where a new tree of an environment is to be made; the old ones stay if somebody works with them."""
+        if not self._in_use(key):
+            self.forget(key)
+        place = self._place(key) / tree
+        place.mkdir(parents=True, mode=0o700)
+        return place / "workspace"
+
+    def drop(self, key: str, tree: str) -> None:
+        """Remove a tree that did not come to its end."""
+        with contextlib.suppress(FileNotFoundError):
+            remove_tree(self._place(key) / tree)
 
     def forget(self, key: str) -> None:
         """Remove what is there of an environment; its description first, so that no half of it counts."""
@@ -100,7 +117,8 @@ class Cache:
     def use(self, key: str, owner: Path) -> None:
         """Note that a provider with that scratch directory works with it, and when; forget those that are dead."""
         for note in self._place(key).glob(f"{_IN_USE}*"):
-            if not Scratch.alive(Path(note.read_text())):
+            known = note.read_text()
+            if known and not Scratch.alive(Path(known)):
                 note.unlink(missing_ok=True)
         (self._place(key) / f"{_IN_USE}{owner.name}").write_text(str(owner))
         os.utime(self._description(key))
@@ -118,17 +136,20 @@ class Cache:
 
     def in_use(self, entry: Entry) -> bool:
         """Whether a provider that lives works with it."""
-        notes = self._place(entry.key).glob(f"{_IN_USE}*")
-        return any(Scratch.alive(Path(note.read_text())) for note in notes)
+        return self._in_use(entry.key)
 
     def bytes_of(self, entry: Entry) -> int:
         """What its workspace takes on the disk."""
         total = 0
-        for directory, _, names in os.walk(self.workspace(entry.key)):
+        for directory, _, names in os.walk(self.workspace(entry)):
             for name in names:
                 with contextlib.suppress(OSError):
                     total += Path(directory, name).lstat().st_blocks * 512
         return total
+
+    def _in_use(self, key: str) -> bool:
+        owners = (note.read_text() for note in self._place(key).glob(f"{_IN_USE}*"))
+        return any(owner and Scratch.alive(Path(owner)) for owner in owners)
 
     def _place(self, key: str) -> Path:
         return self.root / "environments" / key.removeprefix("sha256:")[:32]

@@ -77,10 +77,10 @@ class Channel:
         self.guarded = False
         """Whether nothing inside but a lack of memory can end process 1."""
 
-    def greet(self, deadline: Deadline) -> None:
-        """Wait until process 1 is there. Raises ChannelLostError."""
+    def greet(self) -> None:
+        """Wait until process 1 is there, however late: what is slow here is the engine. Raises ChannelLostError."""
         with self._one_at_a_time():
-            head, _ = self._receive(time.monotonic() + min(START_GRACE, deadline.remaining()))
+            head, _ = self._receive(time.monotonic() + START_GRACE)
         self.guarded = bool(head.get("guarded"))
 
     def exec(self, order: Order, deadline: Deadline) -> ExecResult:
@@ -154,7 +154,9 @@ class Channel:
             except BlockingIOError:
                 if time.monotonic() > give_up_at:
                     raise ChannelLostError("process 1 of the container does not listen") from None
-                select.select([], [self._in], [], POLL)
+                poll = select.poll()
+                poll.register(self._in, select.POLLOUT)
+                poll.poll(POLL * 1000)
             except OSError:
                 raise self._lost() from None
 

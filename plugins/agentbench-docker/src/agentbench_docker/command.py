@@ -116,7 +116,7 @@ def prune(older_than: float | None, max_size: float | None, everything: bool, dr
                 freed += each.bytes
                 click.echo(f"{'would remove' if dry_run else 'removed'} {each.entry.key.removeprefix('sha256:')[:12]}")
         if not dry_run:
-            for leftover in owner.sweep(client, cache.root, {entry.image for entry in cache.entries()}):
+            for leftover in (*owner.sweep(client), *storage.sweep_images(client, cache)):
                 click.echo(f"removed {leftover}")
     click.echo(f"{_mib(freed)} MiB {'would be' if dry_run else 'are'} free again")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -12,6 +14,7 @@ from agentbench_core import Deadline, SandboxError
 from agentbench_docker.client import Client, one_line
 
 _WAIT_SEC = 5.0
+COMMIT_SEC = 1800.0
 REMOVE_SEC = 60.0
 """For what must happen also when the time of an attempt is over."""
 
@@ -22,6 +25,8 @@ class State:
 
     running: bool
     paused: bool
+    started_at: datetime.datetime | None
+    """When it began to run, the last time; ``None`` if it never did."""
     exit_code: int
     oom_killed: bool
     error: str
@@ -36,6 +41,8 @@ class State:
         """
         if self.running:
             return self.paused or cut
+        if self.started_at is None:
+            return True
         return guarded and not self.oom_killed and self.exit_code in (0, 137, 143, 255)
 
 
@@ -87,6 +94,7 @@ class Container:
         return State(
             running=bool(found.running),
             paused=bool(found.paused),
+            started_at=found.started_at if found.started_at and found.started_at.year > 1 else None,
             exit_code=found.exit_code if found.exit_code is not None else 255,
             oom_killed=bool(found.oom_killed),
             error=found.error or "",
@@ -114,6 +122,20 @@ class Container:
             )
         except DockerException as error:
             raise SandboxError(f"{command!r} fails as root: {one_line(error.stderr or str(error))}") from None
+
+    def commit(self, name: str, *, blank: Sequence[str]) -> str:
+        """Make an image of its changes, without the ``blank`` labels; the image's id. Raises SandboxError."""
+        changes = [part for label in blank for part in ("--change", f"LABEL {label}=")]
+        command = [*self.client.argv(COMMIT_SEC), "commit", *changes, self.id, name]
+        made = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, check=False
+        )
+        if made.returncode != 0:
+            raise SandboxError(
+                f"the result of the set-up could not be kept: {one_line(made.stderr)}",
+                remedy="If the disk is full: agentbench docker prune",
+            )
+        return made.stdout.strip()
 
     def kill(self) -> None:
         """Kill all that runs in it, if anything does."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
-import select
 import shlex
 import signal
 import subprocess
@@ -17,10 +17,13 @@ import attrs
 from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, SandboxError
 from agentbench_docker.channel import POLL, ChannelLostError, FileRefusedError, Order
 from agentbench_docker.container import Container
+from agentbench_docker.inside.frames import ready
 from agentbench_docker.inside.watching import Capture
 
 END_GRACE = 0.2
 _EXEC_SEC = 60.0
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a shell can export."""
 
 # Variables come on standard input: a command line can be read by everybody. The last line of stderr is the proof that
 # the command ended by itself, since the exit code of `docker exec` is also 0, 1, 126 or 137 when it did not.
@@ -50,15 +53,18 @@ class ExecCalls:
     """Implements ``Line``. At a deadline the container is started anew: nothing else is sure to kill everything."""
 
     def __init__(self, container: Container, deadline: Deadline) -> None:
-        self.guarded = False
+        self.guarded = True
         self._container = container
         container.start(deadline)
+        self._started_at = container.state().started_at
         self._running: subprocess.Popen[bytes] | None = None
 
     def exec(self, order: Order, deadline: Deadline) -> ExecResult:
         """Run a command."""
         proof = secrets.token_hex(16)
-        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in order.env.items())
+        exports = "".join(
+            f"export {name}={shlex.quote(value)}\n" for name, value in order.env.items() if _NAME.fullmatch(name)
+        )
         words = ["/bin/sh", "-c", _WRAPPER, "sh", order.cwd, proof, *order.argv]
         started = time.monotonic()
         ended, out, err = self._call(words, exports.encode("utf-8", "surrogateescape"), deadline, proof.encode())
@@ -72,9 +78,10 @@ class ExecCalls:
                 limits_hit=ended.limits_hit,
             )
         if not deadline.expired:
-            raise ChannelLostError("the command ended without a word", ended=True)
+            raise ChannelLostError("the command ended without a word", ended=self._was_cut(proof))
         self._container.kill()
         self._container.start(Deadline(_EXEC_SEC))
+        self._started_at = self._container.state().started_at
         return ExecResult(exit_code=None, stdout=_output(out), stderr=_output(err), timed_out=True, duration_sec=took)
 
     def read(self, path: str, limit: int) -> bytes:
@@ -91,6 +98,14 @@ class ExecCalls:
         """Let go of a call that runs; what it started ends with the container."""
         if self._running is not None:
             _kill(self._running)
+
+    def _was_cut(self, proof: str) -> bool:
+        """Whether somebody outside ended the client, whose command still runs, or started the container anew."""
+        if self._container.state().started_at != self._started_at:
+            return True
+        command = [*self._container.client.argv(_EXEC_SEC), "top", self._container.id, "-eo", "pid,args"]
+        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        return shown.returncode == 0 and proof in shown.stdout
 
     def _file(self, words: list[str], data: bytes, *, cap: int) -> bytes:
         command = [*self._container.client.argv(_EXEC_SEC), "exec", "--interactive", self._container.id, *words]
@@ -124,7 +139,7 @@ class ExecCalls:
             streams = {process.stdout.fileno(): out, process.stderr.fileno(): err}
             ended_at = None
             while streams and not deadline.expired and (ended_at is None or time.monotonic() < ended_at + END_GRACE):
-                for descriptor in select.select(list(streams), [], [], POLL)[0]:
+                for descriptor in ready(list(streams), POLL):
                     part = os.read(descriptor, 1 << 16)
                     if not part:
                         del streams[descriptor]
@@ -148,8 +163,18 @@ class _Ended:
     limits_hit: tuple[str, ...]
 
 
-def run_main(container: Container, deadline: Deadline) -> ExecResult:
-    """Start a container whose process 1 is the command, and see it to its end; the engine says how it ended."""
+def main_command(command: str, proof: str) -> list[str]:
+    """What a container's process 1 does there: the command, and a last line that says that it came to its end."""
+    script = '/bin/sh -c "$1"; code=$?; printf "\\n%s %s\\n" "$2" "$code" >&2; exit "$code"'
+    return ["-c", script, "sh", command, proof]
+
+
+def run_main(container: Container, proof: str, deadline: Deadline) -> ExecResult:
+    """Start a container whose process 1 runs :func:`main_command`, and see it to its end.
+
+    The exit code is the engine's. Without the last line, and with memory left, somebody outside ended it: a shell that
+    is process 1 cannot be killed from within.
+    """
     process = container.start_attached()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -157,10 +182,11 @@ def run_main(container: Container, deadline: Deadline) -> ExecResult:
     started = time.monotonic()
     streams = {process.stdout.fileno(): Capture(OUTPUT_CAP), process.stderr.fileno(): Capture(OUTPUT_CAP)}
     out, err = streams.values()
+    state = None
     try:
         process.stdin.close()
         while streams and not deadline.expired:
-            for descriptor in select.select(list(streams), [], [], POLL)[0]:
+            for descriptor in ready(list(streams), POLL):
                 part = os.read(descriptor, 1 << 16)
                 if part:
                     streams[descriptor].add(part)
@@ -168,24 +194,23 @@ def run_main(container: Container, deadline: Deadline) -> ExecResult:
                     del streams[descriptor]
         if deadline.expired:
             container.kill()
-            code, oom = None, False
         else:
             state = container.wait(deadline)
-            if state.error:
-                raise SandboxError(f"a container could not be started: {state.error}")
-            code, oom = state.exit_code, state.oom_killed
     finally:
         _kill(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(OSError):
                 stream.close()
+    if state is not None and _proven(err, proof.encode()) is None and not state.oom_killed:
+        said = bytes(err.tail or err.head)[-300:].decode("utf-8", "backslashreplace")
+        raise SandboxError(f"somebody outside stopped the container, or it never ran: {state.error or said}")
     return ExecResult(
-        exit_code=code,
+        exit_code=state.exit_code if state else None,
         stdout=_output(out),
         stderr=_output(err),
-        timed_out=code is None,
+        timed_out=state is None,
         duration_sec=time.monotonic() - started,
-        limits_hit=("oom",) if oom else (),
+        limits_hit=("oom",) if state and state.oom_killed else (),
     )
 
 

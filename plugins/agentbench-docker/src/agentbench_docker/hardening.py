@@ -97,6 +97,7 @@ class Hardening:
         spec: EnvironmentSpec,
         *,
         mounts: Sequence[Mount],
+        volumes: Sequence[str],
         network: str,
         set_up: bool,
         hosted: bool,
@@ -107,6 +108,7 @@ class Hardening:
         Args:
             spec: the task's limits.
             mounts: besides our own.
+            volumes: directories of the image that become memory, too.
             network: ``none``, or the name of one.
             set_up: whether its changes are to be kept: then the root file system can be written.
             hosted: whether our process 1 runs there, or a shell that waits.
@@ -128,7 +130,7 @@ class Hardening:
             "cap_add": list(options.capabilities),
             "security_options": ["no-new-privileges"],
             "read_only": options.read_only_root and not set_up,
-            "tmpfs": self._tmpfs(settings.mem_limit_mb),
+            "tmpfs": self._tmpfs(settings.mem_limit_mb, volumes),
             "shm_size": f"{options.shm_mb}m",
             "ipc": "private",
             "memory": memory,
@@ -147,7 +149,7 @@ class Hardening:
             arguments["runtime"] = options.runtime
         return arguments
 
-    def _tmpfs(self, memory_mb: int) -> list[str]:
+    def _tmpfs(self, memory_mb: int, volumes: Sequence[str]) -> list[str]:
         """What is written there is memory, so all of it together stays below the limit."""
         options, person = self.options, self.person
         tmp = max(1, min(options.tmp_mb, memory_mb // 2))
@@ -157,6 +159,7 @@ class Hardening:
         return [
             f"/tmp:rw,exec,nosuid,nodev,size={tmp}m,mode=1777",  # noqa: S108 - the container's own
             f"/var/tmp:rw,exec,nosuid,nodev,size={var}m,mode=1777",  # noqa: S108 - the same
+            *(f"{place}:rw,exec,nosuid,nodev,size={var}m,mode=1777" for place in volumes),
             "/run:rw,nosuid,nodev,noexec,size=16m,mode=755",
             f"{HOME}:rw,exec,nosuid,nodev,size={home}m,{owner},mode=0700",
         ]

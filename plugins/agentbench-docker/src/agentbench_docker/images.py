@@ -69,6 +69,10 @@ class Bases:
         digests = found.repo_digests or []
         return Base(
             name=name,
-            image=Image(id=found.id, variables={key: value for key, _, value in pairs}),
+            image=Image(
+                id=found.id,
+                variables={key: value for key, _, value in pairs},
+                volumes=tuple(sorted(config.volumes or ())),
+            ),
             digest=digests[0] if digests else "",
         )

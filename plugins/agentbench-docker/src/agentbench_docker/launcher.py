@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,11 +17,12 @@ from agentbench_docker.channel import Channel, ChannelLostError, Order
 from agentbench_docker.client import Client
 from agentbench_docker.container import Container, State
 from agentbench_docker.disk import DiskWatch
-from agentbench_docker.exec_calls import ExecCalls, run_main
+from agentbench_docker.exec_calls import ExecCalls, main_command, run_main
 from agentbench_docker.hardening import OURS, Hardening, Mount, variables
 from agentbench_docker.sandbox import DockerSandbox, Line, reason_of
 
-_NO_PYTHON = (126, 127)
+_NO_PYTHON = (1, 126, 127)
+"""Ends of a start before the greeting: process 1 lacks a module, or a Python that it can work with."""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +32,8 @@ class Image:
     id: str
     variables: Mapping[str, str]
     """What it sets itself."""
+    volumes: tuple[str, ...] = ()
+    """Directories that would lie on the host's disk, without limit."""
     hosted: bool = True
     """Whether our process 1 runs in it, which needs a Python."""
 
@@ -104,7 +108,6 @@ class Launcher:
         except BaseException as error:
             self._remove(container)
             if isinstance(error, ChannelLostError):
-                deadline.check()
                 raise _not_started(error) from None
             raise
         return sandbox
@@ -131,8 +134,10 @@ class Launcher:
     def run_once(self, start: Start, command: str, deadline: Deadline) -> ExecResult:
         """Run a command whose end is the container's end; the engine says how it ended."""
         more: dict[str, Any] = {}
-        if not start.image.hosted:  # kills from outside look like the command's own there
-            more = {"command": ["-c", command], "envs": start.variables(), "workdir": start.workdir, "init": True}
+        proof = secrets.token_hex(16)
+        if not start.image.hosted:
+            main = main_command(command, proof)
+            more = {"command": main, "envs": start.variables(), "workdir": start.workdir}
         container = self._create(start, deadline, **more)
         full = threading.Event()
 
@@ -146,7 +151,11 @@ class Launcher:
                     order = Order(argv=["/bin/sh", "-c", command], env=start.variables(), cwd=start.workdir, once=True)
                     result = _run_to_the_end(container, order, deadline, full)
                 else:
-                    result = run_main(container, deadline)
+                    result = run_main(container, proof, deadline)
+        except SandboxError:
+            if not full.is_set():
+                raise
+            result = ExecResult(exit_code=137)
         finally:
             self._remove(container)
         if full.is_set():
@@ -169,6 +178,7 @@ class Launcher:
             start.spec,
             mounts=start.all_mounts(),
             network=start.network,
+            volumes=start.image.volumes,
             set_up=start.set_up,
             hosted=start.image.hosted,
             labels=start.labels,
@@ -211,7 +221,7 @@ def _open_channel(container: Container, deadline: Deadline) -> Line:
     """Start a container with a channel to its process 1."""
     channel = Channel(container)
     try:
-        channel.greet(deadline)
+        channel.greet()
     except BaseException:
         channel.close()
         raise
@@ -223,9 +233,8 @@ def _run_to_the_end(container: Container, order: Order, deadline: Deadline, full
     channel = Channel(container)
     try:
         try:
-            channel.greet(deadline)
+            channel.greet()
         except ChannelLostError as error:
-            deadline.check()
             raise _not_started(error) from None
         try:
             result = channel.exec(order, deadline)
@@ -234,7 +243,7 @@ def _run_to_the_end(container: Container, order: Order, deadline: Deadline, full
         if result.timed_out:
             return result
         state = container.wait(Deadline(60))
-        if state.exit_code != result.exit_code:
+        if state.exit_code != result.exit_code and not full.is_set():
             raise SandboxError(f"the engine says exit code {state.exit_code}, process 1 says {result.exit_code}")
         if state.oom_killed and "oom" not in result.limits_hit:
             result = attrs.evolve(result, limits_hit=(*result.limits_hit, "oom"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import attrs
 from agentbench_core import (
     Deadline,
     EnvironmentSpec,
-    SandboxError,
     SettingUp,
     SetupError,
     SetupLog,
@@ -21,35 +21,21 @@ from agentbench_core import (
 )
 from agentbench_core import fork as copy_tree
 from agentbench_docker.cache import Cache, Entry, now
-from agentbench_docker.client import one_line
-from agentbench_docker.hardening import OURS, PREFIX, Hardening, Mount
+from agentbench_docker.hardening import HOME, OURS, PREFIX, Hardening, Mount
 from agentbench_docker.images import Base
 from agentbench_docker.launcher import Launcher, Start
 from agentbench_docker.network import Network
-from agentbench_docker.owner import ENVIRONMENT
+from agentbench_docker.owner import ENVIRONMENT, OWNER, USER
 from agentbench_docker.sandbox import DockerSandbox
+from agentbench_docker.storage import image_name
 
 RECIPE = 1
 """Raised when a preparation comes to another result than before."""
-REPOSITORY = "agentbench/environment"
-COMMIT_SEC = 1800.0
 _PIP_CACHE = f"{OURS}/pip-cache"
 _CERTIFICATES = "/usr/local/share/agentbench/host-ca.crt"
 _TAKEN = (
-    "/",
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/opt",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var",
+    *("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/root", "/sbin", "/sys", "/usr", "/var"),
+    *("/tmp", "/var/tmp", "/run", "/home", HOME),  # noqa: S108 - inside; memory, which would lie over the workspace
 )
 _VERSION = "import platform; print(platform.python_version())"
 _SYSTEM = '. /etc/os-release 2>/dev/null; echo "$PRETTY_NAME"'
@@ -90,8 +76,15 @@ class Preparation:
     def run(self, pristine: Path) -> Entry:
         """Do it. Raises SetupError when the task is to blame, SandboxError when the machinery is."""
         _check_workdir(self.spec.settings.workdir)
-        self.cache.clear(self.key)
-        workspace = self.cache.workspace(self.key)
+        tree = secrets.token_hex(8)
+        workspace = self.cache.fresh(self.key, tree)
+        try:
+            return self._run(pristine, workspace, tree)
+        except BaseException:
+            self.cache.drop(self.key, tree)
+            raise
+
+    def _run(self, pristine: Path, workspace: Path, tree: str) -> Entry:
         copy_tree(pristine, workspace)
         person = self.launcher.hardening.person
         person.give_tree(workspace)
@@ -114,6 +107,8 @@ class Preparation:
             hosted=image.hosted,
             variables=image.variables,
             commit=self.spec.commit,
+            tree=tree,
+            volumes=image.volumes,
             facts={**self._facts(base, image_id), **facts},
             created_at=now(),
         )
@@ -152,6 +147,10 @@ class Preparation:
         setting_up = SettingUp(
             spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
         )
+        if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:
+            raise SetupError(
+                f"in {self.base.name}, /tmp, /var/tmp or HOME cannot be written: look at their modes there"
+            )
         if self.spec.setup.commands:
             self._make_prefix(sandbox)
         setting_up.commands()
@@ -178,37 +177,18 @@ class Preparation:
             )
 
     def _commit(self, sandbox: DockerSandbox) -> str:
-        from python_on_whales import DockerException
-
         sandbox.container.kill()
-        tag = f"{REPOSITORY}:{self.key.removeprefix('sha256:')[:24]}"
-        client = self.launcher.client
-        try:
-            made = client.call(
-                lambda docker: docker.container.commit(sandbox.container.id, tag=tag),
-                self.deadline,
-                at_most=COMMIT_SEC,
-            )
-        except DockerException as error:
-            raise SandboxError(
-                f"the result of the set-up could not be kept: {one_line(error.stderr or str(error))}",
-                remedy="If the disk is full: agentbench docker prune",
-            ) from None
-        return str(made.id)
+        # Whoever runs this image, or builds on it, must not inherit what tells our containers.
+        return sandbox.container.commit(image_name(self.key, self.cache), blank=(OWNER, USER))
 
     def _facts(self, base: Base, image_id: str) -> dict[str, str]:
         facts = {
             "image": base.name,
             "image_id": image_id,
             "base_image_id": base.image.id,
-            "isolation": "container",
-            "user": self.launcher.hardening.person.user,
-            "commands_go_through": "process 1" if base.image.hosted else "docker exec",
         }
         if base.digest:
             facts["base_image_digest"] = base.digest
-        if loosened := self.launcher.hardening.loosened:
-            facts["loosened"] = "; ".join(loosened)
         return facts
 
 

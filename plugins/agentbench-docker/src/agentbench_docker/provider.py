@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,7 @@ from agentbench_core import (
     SetupLog,
     UnavailableError,
 )
-from agentbench_docker import owner
+from agentbench_docker import owner, storage
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
 from agentbench_docker.disk import DiskWatch
@@ -57,6 +58,7 @@ class DockerProvider:
         self._options = options
         self._scratch = Scratch(owner.PURPOSE)
         self._cache = Cache()
+        self._connecting = threading.Lock()
         self._engine: Engine | None = None
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
@@ -92,14 +94,14 @@ class DockerProvider:
             self._cache.use(key, self._scratch.path)
         return DockerEnvironment(
             digest=key,
-            workspace=self._cache.workspace(key),
+            workspace=self._cache.workspace(entry),
             facts={
                 **entry.facts,
-                **_facts(engine.facts),
+                **_facts(engine, entry),
                 "cache": f"hit, prepared at {entry.created_at}" if known else "miss",
             },
             spec=spec,
-            image=Image(id=entry.image, variables=entry.variables, hosted=entry.hosted),
+            image=Image(id=entry.image, variables=entry.variables, volumes=entry.volumes, hosted=entry.hosted),
             launcher=engine.launcher,
             network=engine.network,
             scratch=self._scratch,
@@ -107,8 +109,8 @@ class DockerProvider:
 
     def sweep(self) -> Sequence[str]:
         """Remove what dead runs left behind; says what that was."""
-        kept = {entry.image for entry in self._cache.entries()}
-        found = owner.sweep(self._connect().client, self._cache.root, kept)
+        client = self._connect().client
+        found = [*owner.sweep(client), *storage.sweep_images(client, self._cache)]
         return [*found, *map(str, Scratch.sweep(owner.PURPOSE))]
 
     def close(self) -> None:
@@ -123,28 +125,31 @@ class DockerProvider:
 
     def _connect(self) -> Engine:
         """The engine, once it has answered. Raises UnavailableError."""
-        if self._engine is None:
-            place = self._scratch.fresh("client")
-            client = Client(os.environ, place)
-            facts = look(client, Deadline(LOOK_SEC))
-            labels = owner.labels(self._scratch.path, self._cache.root)
-            hardening = Hardening(
-                options=self._options,
-                person=person(),
-                cpus=facts.cpus,
-                own=write_own_files(place, person()),
-                labels=labels,
-            )
-            watch = DiskWatch(self._options.workspace_mb)
-            launcher = Launcher(client, hardening, watch)
-            self._engine = Engine(
-                facts=facts,
-                client=client,
-                bases=Bases(client, self._options.pull),
-                launcher=launcher,
-                network=Network(client, labels, self._options.setup_network),
-                watch=watch,
-            )
+        with self._connecting:
+            return self._engine or self._make_engine()
+
+    def _make_engine(self) -> Engine:
+        place = self._scratch.fresh("client")
+        client = Client(os.environ, place)
+        facts = look(client, Deadline(LOOK_SEC))
+        labels = owner.labels(self._scratch.path)
+        hardening = Hardening(
+            options=self._options,
+            person=person(),
+            cpus=facts.cpus,
+            own=write_own_files(place, person()),
+            labels=labels,
+        )
+        watch = DiskWatch(self._options.workspace_mb)
+        launcher = Launcher(client, hardening, watch)
+        self._engine = Engine(
+            facts=facts,
+            client=client,
+            bases=Bases(client, self._options.pull),
+            launcher=launcher,
+            network=Network(client, labels, self._options.setup_network),
+            watch=watch,
+        )
         return self._engine
 
     def _base(self, engine: Engine, spec: EnvironmentSpec, deadline: Deadline) -> Base:
@@ -185,21 +190,27 @@ class DockerProvider:
                 variables=variables,
             ).run(workspace)
         except BaseException as error:
-            with contextlib.suppress(OSError):
-                self._cache.forget(key)
             if isinstance(error, OSError):
                 raise SandboxError(f"the environment could not be made: {error}") from error
             raise
 
 
-def _facts(engine: EngineFacts) -> dict[str, str]:
+def _facts(engine: Engine, entry: Entry) -> dict[str, str]:
+    """What is so today, whenever the environment was prepared."""
+    hardening, facts = engine.launcher.hardening, engine.facts
     return {
-        "engine": engine.version,
-        "runc": engine.runc,
-        "storage_driver": engine.storage_driver,
-        "cgroup": engine.cgroup_version,
-        "engine_kernel": engine.kernel,
-        "engine_cpus": str(engine.cpus),
+        "image": entry.base,
+        "isolation": "container",
+        "user": hardening.person.user,
+        "loosened": "; ".join(hardening.loosened) or "nothing",
+        "runtime": hardening.options.runtime or facts.default_runtime,
+        "commands_go_through": "process 1" if entry.hosted else "docker exec",
+        "engine": facts.version,
+        "runc": facts.runc,
+        "storage_driver": facts.storage_driver,
+        "cgroup": facts.cgroup_version,
+        "engine_kernel": facts.kernel,
+        "engine_cpus": str(facts.cpus),
     }
 
 

@@ -78,7 +78,9 @@ class DockerSandbox:
             return reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         order = Order(argv=argv, env={**self._variables, **(env or {})}, cwd=self._place(cwd) if cwd else self._workdir)
-        with self._busy:
+        if not self._busy.acquire(timeout=min(deadline.remaining(), threading.TIMEOUT_MAX)):
+            return reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
+        try:
             self._check_open()
             if cwd and not self._is_directory(order, deadline):
                 raise ToolError("not_found", f"there is no directory {cwd!r}")
@@ -86,9 +88,10 @@ class DockerSandbox:
                 result = self._line.exec(order, deadline)
             except ChannelLostError as error:
                 result = self._after_loss(error, deadline)
-            self._full = False
             limits, self._hit = sorted({*result.limits_hit, *self._hit}), ()
             result = attrs.evolve(result, limits_hit=tuple(limits))
+        finally:
+            self._busy.release()
         if self._closed:
             raise SandboxError("the sandbox was closed while a command ran")
         return reason_of(deadline, result) if result.timed_out else result
@@ -180,6 +183,7 @@ class DockerSandbox:
             self._line = self._open_line(Deadline(60))
         except ChannelLostError as again:
             raise SandboxError(f"the container could not be started anew: {again}") from None
+        self._full = False
         why = ", ".join(limits) or str(error) or f"exit code {state.exit_code}"
         return ExecResult(
             exit_code=None if timed_out else 137,

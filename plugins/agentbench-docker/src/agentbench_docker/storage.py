@@ -13,6 +13,10 @@ from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
 
 _CALL = 120.0
+_SOON = 0.5
+_REPOSITORY = "agentbench/environment"
+_KEY = 32
+"""Digits of a key in names; as many as its directory in the cache has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,10 +75,32 @@ def remove(client: Client, cache: Cache, each: Kept) -> bool:
         if cache.in_use(each.entry):
             return False
         if each.entry.own_image:
-            _remove_image(client, each.entry)
+            _remove_image(client, image_name(each.entry.key, cache))
         cache.forget(each.entry.key)
         return True
     return False
+
+
+def image_name(key: str, cache: Cache) -> str:
+    """The name of the image of an environment: of that key, in that cache."""
+    return f"{_REPOSITORY}:{key.removeprefix('sha256:')[:_KEY]}-{cache.mark}"
+
+
+def sweep_images(client: Client, cache: Cache) -> list[str]:
+    """Remove images of preparations that did not come to their end; says what that was."""
+    from python_on_whales import DockerException
+
+    kept = {image_name(entry.key, cache) for entry in cache.entries()}
+    found = client.call(lambda docker: docker.image.list(_REPOSITORY), Deadline(_CALL))
+    names = {name for image in found for name in image.repo_tags if name.endswith(f"-{cache.mark}")}
+    removed = []
+    for name in sorted(names - kept):
+        key = name.partition(":")[2].partition("-")[0]
+        with contextlib.suppress(DeadlineExceeded, DockerException), cache.held(key, Deadline(_SOON)):
+            if cache.find(key) is None:
+                _remove_image(client, name)
+                removed.append(f"image {name}")
+    return removed
 
 
 def _image_bytes(client: Client, entry: Entry) -> int:
@@ -91,8 +117,8 @@ def _image_bytes(client: Client, entry: Entry) -> int:
     return 0
 
 
-def _remove_image(client: Client, entry: Entry) -> None:
+def _remove_image(client: Client, name: str) -> None:
     from python_on_whales import DockerException
 
     with contextlib.suppress(DockerException):  # gone already, or still the base of something
-        client.call(lambda docker: docker.image.remove(entry.image, force=True), Deadline(_CALL))
+        client.call(lambda docker: docker.image.remove(name), Deadline(_CALL))

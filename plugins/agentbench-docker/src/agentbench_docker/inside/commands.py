@@ -47,22 +47,28 @@ class Supervisor:
         self.control.settimeout(GRACE)
         self.code: int | None = None
         self.failure = ""
-        self.started = False
+        self.begun = False
+        """Whether the command may have run."""
+        self.settled = False
+        """Whether it was seen to run, or could not."""
         self.alone = False
         self.gone = False
 
     def order(self, request: dict[str, Any], *outputs: int) -> None:
-        """Have it run a command; wait until that has begun, or could not."""
-        self.code, self.failure, self.started, self.alone = None, "", False, False
+        """Have it run a command; wait until that has begun. Raises RefusedError when it has not, and never will."""
+        self.code, self.failure, self.begun, self.settled, self.alone = None, "", False, False, False
         head = json.dumps([request["argv"], request["env"], request["cwd"]]).encode()
         try:
             socket.send_fds(self.control, [b"o"], list(outputs))
             self.control.sendall(len(head).to_bytes(4, "big") + head)
         except OSError as error:
             raise RefusedError(f"the supervisor was killed or stopped: {error}") from error
-        self.urge(lambda: self.started, self.listen)
-        if self.failure or not self.started:
-            raise RefusedError(self.failure or "the supervisor was killed or stopped")
+        self.urge(lambda: self.begun, self.listen)
+        if not self.begun:
+            raise RefusedError("the supervisor was killed or stopped")
+        self.urge(lambda: self.settled, self.listen)
+        if self.failure:
+            raise RefusedError(self.failure)
 
     def listen(self) -> None:
         """Take in what it says within a moment."""
@@ -90,7 +96,8 @@ class Supervisor:
                 self.failure = rest
             elif word == "alone":
                 self.alone = True
-            self.started = True
+            self.begun = True
+            self.settled = self.settled or word != "begun"
         if not said:
             self.gone = True
             self.control.close()

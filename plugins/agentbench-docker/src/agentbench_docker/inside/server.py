@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from typing import Any
@@ -174,7 +175,9 @@ class Server:
 
 
 def main() -> None:
-    """Be process 1."""
+    """Be process 1; 127 where this Python is too old for it."""
+    if not hasattr(socket, "send_fds"):
+        sys.exit(127)
     server = Server()
     untraceable()
     with contextlib.suppress(GoneError):

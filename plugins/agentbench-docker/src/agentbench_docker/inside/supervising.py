@@ -46,6 +46,7 @@ def supervise(control: socket.socket) -> NoReturn:
 
 def run(control: socket.socket, wake: int, order: Any, out: int, err: int) -> None:
     """Run one command; return when nobody is left of it."""
+    control.sendall(b"begun\n")  # from here on it may have run, whatever becomes of us
     try:
         main = execute(order, out, err)
     except OSError as error:
@@ -57,7 +58,7 @@ def run(control: socket.socket, wake: int, order: Any, out: int, err: int) -> No
     if main == 0:
         control.sendall(b"exit %d\nalone\n" % (127 if order[0] is None else 126))
         return
-    control.sendall(b"started\n")
+    control.sendall(b"spawned\n")
     watch(control, wake, main)
 
 
