@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from agentbench_core.testing.looking import refused
+from agentbench_core.testing.looking import refused, same
 from agentbench_core.testing.stage import Hooks, Stage, Started
 
 EVERY_BYTE = bytes(range(256)) * 5000
@@ -18,7 +18,7 @@ class FileChecks(Hooks):
         """Every byte, and more than a megabyte of them; nothing at all, too."""
         for data in (EVERY_BYTE, b""):
             shared.sandbox.write_file("written", data)
-            assert shared.sandbox.read_file("written", limit=len(EVERY_BYTE) + 1) == data
+            assert same(shared.sandbox.read_file("written", limit=len(EVERY_BYTE) + 1), data)
 
     def test_reading_has_a_limit(self, shared: Started) -> None:
         """No more bytes than asked for, from the beginning."""

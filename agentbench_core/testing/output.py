@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentbench_core import OUTPUT_CAP, Output
+from agentbench_core.testing.looking import same
 from agentbench_core.testing.pulse import pulse
 from agentbench_core.testing.stage import Hooks, Started
 
@@ -48,8 +49,8 @@ class OutputChecks(Hooks):
     def test_both_ends_of_a_flood_are_kept(self, shared: Started) -> None:
         """Head and tail are the first and the last bytes: an error stands at the end."""
         out = shared.run("printf start; head -c 3000000 /dev/zero; printf end").stdout
-        assert out.head == b"start".ljust(HALF, b"\0")
-        assert out.tail == b"end".rjust(HALF, b"\0")
+        assert same(out.head, b"start".ljust(HALF, b"\0"))
+        assert same(out.tail, b"end".rjust(HALF, b"\0"))
 
     def test_a_flood_of_errors(self, shared: Started) -> None:
         """Standard error is capped as standard output is."""

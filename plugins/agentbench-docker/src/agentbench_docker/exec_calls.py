@@ -101,7 +101,8 @@ class ExecCalls:
 
     def _was_cut(self, proof: str) -> bool:
         """Whether somebody outside ended the client, whose command still runs, or started the container anew."""
-        if self._container.state().started_at != self._started_at:
+        state = self._container.state()
+        if not state.running or state.started_at != self._started_at:
             return True
         command = [*self._container.client.argv(_EXEC_SEC), "top", self._container.id, "-eo", "pid,args"]
         shown = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
