@@ -152,7 +152,17 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
     provider = DockerProvider(DockerOptions())
     try:
         spec = spec_of()
-        for workdir in ("/", "/usr", "/opt/venv/x", "/proc/1", "relative", "/agentbench"):
+        for workdir in (
+            "/",
+            "/usr",
+            "/opt/venv/x",
+            "/proc/1",
+            "relative",
+            "/agentbench",
+            "/tmp",
+            "/home",
+            "/home/agent",
+        ):
             settings = EnvironmentSettings(network_policy="none", workdir=workdir)
             wrong = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
             with pytest.raises(SetupError, match="where no workspace can lie"):
@@ -164,6 +174,106 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
             "pwd", tree, read_only=True, inputs={}, results=None, network=False, deadline=Deadline(60)
         )
         assert result.stdout.text == "/srv/my work\n"
+    finally:
+        provider.close()
+
+
+def test_a_tree_that_a_run_works_with_is_not_emptied(cache: Path, tree: Path) -> None:
+    """F31: the image is removed, another run prepares the same anew: the first one keeps what it started from."""
+    spec = spec_of("echo made > made")
+    first, second = DockerProvider(DockerOptions()), DockerProvider(DockerOptions())
+    try:
+        used = first.prepare(spec, tree, Quiet(), Deadline(120))
+        subprocess.run(["docker", "image", "rm", "--force", used.image.id], check=True, capture_output=True)
+        anew = second.prepare(spec, tree, Quiet(), Deadline(120))
+        assert (anew.digest, anew.facts["cache"]) == (used.digest, "miss")
+        assert anew.workspace != used.workspace
+        for environment in (used, anew):
+            assert (environment.workspace / "made").read_text() == "made\n"
+    finally:
+        first.close()
+        second.close()
+    command("prune", "--all")
+    assert not used.workspace.exists()
+    assert not anew.workspace.exists()
+
+
+def test_what_users_make_of_an_environment_is_theirs(cache: Path, tree: Path) -> None:
+    """F14: an image does not hand on what tells our containers: the sweep leaves what others run from it alone."""
+    provider = DockerProvider(DockerOptions())
+    try:
+        image = provider.prepare(spec_of("true"), tree, Quiet(), Deadline(120)).image.id
+    finally:
+        provider.close()
+    run = ["docker", "run", "--detach", "--rm", "--network", "none", "--entrypoint", "sleep", image, "60"]
+    theirs = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        assert theirs[:12] not in command("prune").output
+        shown = ["docker", "inspect", "--format", "{{.State.Running}}", theirs]
+        assert subprocess.run(shown, capture_output=True, text=True).stdout == "true\n"
+    finally:
+        subprocess.run(["docker", "rm", "--force", theirs], check=True, capture_output=True)
+    command("prune", "--all")
+
+
+def test_loosening_is_visible_whenever_it_was_prepared(cache: Path, tree: Path) -> None:
+    """D: the facts are those of this run, also where the environment is an earlier one's."""
+    spec = spec_of()
+    facts = []
+    for options in (DockerOptions(), DockerOptions(read_only_root=False, capabilities=("NET_RAW",))):
+        provider = DockerProvider(options)
+        try:
+            facts.append(provider.prepare(spec, tree, Quiet(), Deadline(120)).facts)
+        finally:
+            provider.close()
+    assert facts[1]["cache"].startswith("hit")
+    assert facts[0]["loosened"] == "nothing"
+    assert facts[1]["loosened"] == "capability NET_RAW; the root file system can be written"
+
+
+# --- what images bring along -------------------------------------------------------------------------------------
+
+
+def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path) -> None:
+    """H13: otherwise it would be a way to the host's disk that nobody watches."""
+    name = f"agentbench-test/volume:{secrets.token_hex(4)}"
+    (tmp_path / "Dockerfile").write_text(f"FROM {building.TAG}\nUSER 0\nRUN mkdir -m 1777 /data\nVOLUME /data\n")
+    build = ["docker", "build", "--quiet", "--tag", name, "--file", str(tmp_path / "Dockerfile"), str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
+    provider = DockerProvider(DockerOptions())
+    try:
+        environment = provider.prepare(spec_of(image=name), tree, Quiet(), Deadline(120))
+        fill = "head -c 100000000 /dev/zero > /data/x; stat -f -c %T /data; stat -c %s /data/x"
+        result = environment.run_once(
+            fill, tree, read_only=True, inputs={}, results=None, network=False, deadline=Deadline(60)
+        )
+        kind, size = result.stdout.text.split()
+        assert kind == "tmpfs"
+        assert int(size) == 32 << 20  # an eighth of the memory
+    finally:
+        provider.close()
+        subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
+
+
+def test_neighbours_with_a_network_do_not_reach_one_another(cache: Path, tree: Path, tmp_path: Path) -> None:
+    """H30: also where a task's policy is ``always``."""
+    serve = "import socket; s = socket.create_server(('0.0.0.0', 8000)); open('up', 'w').close(); s.accept()"
+    reach = "import socket, sys; socket.create_connection((sys.argv[1], 8000), 3)"
+    provider = DockerProvider(DockerOptions())
+    try:
+        environment = provider.prepare(spec_of(), tree, Quiet(), Deadline(120))
+        places = [tmp_path / "one", tmp_path / "other"]
+        for place in places:
+            place.mkdir()
+        one, other = (
+            environment.start(place, read_only=False, network=True, deadline=Deadline(60)) for place in places
+        )
+        one.exec(f'python -c "{serve}" & while ! [ -e up ]; do sleep 0.05; done', deadline=Deadline(30))
+        address = one.exec("hostname -i", deadline=Deadline(30)).stdout.text.split()[0]
+        itself = one.exec(["python", "-c", reach, address], deadline=Deadline(30))
+        assert itself.ok, itself.stderr.text
+        one.exec(f'python -c "{serve}" & sleep 0.5', deadline=Deadline(30))
+        assert not other.exec(["python", "-c", reach, address], deadline=Deadline(30)).ok
     finally:
         provider.close()
 
