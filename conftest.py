@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -75,6 +75,23 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "mounts": _mounts,
     "index": _index,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_images_stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Remove the images of the environments that tests kept in caches of their own."""
+    yield
+    caches = list(tmp_path_factory.getbasetemp().glob("*/*/agentbench/docker"))
+    if caches and not _docker():
+        from agentbench_docker.cache import Cache
+
+        marks = tuple(f"-{Cache(root).mark}" for root in caches)
+        listing = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/environment"]
+        names = subprocess.run(listing, capture_output=True, text=True).stdout.split()
+        if gone := [name for name in names if name.endswith(marks)]:
+            subprocess.run(["docker", "image", "rm", *gone], capture_output=True)
+
+
 _NOT_HERE = "not run here: "
 _PROBLEM = pytest.StashKey[str]()
 

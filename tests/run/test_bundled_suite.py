@@ -111,9 +111,9 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
         assert all(record["scored"] for record in records())
         assert {label["name"] for record in records() for label in record["labels"]} == {"oracle"}
         (directory,) = Path("artifacts/runs").glob("*__spy")
-        interfaces = ["lo"] if isolated else sorted(path.name for path in Path("/sys/class/net").iterdir())
+        network = 'network: ["lo"]' if isolated else "network: "
         for attempt, said in open_run(directory).explanations().items():
-            assert said.startswith(f'seen: ["requires-python"]; network: {json.dumps(interfaces)}'), (attempt, said)
+            assert said.startswith(f'seen: ["requires-python"]; {network}'), (attempt, said)
 
     return run
 

@@ -160,11 +160,11 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial, how
     def crash(number: int) -> bool:
         trial = new_trial(f"step-{number}")
         with trial.begin(crash_at=f"{number}{how}") as process:
-            process.communicate(timeout=120)
+            said = process.communicate(timeout=120)
         if process.returncode == 0:
             trial.check(expected)
             return False
-        assert process.returncode == KILLED
+        assert process.returncode == KILLED, said
         assert trial.survivors() == []
         runs = list((trial.place / "artifacts/runs").glob("*"))
         if not [path for path in runs if (path / "run.json").exists()]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,13 @@ from agentbench_core import EnvironmentSpec, SandboxProvider
 from agentbench_core.testing import IsolatedSandboxConformance
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("conformance") / "cache"))
+        yield
 
 
 @pytest.mark.docker
