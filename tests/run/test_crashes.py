@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -131,9 +132,16 @@ def _processes_of(place: str) -> list[str]:
 def new_trial(make_task: Any, tmp_path: Path) -> Callable[..., Trial]:
     """A trial whose only task sleeps for so many seconds in the agent phase, and is then solved; attempted twice."""
 
+    made: set[str] = set()
+    making = threading.Lock()
+
     def new(name: str, sleep: str = "0") -> Trial:
-        directory = make_task("one", oracle={"script": "solution.yaml", "patch": ""})
-        (directory / "solution.yaml").write_text(SCRIPT % sleep)
+        with making:  # once for each: the process of another trial may be reading it
+            if sleep not in made:
+                directory = make_task("one", oracle={"script": "solution.yaml", "patch": ""})
+                (directory / "solution.yaml").write_text(SCRIPT % sleep)
+                made.clear()
+                made.add(sleep)
         return Trial(tmp_path / "trials" / name, tmp_path / "tasks")
 
     return new
