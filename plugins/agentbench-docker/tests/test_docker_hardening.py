@@ -490,3 +490,15 @@ def test_a_suite_of_its_own(roomy: Any) -> None:
     assert said.ok, said
     assert "1 passed" in said.stdout.text
     assert "/tmp/venv" in said.stdout.text
+
+
+def test_a_command_that_ends_while_its_sandbox_is_killed_for_the_disk(started: Any) -> None:
+    """H13: the kill takes a moment, in which a short command may end: the next one is told, and nobody outside is."""
+    sandbox = started.sandbox
+    with sandbox._busy:  # as when the watch finds a command running
+        sandbox._full = True
+    assert started.run("true").exit_code == 0
+    sandbox.container.kill()
+    told = started.run("true")
+    assert (told.exit_code, told.limits_hit) == (137, ("disk",))
+    assert started.ask("echo again") == "again"

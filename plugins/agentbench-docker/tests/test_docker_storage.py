@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from agentbench_core import Deadline, EnvironmentSpec, InputError, SetupError, UnavailableError
+from agentbench_core import Deadline, EnvironmentSpec, InputError, SandboxError, SetupError, UnavailableError
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import building
 from agentbench_docker.client import Client
@@ -293,7 +293,7 @@ def without_python(tmp_path: Path) -> Iterator[str]:
     subprocess.run(["docker", "image", "rm", "--force", name], check=True, capture_output=True)
 
 
-def test_an_image_without_python(cache: Path, tree: Path, without_python: str) -> None:
+def test_an_image_without_python(cache: Path, tree: Path, without_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One `docker exec` per command instead; what the engine says of a command's own container is the verdict."""
     provider = DockerProvider(DockerOptions())
     try:
@@ -318,6 +318,15 @@ def test_an_image_without_python(cache: Path, tree: Path, without_python: str) -
         assert once("exit 0").exit_code == 0
         assert once("exit 9").exit_code == 9
         assert once("sleep 60", seconds=2).timed_out
+        with monkeypatch.context() as patch:  # a container that never ran has the exit code 0
+
+            def dies_at_once(_: Any) -> subprocess.Popen[bytes]:
+                pipe = subprocess.PIPE
+                return subprocess.Popen(["true"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+
+            patch.setattr("agentbench_docker.container.Container.start_attached", dies_at_once)
+            with pytest.raises(SandboxError, match="never ran"):
+                once("exit 7")
     finally:
         provider.close()
     command("prune", "--all")

@@ -106,7 +106,7 @@ class Launcher:
                     forget = self._disk.add(start.written(), before, sandbox.kill_for_disk)
                 self._sandboxes[sandbox] = forget
         except BaseException as error:
-            self._remove(container)
+            self._remove(container)  # whose end is the end of the client that reaches into it
             if isinstance(error, ChannelLostError):
                 raise _not_started(error) from None
             raise
@@ -124,7 +124,8 @@ class Launcher:
         try:
             _channel(container)(deadline).close()
         except ChannelLostError as error:
-            if error.exit_code not in _NO_PYTHON:
+            state = container.state()  # the client ends with 1 for whatever the engine refuses, too
+            if state.started_at is None or state.exit_code not in _NO_PYTHON:
                 raise _not_started(error) from None
             return False
         finally:
