@@ -53,17 +53,17 @@ from .errors import (
 from .evidence.reader import (
     open_run as open_run,
 )
-from .plugin.contracts import (
-    LLM as LLM,
-)
-from .plugin.contracts import (
+from .plugin.agent import (
     Agent as Agent,
 )
-from .plugin.contracts import (
+from .plugin.agent import (
     AgentResult as AgentResult,
 )
-from .plugin.contracts import (
+from .plugin.agent import (
     AttemptContext as AttemptContext,
+)
+from .plugin.agent import (
+    Mandate as Mandate,
 )
 from .plugin.contracts import (
     Environment as Environment,
@@ -104,6 +104,9 @@ from .plugin.contracts import (
 from .plugin.contracts import (
     Workspace as Workspace,
 )
+from .plugin.conversation import (
+    Conversation as Conversation,
+)
 from .plugin.hookspecs import (
     Register as Register,
 )
@@ -116,11 +119,38 @@ from .plugin.hookspecs import (
 from .plugin.hookspecs import (
     hookimpl as hookimpl,
 )
+from .plugin.llm import (
+    LLM as LLM,
+)
+from .plugin.llm import (
+    ExpectedCalls as ExpectedCalls,
+)
+from .plugin.llm import (
+    LLMCall as LLMCall,
+)
+from .plugin.llm import (
+    Model as Model,
+)
+from .plugin.prompts import (
+    Prompt as Prompt,
+)
+from .plugin.repairing import (
+    Rerun as Rerun,
+)
+from .plugin.repairing import (
+    repair_loop as repair_loop,
+)
+from .plugin.repairing import (
+    rerun as rerun,
+)
 from .plugin.setting_up import (
     SettingUp as SettingUp,
 )
 from .plugin.setting_up import (
     python_fits as python_fits,
+)
+from .plugin.stop_rules import (
+    StopRules as StopRules,
 )
 from .schema import (
     describe as describe,
@@ -168,7 +198,13 @@ from .values.messages import (
     Completion as Completion,
 )
 from .values.messages import (
+    FailedExchange as FailedExchange,
+)
+from .values.messages import (
     Message as Message,
+)
+from .values.messages import (
+    ModelFacts as ModelFacts,
 )
 from .values.messages import (
     Request as Request,
@@ -208,6 +244,12 @@ from .values.task import (
 )
 from .values.text import (
     visible as visible,
+)
+from .values.volatile import (
+    STEADY_VERSION as STEADY_VERSION,
+)
+from .values.volatile import (
+    steady as steady,
 )
 from .workspace.patching import (
     Applied as Applied,

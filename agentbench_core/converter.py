@@ -18,10 +18,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import attrs
 import cattrs
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from agentbench_core.errors import InputError, did_you_mean
-from agentbench_core.schema import FieldValueError, type_name
+from agentbench_core.schema import FieldValueError, key_of, type_name
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ def _mapping_hook(hint: Any, converter: cattrs.Converter) -> _Structure:
 
 
 def _class_hook(cls: type, converter: cattrs.Converter) -> _Structure:
-    generated: Any = make_dict_structure_fn(cls, converter)
+    generated: Any = make_dict_structure_fn(cls, converter, **_renamed(cls))
 
     def structure(value: object, hint: Any) -> object:
         if not isinstance(value, Mapping):
@@ -165,6 +165,15 @@ def _class_hook(cls: type, converter: cattrs.Converter) -> _Structure:
     return structure
 
 
+def _unstructure_class(cls: type, converter: cattrs.Converter) -> Callable[[Any], dict[str, Any]]:
+    return make_dict_unstructure_fn(cls, converter, **_renamed(cls))
+
+
+def _renamed(cls: type) -> dict[str, Any]:
+    """Fields whose name in data is another one than in Python."""
+    return {field.name: override(rename=key_of(field)) for field in attrs.fields(cls) if key_of(field) != field.name}
+
+
 _REFUSALS = (ClassValidationError, _MismatchError)
 
 
@@ -172,10 +181,10 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
     """Every leaf of cattrs' exception tree as (path, message)."""
     if isinstance(error, ClassValidationError):
         noted, bare = error.group_exceptions()
-        found = [problem for inner, note in noted for problem in _problems(inner, f"{path}.{note.name}")]
+        found = [problem for inner, note in noted for problem in _problems(inner, f"{path}.{note.name.rstrip('_')}")]
         return found + [problem for inner in bare for problem in _problems(inner, path)]
     if isinstance(error, ForbiddenExtraKeysError):
-        names = [field.name for field in attrs.fields(error.cl)]
+        names = [key_of(field) for field in attrs.fields(error.cl)]
         return [
             (f"{path}.{key}", f"unknown field{did_you_mean(key, names) or '; known: ' + (', '.join(names) or 'none')}")
             for key in sorted(error.extra_fields)
@@ -217,6 +226,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook_func(_is_union, _structure_union)
     converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class: `str` would claim it otherwise
     converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_unstructure_hook_factory(attrs.has, _unstructure_class)
     converter.register_unstructure_hook_func(_is_sequence, lambda items: [converter.unstructure(i) for i in items])
     converter.register_unstructure_hook(tuple, lambda items: [converter.unstructure(item) for item in items])
     return converter

@@ -76,7 +76,14 @@ class SetupError(AgentBenchError):
 
 
 class LLMError(AgentBenchError):
-    """The model's provider failed (rate limit, outage, credentials); never the model's own answer."""
+    """The model's provider failed (rate limit, outage, credentials); never the model's own answer.
+
+    ``stops_run``: no other call can do better (a key that is refused, no credit), so the run ends.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "", stops_run: bool = False) -> None:
+        super().__init__(message, remedy=remedy)
+        self.stops_run = stops_run
 
 
 class PluginError(AgentBenchError):
@@ -94,7 +101,11 @@ class DeadlineExceeded(AttemptStop):
 
 
 class BudgetExceeded(AttemptStop):
-    """Steps, tokens or money are used up."""
+    """Steps, tokens or money are used up. ``whose`` is the budget that had no more: the agent's, or its parent's."""
+
+    def __init__(self, message: str, *, whose: object = None) -> None:
+        super().__init__(message)
+        self.whose = whose
 
 
 class Interrupted(AttemptStop):

@@ -62,6 +62,11 @@ def option(
     return attrs.field(default=default, validator=check if limited else None, metadata=metadata)
 
 
+def key_of(field: attrs.Attribute[Any]) -> str:
+    """What people call a field: ``from_`` is ``from``, which Python keeps for itself."""
+    return field.name.rstrip("_")
+
+
 @attrs.frozen(kw_only=True)
 class OptionDescription:
     """One row of an option table. ``default`` is ``required`` or the value as YAML would write it."""
@@ -77,7 +82,7 @@ def describe(cls: type) -> tuple[OptionDescription, ...]:
     hints = get_type_hints(cls)
     return tuple(
         OptionDescription(
-            name=field.name,
+            name=key_of(field),
             type=type_name(hints[field.name]),
             default="required" if field.default is attrs.NOTHING else _written(_default(field)),
             help=str(field.metadata.get("help", "")),
@@ -101,8 +106,8 @@ def json_schema(cls: type) -> dict[str, Any]:
                 schema[limit] = field.metadata[limit]
         if field.default is not attrs.NOTHING and not attrs.has(type(_default(field))):
             schema["default"] = _plain(_default(field))
-        properties[field.name] = schema
-    required = [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+        properties[key_of(field)] = schema
+    required = [key_of(field) for field in attrs.fields(cls) if field.default is attrs.NOTHING]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -123,7 +128,7 @@ def type_name(hint: Any) -> str:
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
         return "one of " + ", ".join(hint)
     if isinstance(hint, type) and attrs.has(hint):
-        return "mapping with " + ", ".join(field.name for field in attrs.fields(hint))
+        return "mapping with " + ", ".join(key_of(field) for field in attrs.fields(hint))
     return getattr(hint, "__name__", str(hint))
 
 

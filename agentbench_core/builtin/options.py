@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import attrs
 
-from agentbench_core import option
+from agentbench_core import StopRules, option
 
 
 @attrs.frozen(kw_only=True)
 class NoOptions:
     """For components that have nothing to choose."""
+
+
+@attrs.frozen(kw_only=True)
+class BaselineOptions(StopRules):
+    """Options of agent ``baseline``: when it gives up."""
+
+
+@attrs.frozen(kw_only=True)
+class ReplayOptions:
+    """Options of llm ``replay``."""
+
+    from_: str = option("", help="directory of the run whose answers are given again")
 
 
 @attrs.frozen(kw_only=True)

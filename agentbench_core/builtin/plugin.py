@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 from agentbench_core import hookimpl
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.options import (
+    BaselineOptions,
     ListFilesOptions,
     NoOptions,
     ReadFileOptions,
+    ReplayOptions,
     RunOptions,
     ScriptedOptions,
     SearchOptions,
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 
 @hookimpl
@@ -27,7 +29,15 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The two controls."""
+    """The agent that others are compared with, and the two controls."""
+    register(
+        "baseline",
+        baseline,
+        BaselineOptions,
+        summary="one model, the tools and a loop",
+        capabilities={"needs_llm"},
+        aliases={"llm_v0"},
+    )
     register(
         "scripted",
         scripted,
@@ -36,6 +46,18 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
         capabilities={"needs_oracle"},
     )
     register("idle", idle, NoOptions, summary="does nothing: must pass no task")
+
+
+@hookimpl
+def agentbench_register_llms(register: Register[LLM]) -> None:
+    """The one model that asks nobody."""
+    register(
+        "replay",
+        replay,
+        ReplayOptions,
+        summary="answers with what was recorded in an earlier run",
+        capabilities={"replays"},
+    )
 
 
 @hookimpl
@@ -78,6 +100,20 @@ def local(options: LocalOptions) -> SandboxProvider:
     from agentbench_core.builtin.local.provider import LocalProvider
 
     return LocalProvider(options)
+
+
+def baseline(options: BaselineOptions) -> Agent:
+    """Make the agent ``baseline``."""
+    from agentbench_core.builtin.baseline import Baseline
+
+    return Baseline(options)
+
+
+def replay(options: ReplayOptions) -> LLM:
+    """Make the llm ``replay``."""
+    from agentbench_core.builtin.replay import Replay
+
+    return Replay(options)
 
 
 def scripted(options: ScriptedOptions) -> Agent:

@@ -19,6 +19,7 @@ CORE_COMMANDS = {
     "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
     "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
     "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
+    "replay": ("agentbench_core.cli.run:replay", "Make a run again with the answers that its model gave."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
     "runs": ("agentbench_core.cli.runs:runs", "List, show and repair run directories."),

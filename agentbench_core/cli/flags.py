@@ -11,6 +11,7 @@ import click
 from agentbench_core.cli.app import App
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
+from agentbench_core.inputs.presets import read_presets, with_preset
 from agentbench_core.inputs.variants import find_variant
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +31,7 @@ _SETTINGS = {
     "model": "model.name",
     "temperature": "model.temperature",
     "max_steps": "limits.max_steps",
+    "max_cost_usd": "run.max_cost_usd",
 }
 """Flag to setting."""
 
@@ -38,6 +40,16 @@ sandbox_flag = click.option("--sandbox", metavar="NAME", help="Sandbox. [default
 set_flag = click.option(
     "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Any setting, such as agent.x=1."
 )
+_workers_flag = click.option("--workers", type=int, help="Attempts at once. [default: 2]")
+_out_flag = click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]")
+
+
+def replay_flags(command: F) -> F:
+    """Add the flags of a run whose variant is given."""
+    tasks = click.option("--tasks", metavar="DIR", help="Where the tasks are now. [default: where they were]")
+    for flag in (set_flag, _out_flag, _workers_flag, sandbox_flag, tasks):
+        command = flag(command)
+    return command
 
 
 def settings_flags(command: F) -> F:
@@ -66,9 +78,10 @@ def variant_flags(command: F) -> F:
         click.option("--model", metavar="NAME", help="Model, as its provider calls it."),
         click.option("--temperature", type=float, help="Sampling temperature; not sent when not given."),
         click.option("--max-steps", type=int, help="Tool calls per attempt, instead of the task's limit."),
-        click.option("--workers", type=int, help="Attempts at once. [default: 2]"),
+        click.option("--max-cost-usd", type=float, help="What each run may cost; never more, also when resumed."),
+        _workers_flag,
         click.option("--repeats", type=int, help="Attempts per task and variant. [default: 1]"),
-        click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]"),
+        _out_flag,
         set_flag,
     ]
     for flag in reversed(flags):
@@ -77,11 +90,12 @@ def variant_flags(command: F) -> F:
 
 
 def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolved]:
-    """Settings of each variant: defaults, then the project's file, then the variant, then flags."""
+    """Settings of each variant: defaults, then the model's preset, the project's file, the variant, and flags."""
     flags = flag_layers(typed)
     before = project_layers()
+    presets = read_presets()
     if not typed["variant"]:
-        resolved = resolve([*before, *flags])
+        resolved = resolve(with_preset([*before, *flags], presets))
         return {resolved.settings.agent.name or "default": resolved}
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
@@ -91,7 +105,7 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
     for name, variant in named:
         if name in seen:
             raise click.UsageError(f"variant {name!r} is given twice")
-        seen[name] = resolve([*before, variant, *flags])
+        seen[name] = resolve(with_preset([*before, variant, *flags], presets))
     return seen
 
 

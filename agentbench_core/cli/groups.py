@@ -15,7 +15,7 @@ from agentbench_core.cli.flags import flag_layers
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory, open_run
-from agentbench_core.inputs.config import Resolved, RunSettings, recorded, resolve
+from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task
 from agentbench_core.run.group import Group
 from agentbench_core.run.variant import Variant, make_ready
@@ -37,6 +37,7 @@ def make_group(
         workers=settings.workers,
         out=Path(settings.out),
         min_free_mb=settings.min_free_mb,
+        max_cost_usd=settings.max_cost_usd,
         argv=sys.argv,
         plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
     )
@@ -77,6 +78,23 @@ def resumed_group(
     settings = resolved[first.variant].settings.run
     group = make_group(app, settings, first.suite, tasks, variants)
     return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok)
+
+
+def replayed_group(app: App, directory: str, typed: Mapping[str, Any], *, allow_unisolated: bool) -> Group:
+    """A run once more, with the model's answers as they were recorded, and flags over its settings.
+
+    Raises InputError.
+    """
+    run = open_run(Path(directory))
+    if run.manifest.model is None:
+        raise InputError(f"{directory} asked no model, so there is nothing to replay", remedy="Run it: agentbench run")
+    answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
+    settings = [recorded(str(run.directory / MANIFEST), run.manifest.config), answers, *flag_layers(typed)]
+    resolved = resolve(settings)
+    _check_redacted(resolved)
+    tasks = _tasks(run, typed.get("tasks"))
+    variant = make_ready(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
+    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant])
 
 
 def _check_redacted(resolved: Resolved) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import resolved_variants, settings_flags, variant_flags
-from agentbench_core.cli.groups import make_group, resumed_group
+from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_flags, variant_flags
+from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.progress import progress
+from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
@@ -70,6 +71,20 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
     return _run(app, _new_group(app, typed, lambda _: [task], allow_unisolated), allow_unisolated)
 
 
+@click.command()
+@click.argument("run_dir")
+@replay_flags
+@_UNISOLATED
+@click.pass_obj
+def replay(app: App, /, run_dir: str, allow_unisolated: bool, **typed: Any) -> int:
+    """Make every attempt of a run again, with the answers that its model gave then: offline, and at no cost.
+
+    Tools and tests run anew. Where an agent asks what was not asked then, its attempt stops and says what differs.
+    Records are marked as replayed.
+    """
+    return _run(app, replayed_group(app, run_dir, typed, allow_unisolated=allow_unisolated), allow_unisolated)
+
+
 def _new_group(
     app: App, typed: Mapping[str, Any], find: Callable[[RunSettings], Sequence[Task]], allow_unisolated: bool
 ) -> Group:
@@ -89,12 +104,16 @@ def _run(app: App, group: Group, allow_unisolated: bool) -> int:
         finished = run_group(group, listener)
     for run_ in finished:
         _print_summary(run_)
-    interrupted = [run_.directory for run_ in finished if run_.status == "interrupted"]
-    if interrupted:
-        flags = [part for path in interrupted for part in ("--resume", str(path))]
+    for run_ in finished:
+        if run_.status == "stopped":
+            say(f"the run ended early: {run_.reason}", err=True)
+    left = [run_ for run_ in finished if run_.status != "completed"]
+    if left:
+        flags = [part for run_ in left for part in ("--resume", str(run_.directory))]
         flags += ["--allow-unisolated"] if allow_unisolated else []
         say(f"to go on: {shlex.join(['agentbench', 'run', *flags])}", err=True)
-    return 130 if interrupted else 0
+    interrupted = any(run_.status == "interrupted" for run_ in left)
+    return 130 if interrupted else RunStoppedError.exit_code if left else 0
 
 
 def _say_what_is_not_in_use(app: App) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
+from agentbench_core.cli.delegations import parties
 from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.evidence.repair import rebuild
+from agentbench_core.values.failures import Outcome
+from agentbench_core.values.record import AttemptRecord
 
 
 @click.group()
@@ -66,6 +70,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
+        *_spent(records),
         ("command", shlex.join(manifest.argv)),
         ("harness", f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()),
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
@@ -92,8 +97,21 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     for record in records:
         for label in record.labels:
             say(f"{record.artifact_paths['task_dir']}: {label.name}: {label.evidence}")
-        if why.get(record.attempt_id) and not record.result.passed:
-            say(f"{record.artifact_paths['task_dir']}: {shortened(why[record.attempt_id])}")
+        explanation = why.get(record.attempt_id, "")
+        if explanation and not record.result.passed:
+            whole = record.outcome is Outcome.LLM_ERROR  # with what a replay missed
+            say(f"{record.artifact_paths['task_dir']}: {explanation if whole else shortened(explanation)}")
+    _draw_delegations(run, records)
+
+
+def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> None:
+    found = parties(run.events())
+    for record in records:
+        drawn = list(found[record.attempt_id].drawn()) if record.attempt_id in found else []
+        if drawn:
+            say(f"\n{record.artifact_paths['task_dir']}: who delegated to whom")
+        for line in drawn:
+            say(f"  {line}")
 
 
 @runs.command("rebuild")
@@ -112,6 +130,18 @@ def rebuild_run(run_dir: Path) -> None:
         ) from None
     for said in report:
         say(said)
+
+
+def _spent(records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
+    """What the records say that models were asked for and have cost; nothing where no model was asked."""
+    calls = sum(record.usage.llm_calls for record in records)
+    if not calls:
+        return ()
+    tokens = sum(record.usage.prompt_tokens + record.usage.completion_tokens for record in records)
+    cost = sum(record.usage.cost_usd for record in records)
+    replayed = ", replayed" if any(record.replayed for record in records) else ""
+    names = ", ".join(sorted({record.model.name for record in records if record.model}))
+    return (("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),)
 
 
 def _row(run: RunDirectory) -> dict[str, object]:

@@ -11,6 +11,9 @@ EVENTS = "events.jsonl"
 SUMMARY = "report_summary.md"
 LOCK = ".lock"
 
+CONVERSATION = "agent/conversation.jsonl"
+"""Relative to the task's directory; so are those below."""
+
 LOG_LINES = 1000
 """Lines of a log that are kept at its beginning, and as many at its end."""
 

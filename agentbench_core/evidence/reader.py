@@ -12,7 +12,9 @@ import attrs
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal, layout
+from agentbench_core.values.conversation import ConversationRecord, requests
 from agentbench_core.values.events import EVENT_CLASSES, Entry, TaskFinished, event_type
+from agentbench_core.values.messages import Completion, Request
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 
 
@@ -64,6 +66,13 @@ class RunDirectory:
     def explanations(self) -> Mapping[str, str]:
         """Why attempts ended as they did, in words, by attempt id."""
         return {end["attempt_id"]: end["explanation"] for end in self._ends()}
+
+    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[Request, Completion]]:
+        """Each answered call of a model in the last attempt at a task, in order."""
+        path = self.directory / layout.task_directory(task_id, repeat) / layout.CONVERSATION
+        if path.exists():
+            lines = journal.lines(path, sealed=False)
+            yield from requests(load(value, ConversationRecord, where=where) for where, value in lines)
 
     def status(self) -> str:
         """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""

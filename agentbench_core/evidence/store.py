@@ -12,10 +12,11 @@ import os
 import queue
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import attrs
 
@@ -31,6 +32,8 @@ from agentbench_core.values.record import AttemptRecord, RunManifest
 
 _OF_A_NAME = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """What an agent can cause by the names of its files. Every other refusal to take evidence comes from outside."""
+
+_AT_ONCE = 500  # lines that one sync brings to disk
 
 
 @attrs.frozen
@@ -62,13 +65,17 @@ class AttemptFiles:
 
     def write_json(self, name: str, value: object) -> None:
         """Write one value as indented JSON."""
-        data = journal.json_line(self._redactor.clean_value(dump(value)), indent=2)
+        data = journal.json_line(self.cleaned(value), indent=2)
         with self._disk():
             self._path(name).write_bytes(data)
 
+    def cleaned(self, value: object) -> Any:
+        """A value as plain data, as it would be written: without secrets."""
+        return self._redactor.clean_value(dump(value))
+
     def append_json(self, name: str, value: object) -> None:
         """Add one line of JSON to a file."""
-        line = journal.json_line(self._redactor.clean_value(dump(value)))
+        line = journal.json_line(self.cleaned(value))
         with self._disk(), self._path(name).open("ab") as file:
             file.write(line)
 
@@ -229,35 +236,51 @@ class Store:
                 (self.directory / layout.ATTEMPTS).open("ab") as attempts,
             ):
                 files = {layout.EVENTS: events, layout.ATTEMPTS: attempts}
-                while (line := self._queue.get()) is not None:
-                    self._append(files, line)
-                ended = True
+                while not ended:
+                    lines, ended = self._next_lines()
+                    self._append(files, lines)
         except OSError as error:  # opening or closing failed
             self._problem = self._problem or error
-            while not ended and (line := self._queue.get()) is not None:
-                self._append({}, line)  # whoever waits for the disk must hear of it
+            while not ended:
+                lines, ended = self._next_lines()
+                self._append({}, lines)  # whoever waits for the disk must hear of it
 
     @staticmethod
     def _half(file: IO[bytes], data: bytes) -> None:
         file.write(data[: len(data) // 2])
         file.flush()
 
-    def _append(self, files: Mapping[str, IO[bytes]], line: _Line) -> None:
+    def _next_lines(self) -> tuple[list[_Line], bool]:
+        """What waits to be written, one line at least, and whether it is the last: one sync serves many attempts."""
+        found = [self._queue.get()]
+        with contextlib.suppress(queue.Empty):
+            while found[-1] is not None and len(found) < _AT_ONCE:
+                found.append(self._queue.get_nowait())
+        return [line for line in found if line is not None], found[-1] is None
+
+    def _append(self, files: Mapping[str, IO[bytes]], lines: Sequence[_Line]) -> None:
+        """Events first: the event of a record is on disk before the record is written."""
         try:
             if self._problem is not None:
                 raise self._problem
-            journal.step(lambda: self._half(files[line.file], line.data))
-            files[line.file].write(line.data)
-            if line.on_disk or self._queue.empty():
-                for file in files.values():
-                    file.flush()
-            if line.on_disk:
-                os.fsync(files[line.file].fileno())
-                line.on_disk.set_result(None)
+            for name in (layout.EVENTS, layout.ATTEMPTS):
+                self._append_to(files[name], [line for line in lines if line.file == name])
         except OSError as error:
             self._problem = error
-            if line.on_disk:
-                line.on_disk.set_exception(_stopped(self.directory, error))
+            for line in lines:
+                if line.on_disk and not line.on_disk.done():
+                    line.on_disk.set_exception(_stopped(self.directory, error))
+
+    def _append_to(self, file: IO[bytes], lines: Sequence[_Line]) -> None:
+        for line in lines:
+            journal.step(partial(self._half, file, line.data))
+            file.write(line.data)
+        file.flush()
+        waiting = [line.on_disk for line in lines if line.on_disk]
+        if waiting:
+            os.fsync(file.fileno())
+        for on_disk in waiting:
+            on_disk.set_result(None)
 
 
 def _stopped(directory: Path, error: OSError | None) -> RunStoppedError:

@@ -42,6 +42,9 @@ class ModelSettings:
     temperature: float | None = option(None, help="not sent when null", minimum=0)
     top_p: float | None = option(None, help="not sent when null", minimum=0)
     max_tokens: int = option(2048, help="of one completion", minimum=1)
+    context_tokens: int | None = option(
+        None, help="what it can read and write in one call, where its provider does not say", minimum=1
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +67,7 @@ class RunSettings:
     out: str = option("artifacts/runs", help="directory of run directories")
     workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
+    max_cost_usd: float | None = option(None, help="US dollars that each run may cost, whatever happens", minimum=0)
     min_free_mb: int = option(200, help="free disk space below which a run waits before it goes on", minimum=0)
 
 

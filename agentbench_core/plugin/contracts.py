@@ -1,13 +1,14 @@
-"""The contracts of the six kinds, and the contexts that their methods receive.
+"""The contracts of sandboxes, tools, scorers and reporters, and the contexts that their methods receive.
 
-A plugin implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``;
-nothing needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
+Those of agents and models are next door, in ``agent`` and ``llm``. A plugin implements one of ``SandboxProvider``,
+``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; nothing needs to be subclassed. Everything that blocks gets
+a :class:`Deadline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they 
 
     from agentbench_core.values.events import Entry, Event
     from agentbench_core.values.execution import ExecResult
-    from agentbench_core.values.limits import Budget, Deadline
+    from agentbench_core.values.limits import Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
     from agentbench_core.values.record import AttemptRecord, RunManifest, Score
     from agentbench_core.values.task import EnvironmentSpec, Validation
@@ -134,16 +135,6 @@ class SandboxProvider(Protocol):
         """Give everything back. Idempotent."""
 
 
-# --- llm ---------------------------------------------------------------------------------------------------------
-
-
-class LLM(Protocol):
-    """A model behind a provider. Thread-safe. Runs on the host only."""
-
-    def complete(self, request: Request, deadline: Deadline) -> Completion:
-        """Answer one request. Raises LLMError for infrastructure; refusal and truncation are answers."""
-
-
 # --- tool --------------------------------------------------------------------------------------------------------
 
 
@@ -209,47 +200,6 @@ class Toolbox(Protocol):
         """Call a tool. Raises AttemptStop when time or steps are over; everything else is in the result."""
 
 
-# --- agent -------------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(kw_only=True)
-class AttemptContext:
-    """What an agent may know: never the solution, the hidden tests or the task's file."""
-
-    instruction: str
-    failure_output: str
-    """What the failing command prints on the public tree."""
-    tools: Toolbox
-    budget: Budget
-    deadline: Deadline
-    log: EventLog
-    llm: LLM | None = None
-    """For agents with the capability ``needs_llm``."""
-    script: tuple[ToolCall, ...] = ()
-    """The oracle as tool calls, for agents with the capability ``needs_oracle``."""
-
-
-@attrs.frozen(kw_only=True)
-class AgentResult:
-    """How the agent ended by itself. ``message`` is for people: it becomes part of the attempt's explanation."""
-
-    ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
-        default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
-    )
-    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
-    prompt_version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
-
-
-class Agent(Protocol):
-    """The program under test. Made anew for each attempt.
-
-    Capabilities: ``needs_llm``, ``needs_oracle``.
-    """
-
-    def solve(self, context: AttemptContext) -> AgentResult:
-        """Work on the task until it is done, or nothing more can be done. Let AttemptStop pass."""
-
-
 # --- scorer ------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +250,9 @@ class RunView(Protocol):
 
     def explanations(self) -> Mapping[str, str]:
         """Why attempts ended as they did, in words, by attempt id."""
+
+    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[Request, Completion]]:
+        """Each answered call of a model in the last attempt at a task, in order."""
 
 
 class Reporter(Protocol):

@@ -122,9 +122,16 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
             raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '_' and '-'")
 
     def component(
-        name: str, factory: Callable[..., Any], options: type, *, summary: str, capabilities: Collection[str] = ()
+        name: str,
+        factory: Callable[..., Any],
+        options: type,
+        *,
+        summary: str,
+        capabilities: Collection[str] = (),
+        aliases: Collection[str] = (),
     ) -> None:
-        check_name(name)
+        for each in (name, *aliases):
+            check_name(each)
         if not attrs.has(options):
             raise PluginError(f"the options of {kind} {name!r} are no attrs class: {options!r}")
         for field in attrs.fields(options):
@@ -134,13 +141,20 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
             if word not in CAPABILITIES[kind]:
                 known = ", ".join(sorted(CAPABILITIES[kind])) or "none"
                 raise PluginError(f"{kind} {name!r} declares the unknown capability {word!r}; known: {known}")
-        add(name, factory, options, summary, frozenset(capabilities))
+        add(name, factory, options, summary, frozenset(capabilities), frozenset(aliases))
 
     def plain(name: str, target: Any, *, summary: str) -> None:
         check_name(name)
-        add(name, target, None, summary, frozenset())
+        add(name, target, None, summary, frozenset(), frozenset())
 
-    def add(name: str, target: Any, options: type | None, summary: str, capabilities: frozenset[str]) -> None:
+    def add(
+        name: str,
+        target: Any,
+        options: type | None,
+        summary: str,
+        capabilities: frozenset[str],
+        aliases: frozenset[str],
+    ) -> None:
         into.append(
             Component(
                 kind=kind,
@@ -150,6 +164,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
                 summary=summary,
                 capabilities=capabilities,
                 source=source,
+                aliases=aliases,
             )
         )
 

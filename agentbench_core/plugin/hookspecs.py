@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pluggy
 
 if TYPE_CHECKING:
-    from agentbench_core.plugin.contracts import LLM, Agent, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core.plugin.agent import Agent
+    from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core.plugin.llm import LLM
 
 PROJECT = "agentbench"
 
@@ -46,8 +48,12 @@ class Register(Protocol[C_contra]):
         *,
         summary: str,
         capabilities: Collection[str] = (),
+        aliases: Collection[str] = (),
     ) -> None:
-        """Register ``factory`` under ``name``. ``capabilities`` are words that the kind's contract defines."""
+        """Register ``factory`` under ``name``. ``capabilities`` are words that the kind's contract defines.
+
+        ``aliases`` are other names that lead to it; records have ``name``.
+        """
 
 
 class RegisterCommand(Protocol):
@@ -71,7 +77,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookspec
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add providers of models, for ``--llm NAME``."""
+    """Add providers of models, for ``--llm NAME``. Capabilities: ``replays``."""
 
 
 @hookspec

@@ -11,7 +11,7 @@ from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameErro
 
 CAPABILITIES: Mapping[str, frozenset[str]] = {
     "sandbox": frozenset({"isolated", "images"}),
-    "llm": frozenset(),
+    "llm": frozenset({"replays"}),
     "agent": frozenset({"needs_llm", "needs_oracle"}),
     "tool": frozenset({"writes"}),
     "scorer": frozenset(),
@@ -52,6 +52,12 @@ class Component:
     summary: str
     capabilities: frozenset[str]
     source: Provenance
+    aliases: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Its name and its aliases."""
+        return self.aliases | {self.name}
 
     def make(self, options: object) -> Any:
         """The component itself, made from its options. Raises PluginError when the factory raises."""
@@ -92,7 +98,7 @@ class Registry:
             UnknownNameError: nothing has it; says the nearest name, what there is, and what cannot be used.
             PluginError: more than one plugin has registered it.
         """
-        found = [component for component in self.all(kind) if component.name == name]
+        found = [component for component in self.all(kind) if name in component.names]
         if not found:
             raise self._unknown(kind, name)
         if len(found) > 1:
@@ -103,9 +109,13 @@ class Registry:
             )
         return found[0]
 
+    def knows(self, kind: str, name: str) -> bool:
+        """Whether anything has that name, or that alias."""
+        return any(name in component.names for component in self.all(kind))
+
     def conflicts(self) -> Collection[tuple[str, str]]:
         """Every (kind, name) that more than one plugin has registered."""
-        keys = [(component.kind, component.name) for component in self._components]
+        keys = [(component.kind, name) for component in self._components for name in component.names]
         return {key for key in keys if keys.count(key) > 1}
 
     def _unknown(self, kind: str, name: str) -> UnknownNameError:

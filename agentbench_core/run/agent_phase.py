@@ -7,6 +7,7 @@ import math
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -22,11 +23,14 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence.store import AttemptFiles
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.contracts import LLM, Agent, AgentResult, AttemptContext, Environment
+from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
+from agentbench_core.plugin.contracts import Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
-from agentbench_core.run.metered_llm import MeteredLLM
+from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.metered_llm import Meter
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
+from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.toolbox import MeteredToolbox, Stop, open_toolbox
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.failures import Outcome
@@ -64,7 +68,7 @@ class AgentPhase:
         files: AttemptFiles,
         log: AttemptLog,
         deadline: Deadline,
-        llm: LLM | None,
+        model: RunModel | None,
     ) -> None:
         self._plan = plan
         self._environment = environment
@@ -72,7 +76,7 @@ class AgentPhase:
         self._files = files
         self._log = log
         self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
-        self._model = llm
+        self._model = model
         self._stop = Stop()
         limits = plan.variant.settings.limits
         self._budget = Budget(
@@ -82,14 +86,13 @@ class AgentPhase:
     def run(self, workspace: Path) -> AgentEnd:
         """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
         agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
-        llm = self._llm()
+        meter = self._meter()
         with contextlib.ExitStack() as stack:
             toolbox = stack.enter_context(
                 open_toolbox(
                     self._plan,
                     self._environment,
                     workspace,
-                    budget=self._budget,
                     deadline=self._deadline,
                     log=self._log,
                     files=self._files,
@@ -98,49 +101,49 @@ class AgentPhase:
             )
             # From its end on, threads that the agent left behind find every call refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
-            ended = self._solve(agent, self._context(toolbox, llm))
+            ended = self._solve(agent, self._context(toolbox, meter))
             outcome, message = self._outcome(ended), self._message(ended)
         return AgentEnd(
             outcome=outcome,
             message=message,
             steps=self._budget.steps,
-            llm_calls=llm.calls if llm else 0,
-            usage=llm.usage if llm else Usage(),
+            llm_calls=meter.calls if meter else 0,
+            usage=meter.usage if meter else Usage(),
             prompt_version=ended.prompt_version if isinstance(ended, AgentResult) else "",
             labels=toolbox.limits_hit.labels("agent"),
         )
 
-    def _llm(self) -> MeteredLLM | None:
-        variant = self._plan.variant
-        if self._model is None or variant.model is None or not variant.agent_for(self._plan.task).can("needs_llm"):
+    def _meter(self) -> Meter | None:
+        if self._model is None or not self._plan.variant.agent_for(self._plan.task).can("needs_llm"):
             return None
-        return MeteredLLM(
-            llm=self._model,
-            model=variant.model,
-            budget=self._budget,
+        return Meter(
+            plan=self._plan,
+            model=self._model,
             deadline=self._deadline,
             log=self._log,
             files=self._files,
             stop=self._stop,
         )
 
-    def _context(self, toolbox: MeteredToolbox, llm: MeteredLLM | None) -> AttemptContext:
+    def _context(self, toolbox: MeteredToolbox, meter: Meter | None) -> AttemptContext:
         plan = self._plan
+        agent = plan.variant.agent_for(plan.task)
         shown = self._baseline.public.stdout.text + self._baseline.public.stderr.text
-        return AttemptContext(
+        base = partial(
+            AttemptContext,
             instruction=instruction(plan.task, shown),
             failure_output=shown,
-            tools=toolbox,
-            budget=self._budget,
+            failing_command=plan.task.spec.validation.failing_command,
             deadline=self._deadline.shown(),
             log=AgentLog(self._log),
-            llm=llm,
-            script=plan.task.script if plan.variant.agent_for(plan.task).can("needs_oracle") else (),
+            script=plan.task.script if agent.can("needs_oracle") else (),
         )
+        agents = Delegations(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
+        return agents.first(agent.name, self._budget)
 
-    def _note_deadline(self) -> None:
+    def _note(self, check: Callable[[], None]) -> None:
         try:
-            self._deadline.check()
+            check()
         except AttemptStop as stop:
             self._stop.note(stop)
 
@@ -164,7 +167,9 @@ class AgentPhase:
         if not ended:
             self._stop.note(DeadlineExceeded("the agent did not stop at its deadline"))
         elif self._deadline.expired:
-            self._note_deadline()
+            self._note(self._deadline.check)
+        elif isinstance(ended[0], BudgetExceeded):
+            self._note(self._budget.check)  # an agent may look for itself, and let it pass
         return ended[0] if ended else None
 
     def _outcome(self, ended: object) -> Outcome:

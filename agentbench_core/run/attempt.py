@@ -24,7 +24,6 @@ import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
 from agentbench_core.evidence.store import AttemptFiles, Store
-from agentbench_core.plugin.contracts import LLM
 from agentbench_core.run.agent_phase import AgentPhase
 from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
@@ -32,6 +31,7 @@ from agentbench_core.run.listening import Listener
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.records import Findings, explanation, make_record, write_facts
+from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.scoring import Judge
 from agentbench_core.run.space import Space
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
@@ -45,7 +45,7 @@ class Bench:
     """What attempts share: prepared tasks, models by variant, the interrupt, and who listens."""
 
     shared: Preparations
-    llms: Mapping[str, LLM]
+    models: Mapping[str, RunModel]
     stop: Deadline
     space: Space
     listener: Listener
@@ -100,8 +100,8 @@ class _Attempt:
         deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
         with self._fork(prepared) as workspace:
             with self._phase("agent"):
-                llm = self.bench.llms.get(self.plan.variant.name)
-                agent = AgentPhase(self.plan, prepared.environment, baseline, self.files, self.log, deadline, llm)
+                model = self.bench.models.get(self.plan.variant.name)
+                agent = AgentPhase(self.plan, prepared.environment, baseline, self.files, self.log, deadline, model)
                 found.agent = agent.run(workspace)
                 found.outcome = found.agent.outcome
             with self._phase("freeze"):

@@ -24,7 +24,7 @@ from agentbench_core.run.change import FrozenChange, freeze, some
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.scoring import Judge
-from agentbench_core.run.toolbox import Stop, open_toolbox
+from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.values.events import Event, Warning_
 from agentbench_core.values.execution import Output
 from agentbench_core.values.limits import Budget, Deadline
@@ -258,15 +258,15 @@ class _Looking:
             self.plan,
             prepared.environment,
             workspace,
-            budget=budget,
             deadline=deadline,
             log=self.log,
             files=printed,
             stop=Stop(),
         ) as toolbox:
+            tools = AgentTools(toolbox, "oracle", budget, frozenset(toolbox.tools))
             for number, call in enumerate(calls, start=1):
                 try:
-                    result = toolbox.call(call)
+                    result = tools.call(call)
                 except DeadlineExceeded:
                     self.found(Rule.ORACLE_IN_TIME, f"the oracle runs out of time in {_named(number, calls, call)}")
                     return False

@@ -27,6 +27,7 @@ from agentbench_core.run.manifest import make_manifest
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.records import local_time
 from agentbench_core.run.resume import changes, take_up
+from agentbench_core.run.run_model import Halt
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.record import Resumption, RunManifest
@@ -39,7 +40,7 @@ class Group:
     """What a command runs: variants that share tasks, and how.
 
     ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
-    also when results can depend on something that is no longer as it was.
+    also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
     """
 
     suite: str
@@ -53,6 +54,7 @@ class Group:
     plugins: Sequence[Provenance]
     resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     changed_ok: bool = False
+    max_cost_usd: float | None = None
     redactor: Redactor = attrs.field(init=False)
 
     @redactor.default
@@ -73,6 +75,7 @@ class OpenRun:
     plans: Sequence[AttemptPlan]
     recorded: int = 0
     """How many of the planned attempts have their record."""
+    halt: Halt = attrs.field(factory=Halt)
 
 
 def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest:

@@ -98,6 +98,7 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
         outcome=found.outcome,
         scored=judged.scored,
         supersedes=plan.supersedes,
+        replayed=plan.variant.llm is not None and plan.variant.llm.can("replays"),
         sandbox=_sandbox(plan, found.prepared),
         labels=_labels(plan, found),
         usage=AttemptUsage(
@@ -176,5 +177,5 @@ def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:
         for stream in ("stdout", "stderr"):
             paths[f"{phase}_{stream}"] = layout.log_path(phase, stream)
     paths |= {"final_patch": "diffs/final.patch", "tool_calls": "agent/tool_calls.jsonl"}
-    paths |= {"conversation": "agent/conversation.jsonl", "repo": "repo"}
+    paths |= {"conversation": layout.CONVERSATION, "repo": "repo"}
     return {name: path for name, path in paths.items() if name == "task_dir" or (directory / path).exists()}

@@ -17,6 +17,7 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.records import Findings, local_time, make_record
 from agentbench_core.values.events import (
+    LLMFailed,
     LLMRequest,
     LLMResponse,
     TaskFinished,
@@ -30,7 +31,7 @@ from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManife
 TRIED_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
 """Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
 
-_HOW_NOT_WHAT = ("run.workers", "run.out", "run.tasks", "run.min_free_mb", "reporters", "reporter.")
+_HOW_NOT_WHAT = ("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "reporters", "reporter.")
 _STOPPED = "the harness stopped before this attempt had ended"
 _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
@@ -116,9 +117,9 @@ class _Dead:
         """Take in one event."""
         self.last = value["at"]
         self.used["steps"] += value["type"] == event_type(ToolCallStarted)
-        self.used["llm_calls"] += value["type"] == event_type(LLMRequest)
-        if value["type"] == event_type(LLMResponse):
-            self.used.update({name: value[name] for name in _BILLED})
+        self.used["llm_calls"] += value["type"] == event_type(LLMRequest) and value.get("exchange", 1) == 1
+        if value["type"] in (event_type(LLMResponse), event_type(LLMFailed)):
+            self.used.update({name: value[name] or 0 for name in _BILLED})
 
     def record(self, plan: AttemptPlan, manifest: RunManifest, store: Store) -> AttemptRecord:
         """Its record, in the run as it was then."""

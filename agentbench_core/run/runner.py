@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from agentbench_core.run.interrupts import FOR_EVER, Interrupts, signals_as_ctrl
 from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import open_preparations
+from agentbench_core.run.purse import Purse, spent_usd
+from agentbench_core.run.run_model import OpenModel, RunModel, open_models
 from agentbench_core.run.space import Space
 from agentbench_core.values.events import RunFinished
 from agentbench_core.values.limits import Deadline
@@ -27,17 +29,18 @@ from agentbench_core.values.limits import Deadline
 
 @attrs.frozen(kw_only=True)
 class FinishedRun:
-    """One run of a group. ``status`` is ``completed`` or ``interrupted``."""
+    """One run of a group. ``status`` is ``completed``, ``interrupted``, or ``stopped`` for a ``reason``."""
 
     directory: Path
     status: str
+    reason: str = ""
 
 
 def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
     """Make every planned attempt that has no record yet; on an interrupt mark what runs, and return what there is.
 
     Raises:
-        UnavailableError: the sandbox cannot work here; nothing was recorded.
+        UnavailableError: the sandbox or a model cannot work here; nothing was recorded.
         InputError: there can be no run directory at that place, or a run cannot be resumed as it was.
         RunStoppedError: results cannot be written any more.
     """
@@ -49,6 +52,11 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         for variant in group.variants:
             variant.try_out()
         stop = Deadline(FOR_EVER)
+        opened = stack.enter_context(open_models(group.variants, group.workers, group.max_cost_usd, stop))
+        for name, model in opened.items():
+            manifests = [attrs.evolve(m, model=model.facts) if m.variant == name else m for m in manifests]
+            for warning in model.facts.warnings:
+                listener.note(f"{name}: {warning}")
         shared = stack.enter_context(open_preparations(group.variants[0].sandbox, group.tasks, stop, listener.note))
         interrupts = Interrupts(stop)
         stack.enter_context(interrupts.watched())
@@ -59,18 +67,28 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         places = [shared.place, *(run.store.directory for run in runs)]
         bench = Bench(
             shared=shared,
-            llms={v.name: v.llm.make() for v in group.variants if v.llm is not None},
+            models={run.variant.name: _model(run, group, opened) for run in runs if run.variant.name in opened},
             stop=stop,
             space=Space(places, group.min_free_mb, listener.note, stop),
             listener=listener,
         )
-        status = _make_attempts(group, runs, bench, interrupts)
+        _make_attempts(group, runs, bench, interrupts)
+        ends = [_end(run, interrupts) for run in runs]
+        for run, end in zip(runs, ends, strict=True):
+            finished = RunFinished(status=end.status, attempts=run.recorded, reason=end.reason)
+            run.store.emit(finished, durable=True)
         for run in runs:
-            run.store.emit(RunFinished(status=status, attempts=run.recorded), durable=True)
-        return [_finish(run, status, listener) for run in runs]
+            _report(run, listener)
+        return ends
 
 
-def _make_attempts(group: Group, runs: Sequence[OpenRun], bench: Bench, interrupts: Interrupts) -> str:
+def _model(run: OpenRun, group: Group, opened: Mapping[str, OpenModel]) -> RunModel:
+    model, before = opened[run.variant.name], group.resumed.get(run.variant.name)
+    purse = Purse(group.max_cost_usd, spent_usd(before) if before else 0.0)
+    return RunModel(llm=model.llm, info=model.info, facts=model.facts, purse=purse, halt=run.halt)
+
+
+def _make_attempts(group: Group, runs: Sequence[OpenRun], bench: Bench, interrupts: Interrupts) -> None:
     """All attempts of all runs; those of one task follow each other, since they share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
@@ -88,12 +106,11 @@ def _make_attempts(group: Group, runs: Sequence[OpenRun], bench: Bench, interrup
     finally:
         bench.stop.end(Interrupted("the run ended"))
         pool.shutdown(wait=True, cancel_futures=True)
-    return "interrupted" if interrupts.seen else "completed"
 
 
 def _attempt(plan: AttemptPlan, bench: Bench, run: OpenRun) -> bool:
     """Make one attempt, unless the run was stopped before it began; then there is nothing to record."""
-    if bench.stop.expired:
+    if bench.stop.expired or run.halt.reason:
         return False
     make_attempt(plan, bench, run.store)
     return True
@@ -106,7 +123,12 @@ def _collect(pending: dict[Future[bool], OpenRun]) -> None:
         pending.pop(future).recorded += future.result()
 
 
-def _finish(run: OpenRun, status: str, listener: Listener) -> FinishedRun:
+def _end(run: OpenRun, interrupts: Interrupts) -> FinishedRun:
+    status = "interrupted" if interrupts.seen else "stopped" if run.halt.reason else "completed"
+    return FinishedRun(directory=run.store.directory, status=status, reason=run.halt.reason)
+
+
+def _report(run: OpenRun, listener: Listener) -> None:
     """Write the reports; a reporter that fails loses its own report and nothing else."""
     for ready in run.variant.reporters:
         try:
@@ -115,4 +137,3 @@ def _finish(run: OpenRun, status: str, listener: Listener) -> FinishedRun:
                 run.store.clean_file(path)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the results are safe; the report can be made again
             listener.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
-    return FinishedRun(directory=run.store.directory, status=status)

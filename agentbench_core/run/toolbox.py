@@ -8,7 +8,7 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -56,12 +56,11 @@ class Stop:
 
 @attrs.define(kw_only=True)
 class MeteredToolbox:
-    """Implements ``Toolbox``: one step per call, each with its own deadline, events and evidence."""
+    """The tools of an attempt: one step per call, each with its own deadline, events and evidence."""
 
     tools: Mapping[str, Tool]
     workspace: Workspace
     editable: Callable[[str], bool]
-    budget: Budget
     deadline: Deadline
     tool_timeout_sec: float
     log: EventLog
@@ -78,37 +77,33 @@ class MeteredToolbox:
         """Whether a call is in progress: then a closed descriptor of the workspace could become another attempt's."""
         return self._inside > 0
 
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """What is on offer, sorted by name."""
-        return tuple(tool.spec for _, tool in sorted(self.tools.items()))
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Call a tool; see the contract."""
+    def call_for(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
+        """Call one of the tools that an agent may use, from its budget; see the contract."""
         if not isinstance(call, ToolCall):
             raise TypeError(f"{call!r} is no ToolCall")
         with self._lock:
             self._inside += 1
         try:
-            return self._call(call)
+            return self._call(agent, budget, names, call)
         finally:
             with self._lock:
                 self._inside -= 1
 
-    def _call(self, call: ToolCall) -> ToolResult:
+    def _call(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
         try:
             self.deadline.check()
-            step = self.budget.spend_step()
+            step = budget.spend_step()
         except AttemptStop as error:
-            self.stop.note(error)
+            if getattr(getattr(error, "whose", None), "parent", None) is None:  # a sub-agent's share is another matter
+                self.stop.note(error)
             raise
-        self.log.emit(ToolCallStarted(step=step, tool=call.tool))
+        self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
         started = time.monotonic()
         stopped: AgentBenchError | None = None
         result = ToolResult.failure("stopped", "the call was stopped from outside")
         try:
             try:
-                result = self._answer(call, step)
+                result = self._answer(call, names, step)
             finally:  # a call that the end overtook is answered by that end, whatever became of it
                 self.deadline.check()
         except (AttemptStop, SandboxError) as error:
@@ -123,11 +118,13 @@ class MeteredToolbox:
             raise stopped
         return result
 
-    def _answer(self, call: ToolCall, step: int) -> ToolResult:
-        tool = self.tools.get(call.tool)
+    def _answer(self, call: ToolCall, names: Collection[str], step: int) -> ToolResult:
+        if call.problem:
+            return ToolResult.failure("malformed_call", call.problem)
+        tool = self.tools.get(call.tool) if call.tool in names else None
         if tool is None:
-            hint = did_you_mean(call.tool, self.tools)
-            known = ", ".join(sorted(self.tools))
+            hint = did_you_mean(call.tool, names)
+            known = ", ".join(sorted(names))
             return ToolResult.failure("unknown_tool", f"there is no tool {call.tool!r}{hint}; tools: {known}")
         assert self.sandbox is not None, "calls come when the sandbox is started"
         deadline = self.deadline.within(self.tool_timeout_sec)
@@ -162,13 +159,31 @@ class MeteredToolbox:
         self.log.emit(PatchApplied(step=step, files=tuple(changed), diff=name))
 
 
+@attrs.frozen
+class AgentTools:
+    """Implements ``Toolbox`` for one agent of an attempt: those tools that it may use, from its budget."""
+
+    toolbox: MeteredToolbox
+    agent: str
+    budget: Budget
+    names: frozenset[str]
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What is on offer, sorted by name."""
+        return tuple(tool.spec for name, tool in sorted(self.toolbox.tools.items()) if name in self.names)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Call a tool; see the contract."""
+        return self.toolbox.call_for(self.agent, self.budget, self.names, call)
+
+
 @contextlib.contextmanager
 def open_toolbox(
     plan: AttemptPlan,
     environment: Environment,
     workspace: Path,
     *,
-    budget: Budget,
     deadline: Deadline,
     log: EventLog,
     files: Evidence,
@@ -183,7 +198,6 @@ def open_toolbox(
             tools={tool.name: tool.make() for tool in offered},
             workspace=tree,
             editable=editable_paths(task),
-            budget=budget,
             deadline=deadline,
             tool_timeout_sec=plan.limits.tool_timeout_sec,
             log=log,

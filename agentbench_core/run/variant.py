@@ -120,13 +120,14 @@ def make_ready(
     _check_entrypoints(settings, names, registry)
     agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]
+    llm = _llm(settings, registry, steered[0]) if steered else None
     if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
         raise _unisolated(steered[0], ready.sandbox, registry)
     return attrs.evolve(
         ready,
         leaves=dict(sorted({**resolved.leaves, **option_leaves(settings, registry)}.items())),
         agents=agents,
-        llm=_llm(settings, registry, steered[0]) if steered else None,
+        llm=llm,
     )
 
 
@@ -168,7 +169,7 @@ def option_leaves(settings: Settings, registry: Registry) -> Mapping[str, Settin
 
 
 def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
-    missing = [name for name in names if name not in registry.names("agent")]
+    missing = [name for name in names if not registry.knows("agent", name)]
     if not settings.agent.name and missing:
         raise InputError(
             f"no agent is named, and the tasks' entrypoint {missing[0]!r} is not installed",
@@ -183,8 +184,8 @@ def _ready(registry: Registry, kind: str, name: str, options: Mapping[str, Any])
 
 
 def _llm(settings: Settings, registry: Registry, agent: Ready) -> Ready:
-    providers = registry.names("llm")
-    if not providers:
+    providers = sorted({c.name for c in registry.all("llm") if "replays" not in c.capabilities})
+    if not providers and not settings.llm.name:
         raise UnavailableError(
             f"agent {agent.name!r} needs a model, and no plugin here provides one",
             remedy="Install a plugin that registers an llm; see: agentbench plugins list",

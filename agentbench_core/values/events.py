@@ -84,33 +84,60 @@ class AgentTurnStarted:
 
 @attrs.frozen(kw_only=True)
 class LLMRequest:
-    """A request is about to be sent. ``reserved_usd`` is the worst case of its cost."""
+    """A request is about to be sent: exchange ``exchange`` of call ``call``, both from 1. On disk before it is sent.
+
+    ``reserved_usd`` is the worst case of its cost, as far as prices are known. ``agent`` is who asks.
+    """
 
     call: int
+    exchange: int = 1
+    agent: str = ""
     messages: int
     reserved_usd: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
 class LLMResponse:
-    """A request was answered."""
+    """A request was answered. ``duration_sec`` is the whole call, of which ``waited_sec`` were the provider's fault."""
 
     call: int
+    exchange: int = 1
     finish: str
     model: str
     served_by: str
+    response_id: str = ""
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
     cost_usd: float
+    repaired: int = 0
+    waited_sec: float = 0.0
     duration_sec: float
 
 
 @attrs.frozen(kw_only=True)
+class LLMFailed:
+    """A request gave no answer. Where nobody knows its cost, ``cost_usd`` is ``None`` and the reservation counts."""
+
+    call: int
+    exchange: int
+    error: str
+    message: str
+    status: int | None = None
+    served_by: str = ""
+    response_id: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@attrs.frozen(kw_only=True)
 class ToolCallStarted:
-    """A tool call begins; it is step number ``step``."""
+    """A tool call begins; it is step number ``step``, and ``agent`` makes it."""
 
     step: int
+    agent: str = ""
     tool: str
 
 
@@ -173,10 +200,11 @@ class TaskFinished:
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """The last line of a run. ``status`` is ``completed`` or ``interrupted``."""
+    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``; ``reason`` says why."""
 
     status: str
     attempts: int
+    reason: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -204,6 +232,7 @@ Event = (
     | AgentTurnStarted
     | LLMRequest
     | LLMResponse
+    | LLMFailed
     | ToolCallStarted
     | ToolCallFinished
     | PatchApplied

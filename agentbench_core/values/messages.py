@@ -5,22 +5,31 @@ What plugins make is checked where it is made: a wrong type is then the fault of
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import attrs
-from attrs.validators import and_, ge, in_, instance_of
+from attrs.validators import and_, ge, in_, instance_of, optional
 
 from agentbench_core.schema import json_schema
 
 _TEXT = instance_of(str)
 _COUNT = and_(instance_of(int), ge(0))
+_OVERHEAD = 32
+"""Bytes that stand for the marks which a provider puts around a message or a call."""
 
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         raise ValueError(f"{field.name} is {value!r}, which is no amount of money")
+
+
+def _json(value: object) -> str:
+    """As JSON in ASCII, which is never shorter than UTF-8. Odd values are for somebody else to refuse."""
+    return json.dumps(value, default=repr) if value else ""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +39,11 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Bytes that a model has to read; no tokenizer makes more tokens of them."""
+        return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
     @classmethod
     def of(cls, name: str, description: str, arguments: type) -> ToolSpec:
@@ -44,6 +58,8 @@ class ToolCall:
     tool: str = attrs.field(validator=_TEXT)
     arguments: Mapping[str, Any]
     id: str = attrs.field(default="", validator=_TEXT)
+    problem: str = attrs.field(default="", validator=_TEXT)
+    """Why the arguments could not be read: the call is not made, and its result says this."""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,6 +95,12 @@ class Message:
     tool_call_id: str = ""
     opaque: Mapping[str, Any] = attrs.field(factory=dict)
 
+    @functools.cached_property
+    def size(self) -> int:
+        """Bytes that a model has to read; no tokenizer makes more tokens of them, its own marks included."""
+        calls = sum(_OVERHEAD + len(call.tool) + len(_json(call.arguments)) for call in self.tool_calls)
+        return _OVERHEAD + len(self.content.encode(errors="replace")) + calls + len(_json(self.opaque))
+
 
 @attrs.frozen(kw_only=True)
 class Request:
@@ -106,14 +128,57 @@ class Usage:
     cost_usd: float = attrs.field(default=0.0, validator=_amount)
 
 
+Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
+"""How an answer ended. ``context_overflow``: the request was too long. ``empty``: neither words nor calls, again and
+again."""
+
+
 @attrs.frozen(kw_only=True)
 class Completion:
     """A model's answer. Refusal and truncation are answers, not errors."""
 
     message: Message = attrs.field(validator=instance_of(Message))
-    finish: Literal["stop", "tool_calls", "length", "refusal", "context_overflow"] = attrs.field(
-        default="stop", validator=in_(("stop", "tool_calls", "length", "refusal", "context_overflow"))
-    )
+    finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
     usage: Usage = attrs.field(default=Usage(), validator=instance_of(Usage))
     served_by: str = attrs.field(default="", validator=_TEXT)
+    """Who answered behind the provider."""
     model: str = attrs.field(default="", validator=_TEXT)
+    """The model that answered, as the server names it."""
+    response_id: str = attrs.field(default="", validator=_TEXT)
+    """What the server calls this answer."""
+    repaired: int = attrs.field(default=0, validator=_COUNT)
+    """Tool calls whose arguments were not quite JSON, and were read nevertheless."""
+
+
+@attrs.frozen(kw_only=True)
+class FailedExchange:
+    """A request that a server saw, or may have seen, and that gave no answer.
+
+    ``error`` is one of ``rate_limited``, ``overloaded``, ``transient``, ``timeout``, ``protocol``, ``auth``,
+    ``credits`` and ``invalid_request``, or a provider's own word.
+    """
+
+    error: str = attrs.field(validator=_TEXT)
+    message: str = attrs.field(default="", validator=_TEXT)
+    status: int | None = attrs.field(default=None, validator=optional(instance_of(int)))
+    usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
+    """What it cost; ``None`` where nobody knows, and then the worst case counts against budgets."""
+    served_by: str = attrs.field(default="", validator=_TEXT)
+    response_id: str = attrs.field(default="", validator=_TEXT)
+
+
+@attrs.frozen(kw_only=True)
+class ModelFacts:
+    """What is known of a model before a run. ``None`` means that nobody says."""
+
+    context_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
+    """How much it can read and write in one call."""
+    answer_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
+    """The most that it writes in one call; the harness fills in what the variant asks for."""
+    usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))
+    usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))
+    usd_per_request: float = attrs.field(default=0.0, validator=_amount)
+    known: Mapping[str, str] = attrs.field(factory=dict)
+    """What else is worth recording, such as the version of a list that it comes from."""
+    warnings: tuple[str, ...] = ()
+    """What a user should hear before the run begins."""

@@ -9,6 +9,7 @@ import attrs
 from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
+from agentbench_core.values.messages import ModelFacts
 
 SCHEMA = 1
 
@@ -183,7 +184,10 @@ class Resumption:
 
 @attrs.frozen(kw_only=True)
 class RunManifest:
-    """``run.json``: enough to run it again and to refuse a comparison."""
+    """``run.json``: enough to run it again and to refuse a comparison.
+
+    ``model`` is what its provider said of it; what was asked of it is in ``config``.
+    """
 
     schema: int = SCHEMA
     run_id: str
@@ -200,4 +204,5 @@ class RunManifest:
     tasks: tuple[TaskEntry, ...]
     plugins: tuple[PluginEntry, ...]
     platform: Mapping[str, str]
+    model: ModelFacts | None = None
     resumed: tuple[Resumption, ...] = ()

@@ -167,7 +167,7 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
             "no agent 'scriptd' (did you mean 'scripted'?)",
         ),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--sandbox", "locl"], "no sandbox 'locl'"),
-        (["run", "--suite", "mini", "--tasks", "T"], "the tasks' entrypoint 'baseline' is not installed"),
+        (["run", "--suite", "mini", "--tasks", "T"], "agent 'baseline' needs a model"),
         (["--no-plugin", "cor", "plugins", "list"], "no plugin 'cor' (did you mean 'core'?)"),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--workers", "0"], "run.workers: 0 is below 1"),
         (["run", "--suite", "mini", "--tasks", "T", "--variant", "idel"], "no variant 'idel' (did you mean 'idle'?)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentbench_core import Budget, BudgetExceeded, Deadline, DeadlineExceeded, Interrupted
+from agentbench_core.values.limits import Held
 
 
 class Clock:
@@ -58,10 +59,67 @@ def test_steps_are_counted_and_end() -> None:
     assert (budget.steps, budget.steps_left) == (2, 0)
 
 
-def test_tokens_and_money_end_before_the_next_call() -> None:
-    """The call that goes over is already paid; the next one is not made."""
+def test_what_a_call_may_take_is_held_back() -> None:
+    """A call that might go over is not made, and after it nothing is, however little it asks for."""
     budget = Budget(max_tokens=100, max_cost_usd=1.0)
+    first = Held(tokens=60, cost_usd=0.5)
+    budget.hold(first)
+    budget.settle(first, tokens=30, cost_usd=0.1)
+    assert (budget.tokens_left, budget.cost_left_usd) == (70, 0.9)
+    budget.hold(first)
+    with pytest.raises(BudgetExceeded, match="30 of 100 tokens are used, and the next call may take 60"):
+        budget.hold(first)
+    with pytest.raises(BudgetExceeded, match="30 of 100"):
+        budget.hold(Held(tokens=1, cost_usd=0.0))
+    with pytest.raises(BudgetExceeded, match="30 of 100"):
+        budget.spend_step()
+
+
+def test_money_is_never_overshot() -> None:
+    """Calls at once hold back together."""
+    budget = Budget(max_cost_usd=1.0)
+    budget.hold(Held(tokens=0, cost_usd=0.6))
+    with pytest.raises(BudgetExceeded, match=r"0\.000000 of 1 USD are spent, and the next call may cost 0\.600000"):
+        budget.hold(Held(tokens=0, cost_usd=0.6))
+
+
+def test_a_share_counts_above_and_ends_below() -> None:
+    """What a sub-agent uses is used by its parent; its own end is not its parent's."""
+    parent = Budget(max_steps=10, max_tokens=1000)
+    child = parent.carve(max_steps=2, max_tokens=100)
+    grandchild = child.carve(max_steps=5)
+    assert [grandchild.spend_step(), child.spend_step()] == [1, 2]
+    assert (parent.steps, parent.steps_left, grandchild.steps_left) == (2, 8, 0)
+    with pytest.raises(BudgetExceeded) as raised:
+        grandchild.spend_step()
+    assert raised.value.whose is child
+    parent.check()
+    most = Held(tokens=90, cost_usd=0.0)
+    grandchild.hold(most)
+    grandchild.settle(most, tokens=40, cost_usd=0.0)
+    assert (parent.tokens_left, child.tokens_left) == (960, 60)
+    with pytest.raises(BudgetExceeded) as raised:
+        grandchild.hold(most)
+    assert raised.value.whose is child
+    assert parent.left == "8 steps, 960 tokens"
+    parent.hold(Held(tokens=900, cost_usd=0.0))
+
+
+def test_a_share_ends_with_its_parent() -> None:
+    """And the error names whose budget it was."""
+    parent = Budget(max_steps=1)
+    child = parent.carve(max_steps=9)
+    assert child.steps_left == 1
+    child.spend_step()
+    with pytest.raises(BudgetExceeded) as raised:
+        child.spend_step()
+    assert (raised.value.whose, child.steps) == (parent, 1)
+
+
+def test_who_has_no_step_left_may_still_talk() -> None:
+    """Steps are tool calls; a report costs none."""
+    budget = Budget(max_steps=1, max_tokens=10)
+    budget.spend_step()
     budget.check_spend()
-    budget.spend(tokens=10, cost_usd=1.5)
-    with pytest.raises(BudgetExceeded, match=r"1\.0 USD"):
-        budget.check_spend()
+    with pytest.raises(BudgetExceeded, match="all 1 steps"):
+        budget.check()

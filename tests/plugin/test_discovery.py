@@ -136,7 +136,7 @@ def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
         discover().registry.find("agent", "scriptde")
     text = str(caught.value)
     assert "no agent 'scriptde' (did you mean 'scripted'?)" in text
-    assert "Available: idle, scripted" in text
+    assert "Available: baseline, " in text
     assert "Plugin 'bad' is not in use: ModuleNotFoundError" in text
 
 

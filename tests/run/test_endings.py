@@ -126,7 +126,7 @@ AGENTS = """
 
 LLM = """
     import attrs
-    from agentbench_core import Completion, LLMError, Message, Usage, hookimpl, option
+    from agentbench_core import Completion, LLMError, Message, ModelFacts, Usage, hookimpl, option
 
     @attrs.frozen(kw_only=True)
     class Options:
@@ -138,7 +138,11 @@ LLM = """
     @attrs.frozen
     class Canned:
         options: Options
-        def complete(self, request, deadline):
+        def preflight(self, expected):
+            return ModelFacts()
+        def close(self):
+            pass
+        def complete(self, request, call):
             if self.options.down:
                 raise LLMError("the provider is down")
             if self.options.bug:
@@ -323,13 +327,13 @@ def test_a_task_that_does_not_fail_is_not_scored(run: Run) -> None:
 @pytest.mark.parametrize("trouble", ["down", "bug", "none", "odd"])
 def test_a_model_that_is_down_is_not_scored(run: Run, trouble: str) -> None:
     """The provider's failure is not the agent's, nor is a bug in its plugin."""
-    arguments = ("--model", "canned-1", "--allow-unisolated", "--set", f"llm.{trouble}=true")
+    arguments = ("--llm", "canned", "--model", "canned-1", "--allow-unisolated", "--set", f"llm.{trouble}=true")
     assert ending(run("asks", *arguments)) == ("llm_error", False, False, "LLM_ERROR")
 
 
 def test_a_model_is_metered(run: Run) -> None:
     """Settings of the variant reach it; calls, tokens and cost reach the record; words reach the conversation."""
-    record = run("asks", "--model", "canned-1", "--temperature", "0.5", "--allow-unisolated")
+    record = run("asks", "--llm", "canned", "--model", "canned-1", "--temperature", "0.5", "--allow-unisolated")
     assert ending(record) == ("completed", True, True, None)
     assert record["usage"] == {
         "steps": 1,
@@ -351,7 +355,7 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     plugin("agents", AGENTS)
     plugin("canned", LLM)
     make_task()
-    refused = agentbench("run", "--suite", "mini", "--agent", "asks", "--model", "canned-1")
+    refused = agentbench("run", "--suite", "mini", "--agent", "asks", "--llm", "canned", "--model", "canned-1")
     assert refused.code == 3
     assert "sandbox 'local' does not hold it in" in refused.err
     assert "--allow-unisolated" in refused.err

@@ -18,7 +18,9 @@ from agentbench_core import AttemptRecord, open_run
 
 MOODY = """
     import pathlib, attrs
-    from agentbench_core import AgentResult, LLMError, Message, Completion, Request, ToolCall, hookimpl, option
+    from agentbench_core import (
+        AgentResult, LLMError, Message, Completion, ModelFacts, Request, ToolCall, hookimpl, option
+    )
 
     @attrs.frozen
     class Options:
@@ -35,7 +37,11 @@ MOODY = """
             return AgentResult()
 
     class Moody:
-        def complete(self, request, deadline):
+        def preflight(self, expected):
+            return ModelFacts()
+        def close(self):
+            pass
+        def complete(self, request, call):
             if pathlib.Path("down").exists():
                 raise LLMError("the provider is down")
             if pathlib.Path("down-after-one").exists():
@@ -122,7 +128,7 @@ def test_what_only_the_outside_ended_is_tried_again(make_task: Any, agentbench: 
     make_task("a")
     Path("down").touch()
     flags = ("--allow-unisolated",)
-    agentbench("run", "--suite", "mini", "--agent", "asks", "--model", "m", *flags)
+    agentbench("run", "--suite", "mini", "--agent", "asks", "--llm", "moody", "--model", "m", *flags)
     run = only_run()
     (first,) = every_record(run)
     assert first.result.failure_reason == "LLM_ERROR"

@@ -1,0 +1,22 @@
+"""The agent ``baseline``: one model, the tools, and a loop."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import AgentResult, AttemptContext, Conversation, Prompt, repair_loop
+from agentbench_core.builtin.options import BaselineOptions
+
+
+@attrs.frozen
+class Baseline:
+    """Shows a model what fails, and lets it read, search, patch and run until the failing command passes."""
+
+    options: BaselineOptions
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Work until the command passes, or the model gets no further."""
+        prompt = Prompt.read("agentbench_core.builtin", "system_v1")
+        chat = Conversation(context, prompt.text)
+        chat.say(context.instruction)
+        return repair_loop(chat, context, self.options, prompt.version)

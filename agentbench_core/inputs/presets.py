@@ -1,0 +1,48 @@
+"""Presets of models: a small list with a version, in ``configs/models.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import load
+from agentbench_core.inputs.config import Layer, layer, resolve
+from agentbench_core.inputs.documents import read_yaml
+
+FILE = Path("configs/models.yaml")
+
+SECTIONS = ("llm", "model")
+"""What a preset may set."""
+
+
+@attrs.frozen(kw_only=True)
+class Presets:
+    """What the file says: settings by the name that people type for a model."""
+
+    version: str
+    models: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+
+
+def read_presets(path: Path = FILE) -> Presets:
+    """The presets of a file; none where there is no file. Raises InputError."""
+    return load(read_yaml(path), Presets, where=str(path)) if path.exists() else Presets(version="none")
+
+
+def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = FILE) -> Sequence[Layer]:
+    """The same layers above those of the preset that the model's name asks for, if there is one.
+
+    A preset may give a model another name, as its provider calls it. Each setting's origin names the file, its version
+    and the preset.
+    """
+    named = resolve(layers).settings.model.name
+    found = presets.models.get(named)
+    if found is None:
+        return layers
+    origin = f"{path} version {presets.version}, {named}"
+    preset = layer(origin, found, sections=SECTIONS)
+    name = preset.values.get("model", {}).get("name")
+    renamed = [Layer(origin=origin, values={"model": {"name": name}})] if name else []
+    return [preset, *layers, *renamed]

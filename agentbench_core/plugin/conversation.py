@@ -1,0 +1,146 @@
+"""A conversation of an agent with a model that calls tools: what agents would otherwise all write for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core.plugin.agent import AttemptContext
+from agentbench_core.values.events import AgentTurnStarted
+from agentbench_core.values.messages import Completion, Message, Request, ToolCall, ToolResult, ToolSpec
+
+_BYTES_PER_TOKEN = 3.0
+"""A guess on the careful side, until the first answer tells."""
+_FULL = 0.95
+"""Share of the window at which something must go: counts of tokens are estimates."""
+_LEFT = 0.7
+"""Share of the window that is left full then, so that not every turn has to drop something."""
+_SHORTEST = 400  # characters of a tool's output that are not worth dropping
+
+
+class Conversation:
+    """The messages of one agent with its model.
+
+    Kept inside the model's window by dropping the oldest output of tools first; a call and its result stay together,
+    always. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        context: AttemptContext,
+        system: str,
+        *,
+        tools: Sequence[ToolSpec] | None = None,
+        window: int | None = None,
+    ) -> None:
+        """Begin with a system prompt.
+
+        Args:
+            context: the attempt; its ``llm`` must be there.
+            system: the first message.
+            tools: what the model may call; those of the context when not given.
+            window: tokens that the model can read and write, where nobody else says.
+        """
+        assert context.llm is not None, "an agent that converses is registered with the capability needs_llm"
+        self._context = context
+        self._llm = context.llm
+        self._tools = tuple(context.tools.specs if tools is None else tools)
+        self._window = context.llm.facts.context_tokens or window
+        self._messages = [Message(role="system", content=system)]
+        self._bytes = self._messages[0].size + sum(tool.size for tool in self._tools)
+        self._bytes_per_token = _BYTES_PER_TOKEN
+        self._last_turn = 1
+        self.turns = 0
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What has been said so far, as the model will read it."""
+        return tuple(self._messages)
+
+    def say(self, text: str) -> None:
+        """Add words for the model."""
+        self._add(Message(role="user", content=text))
+
+    def ask(self) -> Completion:
+        """The model's next answer, taken into the conversation. Begins a turn.
+
+        When the server finds the request too long all the same, older output goes and the model is asked again, until
+        nothing is left to drop.
+        """
+        self.turns += 1
+        self._context.log.emit(AgentTurnStarted(turn=self.turns))
+        self._fit()
+        while True:
+            asked = self._bytes
+            answer = self._llm.complete(Request(messages=self.messages, tools=self._tools))
+            if answer.finish != "context_overflow" or not self._shrink(asked / 2):
+                break
+        if answer.usage.prompt_tokens:
+            self._bytes_per_token = min(max(asked / answer.usage.prompt_tokens, 1.0), 8.0)
+        self._last_turn = len(self._messages)
+        if answer.message.content or answer.message.tool_calls:  # some servers refuse a message without either
+            self._add(answer.message)
+        return answer
+
+    def call_tools(self, answer: Completion) -> Sequence[ToolResult]:
+        """Make every call of an answer, in order, and take in the results. The model is told what is left."""
+        results = []
+        for call in answer.message.tool_calls:
+            results.append(self._context.tools.call(call))
+            self.take_in(call, results[-1], last=call is answer.message.tool_calls[-1])
+        return results
+
+    def take_in(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
+        """Take in the result of a call that the agent has made or answered itself."""
+        left = self._context.budget.left if last else ""
+        text = shown(result) + (f"\n[left: {left}]" if left else "")
+        self._add(Message(role="tool", content=text, tool_call_id=call.id))
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._bytes += message.size
+
+    def _fit(self) -> None:
+        if self._window is None:
+            return
+        room = self._window - (self._llm.facts.answer_tokens or 0)
+        if self._bytes / self._bytes_per_token > room * _FULL:
+            self._shrink(room * _LEFT * self._bytes_per_token)
+
+    def _shrink(self, target: float) -> bool:
+        """Drop tool output, the oldest first, until ``target`` bytes are left; says whether anything went."""
+        before = self._bytes
+        for index, message in enumerate(self._messages):
+            if self._bytes <= target:
+                break
+            if message.role != "tool" or len(message.content) <= _SHORTEST:
+                continue
+            kept = 0 if index < self._last_turn else _SHORTEST // 4  # of what nobody has read yet, a beginning
+            dropped = len(message.content) - kept
+            note = f"{message.content[:kept]}\n[{dropped} characters of output dropped: the conversation grew too long]"
+            self._messages[index] = attrs.evolve(message, content=note.strip())
+            self._bytes += self._messages[index].size - message.size
+        return self._bytes < before
+
+
+def shown(result: ToolResult) -> str:
+    """A tool's result as a model reads it: text as it is, short values on one line each."""
+    if not result.ok:
+        return f"error: {result.error_type}: {result.error_message}"
+    return "\n".join(_field(name, value) for name, value in result.fields.items()) or "done"
+
+
+def _field(name: str, value: Any) -> str:
+    if isinstance(value, str) and "\n" in value:
+        return f"{name}:\n{value.rstrip()}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join([f"{name}:" if value else f"{name}: none", *(f"  {_plain(item)}" for item in value)])
+    return f"{name}: {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {item}" for key, item in value.items())
+    return str(value)

@@ -1,0 +1,340 @@
+"""Models of a run: the ledger, budgets that hold, what stops a run, and sub-agents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run
+from agentbench_core.run.purse import spent_usd
+from tests.run.doubles_models import MODELS
+
+FLAGS = ("--llm", "told", "--model", "m", "--allow-unisolated", "--workers", "1")
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(agentbench: Any, plugin: Any) -> Run:
+    """Runs the suite with an agent and the told model; gives how the command ended."""
+    plugin("told", MODELS)
+
+    def go(agent: str, *more: str, plan: str = "") -> Any:
+        chosen = ("--set", f"llm.plan={plan}") if plan else ()
+        return agentbench("run", "--suite", "mini", "--agent", agent, *FLAGS, *chosen, *more)
+
+    return go
+
+
+def only_run() -> Path:
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def events(*kinds: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (only_run() / "events.jsonl").read_text().splitlines()]
+    return [line for line in lines if not kinds or line["type"] in kinds]
+
+
+def seen() -> list[str]:
+    """What the server saw."""
+    return [line for line in Path("server.log").read_text().splitlines() if line.startswith("exchange")]
+
+
+def ends(records: Any) -> list[tuple[str, str | None, bool]]:
+    return [(line["outcome"], line["result"]["failure_reason"], line["scored"]) for line in records()]
+
+
+def test_every_exchange_is_in_the_ledger_before_it_is_sent(make_task: Any, run: Run, records: Any) -> None:
+    """F21: a call that was tried again has an entry each time, with what it was billed; costs add up in the record."""
+    make_task()
+    done = run("asks", plan="again again ok")
+    assert done.code == 0, done.err
+    kinds = [line["type"] for line in events("llm_request", "llm_response", "llm_failed")]
+    assert kinds == ["llm_request", "llm_failed", "llm_request", "llm_failed", "llm_request", "llm_response"]
+    asked = events("llm_request")
+    assert [(line["call"], line["exchange"], line["agent"]) for line in asked] == [(1, n, "asks") for n in (1, 2, 3)]
+    assert all(line["reserved_usd"] > 0.006 for line in asked), "2048 tokens of answer at 3 USD a million, and more"
+    assert len(seen()) == len(asked)
+    (answer,) = events("llm_response")
+    assert (answer["served_by"], answer["model"], answer["response_id"]) == ("somebody", "served-1", "gen-1")
+    assert answer["waited_sec"] == pytest.approx(1.0, abs=0.1)
+    (record,) = records()
+    assert record["usage"]["llm_calls"] == 1
+    assert record["usage"]["cost_usd"] == pytest.approx(0.03)
+    assert record["usage"]["prompt_tokens"] == 300
+    assert spent_usd(open_run(only_run())) == pytest.approx(0.03)
+
+
+def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, records: Any) -> None:
+    """A request that went out and gave no answer may have been billed."""
+    make_task()
+    run("asks", plan="unknown")
+    (asked,) = events("llm_request")
+    (failed,) = events("llm_failed")
+    assert failed["cost_usd"] is None
+    assert spent_usd(open_run(only_run())) == asked["reserved_usd"] > 0
+    assert records()[0]["usage"]["cost_usd"] == 0.0, "a record says what is known"
+
+
+def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any, run: Run) -> None:
+    """What it says is in run.json, and its warning is heard; at the end the provider is closed."""
+    make_task("one")
+    make_task("two")
+    done = run("asks", "--workers", "3")
+    assert "it is slow on Sundays" in done.err
+    model = json.loads((only_run() / "run.json").read_text())["model"]
+    assert model["known"] == {"tools": "5", "workers": "3"}
+    assert model["answer_tokens"] == 2048
+    assert Path("server.log").read_text().splitlines()[-1] == "closed"
+
+
+def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+    """It stops before the call that could go over; what is left is made once there is more money."""
+    for name in ("one", "two", "three"):
+        make_task(name)
+    done = run("asks", "--max-cost-usd", "0.03")
+    assert done.code == 4
+    assert "the run may cost 0.03 USD: 0.020000 are spent, and the next call may cost 0.0" in done.err
+    assert len(seen()) == 2
+    done_or_not = [("completed", None, True), ("completed", None, True), ("interrupted", "INTERRUPTED", False)]
+    assert ends(records) == done_or_not
+    assert events("run_finished")[-1]["status"] == "stopped"
+    directory = str(only_run())
+    assert f"--resume {directory} --allow-unisolated" in done.err
+    again = agentbench("run", "--resume", directory, "--allow-unisolated")
+    assert again.code == 4, "the same limit: nothing more may be spent"
+    assert len(seen()) == 2
+    more = agentbench("run", "--resume", directory, "--allow-unisolated", "--max-cost-usd", "0.05")
+    assert more.code == 0, more.err
+    assert "3 of 3 scored attempts passed" in more.out
+    assert len(seen()) == 3
+    assert spent_usd(open_run(only_run())) == pytest.approx(0.03)
+
+
+def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) -> None:
+    """Each holds back its worst case; while others may give some back, a call waits instead of ending the run."""
+    for number in range(6):
+        make_task(f"t{number}")
+    done = run("asks", "--workers", "6", "--max-cost-usd", "0.065", "--set", "llm.wait=0.3")
+    assert done.code == 0, done.err
+    assert len(seen()) == 6
+    reserved = events("llm_request")[0]["reserved_usd"]
+    assert 6 * reserved > 0.005
+
+
+def test_a_killed_run_pays_for_what_it_had_sent(
+    make_task: Any, run: Run, agentbench: Any, agentbench_process: Any
+) -> None:
+    """The harness dies between request and answer: the worst case counts when the run is resumed."""
+    make_task()
+    flags = ("--agent", "asks", *FLAGS, "--set", "llm.cost=0.01", "--max-cost-usd", "0.03")
+    run_once = ("run", "--suite", "mini", *flags)
+    total = 0
+    for step in range(1, 200):
+        dead = agentbench_process(*run_once, AGENTBENCH_CRASH_AT=str(step), PYTHONPATH=_sites())
+        if dead.code == 0:
+            break
+        runs = sorted(Path("artifacts/runs").glob("*/run.json"))
+        lines = [line for path in runs for line in _events(path.parent)]
+        if runs and any(line["type"] == "llm_request" for line in lines) and Path("server.log").exists():
+            total = step
+            break
+        for path in Path("artifacts/runs").glob("*"):
+            _remove(path)
+        Path("server.log").unlink(missing_ok=True)
+    assert total, "no step lay between a request and its answer"
+    before = spent_usd(open_run(only_run()))
+    assert before > 0
+    agentbench("run", "--resume", str(only_run()), "--allow-unisolated")
+    sent = len(seen())
+    assert len(events("llm_request")) == sent, "the ledger has every call that the server saw"
+    assert spent_usd(open_run(only_run())) <= 0.03
+
+
+def _sites() -> str:
+    return ":".join(str(path) for path in Path.cwd().glob("site-*"))
+
+
+def _events(directory: Path) -> Sequence[dict[str, Any]]:
+    path = directory / "events.jsonl"
+    whole = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in whole if line.endswith("\n")]
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    shutil.rmtree(path)
+
+
+def test_a_limit_in_dollars_needs_a_price(make_task: Any, run: Run) -> None:
+    """Before anything is recorded."""
+    make_task()
+    for flags in (("--max-cost-usd", "1"), ("--set", "limits.max_cost_usd=1")):
+        done = run("asks", "--set", "llm.price=-1", *flags)
+        assert done.code == 3
+        assert "nobody says what model 'm' of 'told' costs" in done.err
+    assert not list(Path("artifacts/runs").glob("*")) if Path("artifacts/runs").exists() else True
+
+
+@pytest.mark.parametrize(
+    ("limit", "calls"), [("limits.max_cost_usd=0.02", 2), ("limits.max_tokens=5000", 27), ("limits.max_steps=2", 3)]
+)
+def test_an_attempt_uses_no_more_than_it_may(make_task: Any, run: Run, records: Any, limit: str, calls: int) -> None:
+    """Money, tokens and steps; the end is the agent's own, and what it changed before is judged."""
+    make_task()
+    Path("times").write_text("40")
+    done = run("asks", "--set", limit)
+    assert done.code == 0, done.err
+    (record,) = records()
+    assert record["outcome"] in ("out_of_budget", "out_of_steps")
+    assert record["scored"]
+    assert record["result"]["passed"], "the first answer had fixed it"
+    assert len(seen()) <= calls
+
+
+def test_a_key_that_is_refused_stops_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+    """F20: no further attempt begins, none is scored as failed, and the run can be resumed."""
+    for name in ("one", "three", "two"):
+        make_task(name)
+    done = run("asks", plan="ok stop")
+    assert done.code == 4
+    assert "the run ended early: the key is refused\nSet another." in done.err
+    assert ends(records) == [("completed", None, True), ("llm_error", "LLM_ERROR", False)]
+    assert len(seen()) == 2
+    assert open_run(only_run()).status() == "stopped"
+    more = agentbench("run", "--resume", str(only_run()), "--allow-unisolated", "--set", "llm.plan=ok", "--changed-ok")
+    assert more.code == 0, more.err
+    assert "3 of 3 scored attempts passed" in more.out
+
+
+def test_an_outage_costs_attempts_and_not_the_run(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+    """F19: what it hit is missing, the run goes on, and resuming completes it."""
+    for name in ("one", "three", "two"):
+        make_task(name)
+    assert run("asks", plan="ok fail ok").code == 0
+    assert ends(records) == [("completed", None, True), ("llm_error", "LLM_ERROR", False), ("completed", None, True)]
+    assert "3 of 3 scored" in agentbench("run", "--resume", str(only_run()), "--allow-unisolated").out
+    assert len(events("llm_request")) == len(seen())
+
+
+def test_a_sub_agent_works_from_its_share(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+    """Its own end is its parent's to handle; everything it used counts above; events and lines name it."""
+    make_task()
+    done = run("delegates")
+    assert done.code == 0, done.err
+    (record,) = records()
+    assert (record["outcome"], record["result"]["passed"]) == ("completed", True), record
+    delegations = [(e["parent"], e["child"], e["role"], e["depth"]) for e in events("delegation")]
+    assert delegations == [
+        ("delegates", "helper-1", "helper", 1),
+        ("helper-1", "helper-2", "helper", 2),
+        ("delegates", "poor-1", "poor", 1),
+    ]
+    assert [e["agent"] for e in events("llm_request")] == ["helper-1", "delegates"]
+    assert record["usage"]["steps"] == 2, "one refused call of the helper, one call of its parent"
+    assert record["usage"]["llm_calls"] == 2
+    shown = agentbench("runs", "show", str(only_run())).out
+    assert (
+        "  delegates: 1 calls, 110 tokens, 1 steps\n"
+        "  ├─ helper-1: 1 calls, 110 tokens, 1 steps\n"
+        "  │  └─ helper-2: 0 calls, 0 tokens, 0 steps\n"
+        "  └─ poor-1: 0 calls, 0 tokens, 0 steps\n"
+    ) in shown
+    assert "model    m: 2 calls, 220 tokens, 0.0200 USD" in shown
+    lines = [json.loads(x) for x in (only_run() / "tasks/one/agent/conversation.jsonl").read_text().splitlines()]
+    assert [(line["agent"], line["since"], line["model"]) for line in lines] == [
+        ("helper-1", 0, "m"),
+        ("delegates", 0, "m"),
+    ]
+
+
+def test_an_agent_may_look_at_its_budget_itself(make_task: Any, run: Run, records: Any) -> None:
+    """What that raises, and the agent lets pass, is its end by steps and no mistake of its."""
+    make_task()
+    run("looks", "--max-steps", "3")
+    assert ends(records) == [("out_of_steps", "AGENT_GAVE_UP", True)]
+
+
+def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, run: Run, records: Any) -> None:
+    """It costs a step, and the model can do better."""
+    make_task()
+    run("malformed")
+    (record,) = records()
+    assert (record["outcome"], record["usage"]["steps"]) == ("completed", 1)
+
+
+def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:
+    """The same calls, changes and verdicts, marked, at no cost; asking more than was asked stops the attempt."""
+    make_task("one")
+    make_task("two")
+    assert run("asks").code == 0
+    recorded = only_run()
+    before = records()
+    asked = len(seen())
+    done = agentbench("replay", str(recorded), "--workers", "8", "--allow-unisolated", "--out", "again")
+    assert done.code == 0, done.err
+    (replayed,) = Path("again").iterdir()
+    after = [json.loads(line) for line in (replayed / "attempts.jsonl").read_text().splitlines()]
+    after.sort(key=lambda record: record["task_id"])
+    assert [record["result"] for record in after] == [record["result"] for record in before]
+    assert all(record["replayed"] and record["usage"]["cost_usd"] == 0.0 for record in after)
+    assert [r["usage"]["prompt_tokens"] for r in after] == [r["usage"]["prompt_tokens"] for r in before]
+    assert len(seen()) == asked
+    Path("times").write_text("2")
+    more = agentbench("replay", str(recorded), "--allow-unisolated", "--out", "more")
+    assert more.code == 0
+    (missed,) = Path("more").iterdir()
+    shown = agentbench("runs", "show", str(missed)).out
+    assert "task one, repeat 1: this was asked more often than it was recorded" in shown
+
+
+def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -> None:
+    """One word of a prompt, in a diff that a person can read."""
+    make_task()
+    run("asks")
+    Path("word").write_text("hello")
+    agentbench("replay", str(only_run()), "--allow-unisolated", "--out", "again")
+    (replayed,) = Path("again").iterdir()
+    shown = agentbench("runs", "show", str(replayed)).out
+    assert "nothing recorded asks this; the nearest differs so:" in shown
+    assert "-  hi\n+  hello" in shown
+    assert open_run(replayed).manifest.model is not None
+
+
+def test_what_cannot_be_replayed(make_task: Any, run: Run, agentbench: Any) -> None:
+    """A run without a model, and no run at all."""
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    done = agentbench("replay", str(only_run()), "--allow-unisolated")
+    assert done.code == 2
+    assert agentbench("replay", "nowhere").code == 2
+    run_ = agentbench(
+        "run", "--suite", "mini", "--agent", "asks", "--llm", "replay", "--model", "m", "--allow-unisolated"
+    )
+    assert run_.code == 2
+    assert "--set llm.from=RUN_DIR" in run_.err
+
+
+def test_names_and_presets(make_task: Any, agentbench: Any) -> None:
+    """`llm_v0` is baseline's old name; a preset gives settings and another name, and says where they come from."""
+    Path("configs").mkdir()
+    Path("configs/models.yaml").write_text(
+        "version: '7'\nmodels:\n  short: {model: {name: long/name, temperature: 0.3, max_tokens: 99}}\n"
+    )
+    shown = agentbench("config", "show", "--agent", "llm_v0", "--model", "short", "--temperature", "0.9", "--json")
+    leaves = json.loads(shown.out)["llm_v0"]
+    origin = "configs/models.yaml version 7, short"
+    assert leaves["model.name"] == {"value": "long/name", "origin": origin}
+    assert leaves["model.max_tokens"] == {"value": 99, "origin": origin}
+    assert leaves["model.temperature"] == {"value": 0.9, "origin": "--temperature"}
+    assert "agent.same_failure" in leaves
+    Path("configs/models.yaml").write_text("version: '7'\nmodels: {short: {limits: {max_steps: 1}}}\n")
+    refused = agentbench("config", "show", "--model", "short")
+    assert refused.code == 2
+    assert "limits: does not belong here" in refused.err
