@@ -5,6 +5,7 @@ A last net, never a control: keys stay out of sandboxes in the first place.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -68,12 +69,12 @@ class Redactor:
         """
         if isinstance(value, str):
             return value if value in self._ours else self.clean_text(value)
-        if isinstance(value, Mapping):
+        if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        if isinstance(value, (dict, Mapping)):  # a plain dict is known sooner
             return {self._clean_key(str(key)): self.clean_value(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.clean_value(item) for item in value]
-        if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-            return value
         return self.clean_value(repr(value))
 
     def clean_json(self, document: bytes) -> bytes:
@@ -88,7 +89,12 @@ class Redactor:
         return json.dumps(cleaned, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n"
 
     def _clean_key(self, key: str) -> str:
-        return key if _FIELD.fullmatch(key) else self.clean_text(key)
+        return key if _is_field(key) else self.clean_text(key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_field(key: str) -> bool:
+    return bool(_FIELD.fullmatch(key))
 
 
 def _whole(data: bytes, position: int, step: int) -> int:

@@ -216,8 +216,8 @@ class Store:
         return _stopped(self.directory, error)
 
     def _put_event(self, event: Event, attempt_id: str | None, on_disk: Future[None] | None) -> None:
-        fields = journal.envelope(self._seq + 1, attempt_id, event_type(type(event))) | dump(event)
-        line = journal.sealed_line(self._redactor.clean_value(fields))
+        fields = self._redactor.clean_value(dump(event))
+        line = journal.sealed_line(journal.envelope(self._seq + 1, attempt_id, event_type(type(event))) | fields)
         self._put(_Line(layout.EVENTS, line, on_disk))
         self._seq += 1  # only now: what cannot be written uses up no number
 

@@ -7,32 +7,83 @@
         def make_provider(cls) -> SandboxProvider:
             return MyProvider(MyOptions())
 
-Hooks with defaults (``spec``, ``python``, ``patience``) are in :class:`.stage.Hooks`. Each check says in its
-docstring what is asked for; each is itself checked, on a double that is broken in just that respect.
+=========================  =====================================================  =========================
+a plugin's                 is checked by                                          which must be given
+=========================  =====================================================  =========================
+sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
+provider of models         LLMConformance                                         answering
+the same, with a server    RemoteLLMConformance                                   serving
+agent                      AgentConformance                                       make_agent
+the same, with a model     ModelAgentConformance                                  make_agent
+tool                       ToolConformance                                        make_tool, good_arguments
+=========================  =====================================================  =========================
+
+Hooks with defaults are in the rooms ``stage``, ``llm_stage``, ``agent_stage`` and ``tool_stage``. Each check says in
+its docstring what is asked for; each is itself checked, on a double that is broken in just that respect.
+
+For tests of one's own: :func:`make_context` gives what an agent gets, with real tools over a small program that has a
+bug and a model whose answers are written down (:func:`says`, :func:`calls`); :class:`ScriptedLLM` is such a model as a
+provider, and :class:`CallDouble` remembers what a provider tells the harness.
 """
 
 import pytest
 
 # Before they are imported: pytest then shows the values in an assertion that fails.
 _ROOMS = (
-    *("stage", "looking", "pulse", "doubles", "sandbox", "isolated"),
+    *("stage", "looking", "pulse", "doubles", "sandbox", "isolated", "waiting"),
     *("commands", "variables", "output", "deadlines", "lifetime", "files", "setup", "environment", "once", "provider"),
     *("isolation", "privileges", "limits"),
+    *("llm", "llm_stage", "llm_answers", "llm_life", "llm_traffic", "llm_faults"),
+    *("agent", "agent_stage", "agent_life", "agent_talk"),
+    *("tool", "tool_stage", "tool_spec", "tool_calls", "tool_places"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
+from agentbench_core.testing.agent import AgentConformance, ModelAgentConformance  # noqa: E402 - see above
+from agentbench_core.testing.answers import Answer, CallDouble, Script, ScriptedLLM, Told, calls, says  # noqa: E402
+from agentbench_core.testing.attempt import ContextDouble, ScriptedModel, Trace  # noqa: E402
+from agentbench_core.testing.bench import BROKEN, FAILING_COMMAND, FIX, Bench, builtin_tools, make_context, open_bench  # noqa: E402
 from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble  # noqa: E402 - see above
 from agentbench_core.testing.isolated import IsolatedSandboxConformance  # noqa: E402 - see above
+from agentbench_core.testing.llm import LLMConformance, RemoteLLMConformance  # noqa: E402
+from agentbench_core.testing.llm_stage import Fault, Planned, Remote, Reply  # noqa: E402
 from agentbench_core.testing.sandbox import SandboxConformance  # noqa: E402 - see above
 from agentbench_core.testing.stage import RecordingLog, Stage, Started  # noqa: E402 - see above
+from agentbench_core.testing.tool import ToolConformance  # noqa: E402 - see above
 
 __all__ = [
+    "BROKEN",
+    "FAILING_COMMAND",
+    "FIX",
+    "AgentConformance",
+    "Answer",
+    "Bench",
+    "CallDouble",
+    "ContextDouble",
     "EnvironmentDouble",
+    "Fault",
     "IsolatedSandboxConformance",
+    "LLMConformance",
+    "ModelAgentConformance",
+    "Planned",
     "ProviderDouble",
     "RecordingLog",
+    "Remote",
+    "RemoteLLMConformance",
+    "Reply",
     "SandboxConformance",
     "SandboxDouble",
+    "Script",
+    "ScriptedLLM",
+    "ScriptedModel",
     "Stage",
     "Started",
+    "Told",
+    "ToolConformance",
+    "Trace",
+    "builtin_tools",
+    "calls",
+    "make_context",
+    "open_bench",
+    "says",
 ]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -26,6 +23,7 @@ from agentbench_core import (
     fork,
     remove_tree,
 )
+from agentbench_core.testing.waiting import soon
 from agentbench_core.values.task import EnvironmentSettings, Setup
 
 LONG = 60.0
@@ -258,18 +256,7 @@ class Stage:
 
     def soon(self, call: Callable[[], T]) -> T:
         """What ``call`` gives or raises; the check fails if that takes longer than ``patience``."""
-        future: Future[T] = Future()
-
-        def work() -> None:
-            try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                future.set_exception(error)
-
-        threading.Thread(target=work, daemon=True).start()
-        wait_for([future], timeout=self.patience)
-        assert future.done(), f"it has not come back after {self.patience:g} s"
-        return future.result()
+        return soon(call, self.patience)
 
     def _empty(self, name: str) -> Path:
         self._forks += 1

@@ -6,6 +6,7 @@ seconds of the monotonic clock; ``at`` is UTC with milliseconds.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -246,6 +247,7 @@ Event = (
 )
 
 
+@functools.cache
 def event_type(cls: type) -> str:
     """The ``type`` of a line: ``tool_call_started`` for :class:`ToolCallStarted`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__.rstrip("_")).lower()

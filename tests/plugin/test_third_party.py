@@ -15,7 +15,7 @@ import pytest
 import agentbench_core
 
 PAGE = (Path(agentbench_core.__file__).parent.parent / "docs/write-a-plugin.md").read_text(encoding="utf-8")
-PROJECT, FIXER, TOOL = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
+PROJECT, FIXER, PROVIDER, TOOL = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
 """The files that the page tells everybody to write."""
 
 MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
@@ -103,3 +103,16 @@ def test_the_tool_of_the_page_works(plugin: Any, make_task: Any, agentbench: Any
     assert done.code == 0, done.err
     (calls,) = Path("artifacts").glob("runs/*/tasks/one/agent/tool_calls.jsonl")
     assert json.loads(calls.read_text())["result"]["fields"] == {"lines": 2}
+
+
+def test_the_provider_of_the_page_works(plugin: Any, make_task: Any, agentbench: Any, records: Any) -> None:
+    """The agent `baseline` hears itself, and gives up: words alone mend nothing."""
+    plugin("echo", PROVIDER)
+    make_task()
+    flags = ("--agent", "baseline", "--llm", "echo", "--model", "any", "--allow-unisolated", "--max-cost-usd", "0")
+    done = agentbench("run", "--suite", "mini", *flags)
+    assert done.code == 0, done.err
+    (record,) = records()
+    assert (record["outcome"], record["usage"]["llm_calls"]) == ("gave_up", 2)
+    (conversation,) = Path("artifacts").glob("runs/*/tasks/one/agent/conversation.jsonl")
+    assert "you said: The command" in conversation.read_text()

@@ -50,9 +50,14 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy of whoever runs the tests cannot reach a server of ours."""
     for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)  # the proxy of whoever runs the tests cannot reach this server
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server(no_proxy: None) -> Iterator[Server]:
     played = Server()
     thread = threading.Thread(target=played.http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from agentbench_core import Deadline, DeadlineExceeded, InputError, Interrupted, UnavailableError
-from agentbench_openrouter.client import Client, MissingEndpointError
+from agentbench_openrouter.client import Client
 from agentbench_openrouter.key import Key, find_key
+from agentbench_openrouter.pages import MissingEndpointError
 
 SECRET = "sk-or-v1-PLANTED0123456789"
 ENV = "TEST_KEY"

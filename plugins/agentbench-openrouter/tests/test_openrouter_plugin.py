@@ -3,15 +3,32 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
+from agentbench_core import describe, load
 from agentbench_openrouter import plugin
 from agentbench_openrouter.command import openrouter
+from agentbench_openrouter.options import OpenRouterOptions
 
 PACKAGE = Path(plugin.__file__).parent
 README = Path(__file__).parent.parent / "README.md"
-HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate")
+HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate", "tenacity")
+
+
+def test_registers_the_llm() -> None:
+    registered = []
+
+    def register(name: str, factory: Any, options: type, *, summary: str, capabilities: object = ()) -> None:
+        registered.append((name, factory, options, capabilities))
+
+    plugin.agentbench_register_llms(cast("Any", register))
+    ((name, factory, options, capabilities),) = registered
+    assert (name, options, capabilities) == ("openrouter", OpenRouterOptions, ())
+    made = factory(load({"base_url": "http://localhost/v1", "allow_fallbacks": False}, options, where="test"))
+    assert "localhost" in repr(made)
+    made.close()
 
 
 def test_registers_the_command() -> None:
@@ -41,3 +58,9 @@ def test_readme_documents_every_command_and_option() -> None:
             if isinstance(parameter, click.Option):
                 shown = "" if parameter.is_flag else str(parameter.default)
                 assert f"| `{parameter.opts[-1]}` | {shown} | {parameter.help} |".replace("|  |", "| |") in text
+
+
+def test_readme_documents_every_option_of_the_llm() -> None:
+    text = README.read_text()
+    for row in describe(OpenRouterOptions):
+        assert f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" in text

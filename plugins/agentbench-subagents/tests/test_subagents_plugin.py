@@ -1,41 +1,82 @@
-"""What the distribution registers, and what importing it costs."""
+"""What the distribution registers, what importing it costs, and what its README says."""
 
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentbench_core import describe
 from agentbench_subagents import plugin
 from agentbench_subagents.locate import LocateFailures, LocateFailuresArguments
+from agentbench_subagents.options import ContextPackerOptions, SubagentsOptions
+from agentbench_subagents.packer import ContextPacker
+from agentbench_subagents.reports import Decision, PatchReport, SearchReport, TestReport
+from agentbench_subagents.routing import Subagents, roles
 
 README = Path(__file__).parent.parent / "README.md"
 HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate")
+LATER = ("locate", "packer", "routing", "imports", "sources")
+
+
+def registered(hook: Any) -> list[tuple[str, Any, str, Any]]:
+    """Name, component made with default options, summary, capabilities."""
+    found: list[Any] = []
+
+    def register(name: str, factory: Any, options: type, *, summary: str, capabilities: Any = ()) -> None:
+        found.append((name, factory(options()), summary, capabilities))
+
+    hook(register)
+    return found
 
 
 def test_registers_a_tool_that_its_factory_makes() -> None:
-    registered: list[Any] = []
-
-    def register(name: str, factory: Any, options: type, *, summary: str, capabilities: Any = ()) -> None:
-        registered.append((name, factory(options()), summary, capabilities))
-
-    plugin.agentbench_register_tools(register)
-    ((name, tool, summary, capabilities),) = registered
+    ((name, tool, summary, capabilities),) = registered(plugin.agentbench_register_tools)
     assert isinstance(tool, LocateFailures)
     assert (name, capabilities) == (tool.spec.name, ())
     assert summary
 
 
+def test_registers_two_agents_that_need_a_model() -> None:
+    found = registered(plugin.agentbench_register_agents)
+    assert [(name, type(agent), capabilities) for name, agent, _, capabilities in found] == [
+        ("context_packer", ContextPacker, {"needs_llm"}),
+        ("subagents", Subagents, {"needs_llm"}),
+    ]
+    assert all(summary for _, _, summary, _ in found)
+
+
 def test_entry_module_imports_nothing_heavy() -> None:
+    later = tuple(f"agentbench_subagents.{name}" for name in LATER)
     code = (
         "import sys, agentbench_subagents.plugin;"
-        f"print(sorted(name for name in {(*HEAVY, 'agentbench_subagents.locate')!r} if name in sys.modules))"
+        f"print(sorted(name for name in {(*HEAVY, *later)!r} if name in sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert shown.stdout == "[]\n", shown.stderr
 
 
-def test_readme_has_the_table_of_arguments() -> None:
+@pytest.mark.parametrize(
+    "described",
+    [
+        LocateFailuresArguments,
+        ContextPackerOptions,
+        SubagentsOptions,
+        Decision,
+        SearchReport,
+        PatchReport,
+        TestReport,
+    ],
+)
+def test_readme_has_the_tables(described: type) -> None:
     text = README.read_text()
-    for row in describe(LocateFailuresArguments):
+    for row in describe(described):
         assert f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" in text
+
+
+def test_readme_names_every_role_with_its_tools() -> None:
+    text = README.read_text()
+    for role in (roles().router, roles().searcher, roles().patcher, roles().tester):
+        tools = ", ".join(f"`{tool}`" for tool in sorted(role.tools)) or "none"
+        assert f"| {role.name} | {tools} | `{role.handing_in}` |" in text

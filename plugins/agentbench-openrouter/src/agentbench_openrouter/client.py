@@ -1,54 +1,105 @@
-"""The one file that knows httpx: JSON from an OpenAI-compatible server."""
+"""The one file that knows httpx: JSON from an OpenAI-compatible server, and completions."""
 
 from __future__ import annotations
 
-import json
-import re
+import math
+import ssl
+import threading
+import time
+from collections.abc import Generator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-import attrs
 import httpx
 
-from agentbench_core import Deadline, DeadlineExceeded, InputError, UnavailableError
-from agentbench_openrouter.exchange import Line, under
-from agentbench_openrouter.key import Key, no_key
+from agentbench_core import Deadline, DeadlineExceeded, UnavailableError
+from agentbench_openrouter.addresses import checked
+from agentbench_openrouter.answers import Response
+from agentbench_openrouter.exchange import ExchangeError, Line, under
+from agentbench_openrouter.key import Key
+from agentbench_openrouter.pages import Pages
+from agentbench_openrouter.watchdog import AbandonedError, Watchdog, Watched
 
 MAX_BODY_BYTES = 32 << 20
 """Where reading an answer ends; the list of all models of OpenRouter is about 1 MB."""
 
-_NO_SUCH_ENDPOINT = (404, 405, 501)
+_KEEP_ALIVE_SEC = 15.0
+_KEPT_HEADERS = frozenset(
+    ("content-type", "location", "retry-after", "retry-after-ms", "x-generation-id", "x-ratelimit-reset")
+)
 
 
-class MissingEndpointError(UnavailableError):
-    """The server has no such endpoint; many have only part of what OpenRouter has."""
+class _Sign(httpx.Auth):
+    """Puts the key into a request at the last moment, so that it stands in nobody's variables."""
+
+    def __init__(self, key: Key | None) -> None:
+        self._key = key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._key is not None:
+            request.headers["authorization"] = self._key.header()
+        yield request
 
 
-@attrs.frozen(kw_only=True)
-class _Answer:
-    status: int
-    content_type: str
-    location: str
-    body: bytes
+class _Lane:
+    """One connection that is kept open, and used by one exchange at a time."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+        self.line = Line()
+        self.used_at = -math.inf
+        self._watched: Watched | None = None
+        self.connected = self.sent = self.answered = False
+        """How far the exchange under way has come; without ``connected``, the connection is an old one."""
+
+    def begin(self, watched: Watched) -> None:
+        self._watched = watched
+        self.connected = self.sent = self.answered = False
+
+    @property
+    def warm(self) -> bool:
+        """Whether there is a connection, as far as we know."""
+        return time.monotonic() - self.used_at < _KEEP_ALIVE_SEC
+
+    def watch(self, name: str, info: Mapping[str, Any]) -> None:
+        """What httpx tells of an exchange while it happens."""
+        if name == "http11.send_request_headers.started":
+            if self._watched is None or self._watched.over:  # a connection that came too late: nobody is waiting
+                raise ExchangeError("connect", "no connection in time")
+            self.sent = True
+        elif name == "http11.receive_response_headers.complete":
+            self.answered = True
+        elif name.endswith("connect_tcp.started"):
+            self.connected = True
+        else:
+            self.line.watch(name, info)
 
 
 class Client:
-    """Talks to one server. Thread-safe; each call has a connection of its own."""
+    """Talks to one server. Thread-safe."""
 
-    def __init__(self, base_url: str, *, key: Key | None, key_env: str) -> None:
+    def __init__(
+        self, base_url: str, *, key: Key | None, key_env: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Take a base URL such as ``https://openrouter.ai/api/v1``, and the key if there is one.
 
         Args:
             base_url: http or https, without user name and password.
             key: sent with every request; ``None`` sends none.
             key_env: the variable to name when the server wants a key.
+            headers: more of them, for every request.
 
         Raises:
             InputError: ``base_url`` is no such URL.
         """
-        self.base_url = _checked(base_url)
+        self.base_url = checked(base_url)
         self._key = key
-        self._key_env = key_env
+        self.pages = Pages(base_url=self.base_url, key=key, key_env=key_env)
+        self._headers = {"accept": "application/json", "user-agent": "agentbench-openrouter", **(headers or {})}
+        self._sign = _Sign(key)
+        self._lock = threading.Lock()
+        self._tls: ssl.SSLContext | None = None
+        self._idle: list[_Lane] = []
+        self._watchdog = Watchdog()
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r}, key={self._key!r})"
@@ -68,18 +119,121 @@ class Client:
             raise DeadlineExceeded(f"{self.base_url} did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnavailableError(
-                f"cannot reach {self.base_url}: {self._shown(str(error)) or type(error).__name__}",
+                f"cannot reach {self.base_url}: {self.pages.shown(str(error)) or type(error).__name__}",
                 remedy="Check the base URL, the network and HTTPS_PROXY.",
             ) from None
-        return self._read(path, answer)
+        return self.pages.read(path, answer)
 
-    def _exchange(self, path: str, deadline: Deadline, line: Line) -> _Answer:
-        headers = {"accept": "application/json", "user-agent": "agentbench-openrouter"}
-        if self._key is not None:
-            headers["authorization"] = self._key.header()
+    def post(self, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
+        """What ``POST base_url/path`` answers, read completely; errors of the server are answers here.
+
+        Args:
+            path: below the base URL.
+            body: JSON.
+            seconds: for all of it.
+            deadline: ends it sooner when it is over or ended.
+
+        Raises:
+            ExchangeError: there is no answer, or none yet when time is over.
+        """
+        lane = self._take()
+        problem: ExchangeError | None = None
+        answer: Response | None = None
+        abandoned = False
+        with self._watchdog.watching(lane.line, seconds, deadline) as watched:
+            lane.begin(watched)
+            try:
+                if lane.warm:
+                    answer = self._post(lane, path, body, seconds)
+                else:
+                    answer = watched.apart(lambda: self._post(lane, path, body, seconds), abandoned=lane.http.close)
+            except AbandonedError as error:
+                abandoned, problem = True, self._problem_of(error, lane, watched)
+            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+                problem = self._problem_of(error, lane, watched)
+            except ExchangeError as error:
+                problem = error
+        if answer is not None:
+            self._give_back(lane)
+            return answer
+        if not abandoned:
+            lane.http.close()
+        if problem is None or self._watchdog.closed:
+            problem = ExchangeError("closed", "this provider was closed")
+        if problem.kind == "stale":
+            self._drop_idle()  # they are as old
+        raise problem  # here and not above: what httpx raises holds the request, and with it the key
+
+    def close(self) -> None:
+        """End what is under way, and give connections back. Idempotent."""
+        self._watchdog.close()
+        self._drop_idle()
+
+    def _take(self) -> _Lane:
+        with self._lock:
+            lane = self._idle.pop() if self._idle else None
+        return lane or _Lane(self._connection(None))
+
+    def _give_back(self, lane: _Lane) -> None:
+        with self._lock:
+            if not self._watchdog.closed:
+                self._idle.append(lane)
+                return
+        lane.http.close()
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for lane in idle:
+            lane.http.close()
+
+    def _connection(self, seconds: float | None) -> httpx.Client:
+        with self._lock:
+            if self._tls is None:
+                self._tls = httpx.create_ssl_context()  # reads all certificates there are: once is enough
+        return httpx.Client(
+            auth=self._sign,
+            headers=self._headers,
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE_SEC),
+            timeout=seconds,
+            verify=self._tls,
+        )
+
+    def _post(self, lane: _Lane, path: str, body: bytes, seconds: float) -> Response:
+        read = bytearray()
+        with lane.http.stream(
+            "POST",
+            f"{self.base_url}/{path}",
+            content=body,
+            headers={"content-type": "application/json"},
+            timeout=seconds,
+            extensions={"trace": lane.watch},
+        ) as response:
+            for chunk in response.iter_bytes():
+                read += chunk
+                if len(read) > MAX_BODY_BYTES:
+                    raise ExchangeError("too_long", f"the answer is longer than {MAX_BODY_BYTES >> 20} MiB")
+        ends = response.headers.get("connection", "").lower() == "close"
+        lane.used_at = -math.inf if ends else time.monotonic()
+        whole = bytes(read)
+        return _response(response, whole if self._key is None else self._key.redact_bytes(whole))
+
+    def _problem_of(self, error: Exception, lane: _Lane, watched: Watched) -> ExchangeError:
+        said = self.pages.shown(str(error)) or type(error).__name__
+        if watched.cut or isinstance(error, httpx.TimeoutException):
+            if lane.sent:
+                return ExchangeError("timeout", "no complete answer in time")
+            return ExchangeError("connect", "no connection in time")
+        if not lane.sent:
+            return ExchangeError("connect", f"cannot reach {self.base_url}: {said}")
+        if isinstance(error, (httpx.DecodingError, httpx.InvalidURL, ValueError)):
+            return ExchangeError("odd", said)
+        return ExchangeError("broken" if lane.connected or lane.answered else "stale", said)
+
+    def _exchange(self, path: str, deadline: Deadline, line: Line) -> Response:
         body = bytearray()
         with (
-            httpx.Client(timeout=max(deadline.remaining(), 0.001), headers=headers) as http,
+            self._connection(max(deadline.remaining(), 0.001)) as http,
             http.stream("GET", f"{self.base_url}/{path}", extensions={"trace": line.watch}) as response,
         ):
             for chunk in response.iter_bytes():
@@ -87,80 +241,9 @@ class Client:
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise UnavailableError(f"{self.base_url}/{path} answers more than {MAX_BODY_BYTES >> 20} MiB")
-            return _Answer(
-                status=response.status_code,
-                content_type=response.headers.get("content-type", "an unnamed type"),
-                location=response.headers.get("location", ""),
-                body=bytes(body),
-            )
-
-    def _read(self, path: str, answer: _Answer) -> Any:
-        try:
-            data = json.loads(answer.body)
-        except (ValueError, RecursionError):
-            data, is_json = None, False
-        else:
-            is_json = True
-        error = data.get("error") if isinstance(data, dict) else None
-        status = answer.status if answer.status >= 400 else _code_of(error)
-        if answer.status >= 300 or error:
-            raise self._problem(path, status, answer, _message_of(error))
-        if not is_json:
-            start = self._shown(answer.body[:200].decode("utf-8", "replace"))
-            raise UnavailableError(
-                f"{self.base_url}/{path} answers {self._shown(answer.content_type)}, not JSON: {start or 'nothing'}",
-                remedy="Check the base URL; it usually ends in /v1.",
-            )
-        return data
-
-    def _problem(self, path: str, status: int | None, answer: _Answer, message: str) -> UnavailableError:
-        where, detail = f"{self.base_url}/{path}", self._shown(message)
-        said = f": {detail}" if detail else ""
-        if 300 <= answer.status < 400:
-            target = self._shown(answer.location)
-            return UnavailableError(f"{where} redirects to {target or 'nowhere'}", remedy="Use that as the base URL.")
-        if status == 401 and self._key is None:
-            return no_key(self._key_env, f"{self.base_url} wants a key (401{said})")
-        if status == 401:
-            return UnavailableError(
-                f"{self.base_url} does not accept the key in {self._key_env} (401{said})",
-                remedy=f"Set the right one: export {self._key_env}=...",
-            )
-        if status in _NO_SUCH_ENDPOINT:
-            return MissingEndpointError(f"{where} does not exist ({status}{said})", remedy="Check the base URL.")
-        return UnavailableError(f"{where} answers an error ({status or 'no code'}{said})", remedy="Try again later.")
-
-    def _shown(self, text: str) -> str:
-        """A server's words on one line: no control characters, not endless, and never the key."""
-        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        text = text if self._key is None else self._key.redact(text)
-        return text if len(text) <= 300 else text[:297] + "..."
+            return _response(response, bytes(body))
 
 
-def _checked(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-        parts = urlsplit("")
-    if parts.username is not None:
-        raise InputError("a base URL must not hold a user name or a password", remedy="Put the key into a variable.")
-    if not usable or parts.query or parts.fragment:
-        raise InputError(f"{base_url!r} is no base URL", remedy="Give one like https://openrouter.ai/api/v1")
-    return base_url.rstrip("/")
-
-
-def _code_of(error: object) -> int | None:
-    """OpenRouter answers 200 once a provider was asked; the status is then in the body, as a number or as text."""
-    code = error.get("code", error.get("http_status")) if isinstance(error, dict) else None
-    return int(str(code)) if re.fullmatch(r"[1-5][0-9]{2}", str(code)) else None
-
-
-def _message_of(error: object) -> str:
-    if not isinstance(error, dict):
-        return str(error or "")
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    message = str(error.get("message") or "")
-    return f"{message} {raw}".strip() if raw else message
+def _response(response: httpx.Response, body: bytes) -> Response:
+    headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+    return Response(status=response.status_code, body=body, headers=headers)

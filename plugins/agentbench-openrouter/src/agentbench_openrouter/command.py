@@ -11,8 +11,7 @@ import click
 
 from agentbench_core import Deadline, DeadlineExceeded, UnavailableError, dump
 from agentbench_openrouter.key import DEFAULT_KEY_ENV, find_key, no_key
-
-DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
+from agentbench_openrouter.options import DEFAULT_BASE_URL
 
 _KEY_FIELDS = ("label", "limit", "limit_remaining", "limit_reset", "usage", "is_free_tier", "expires_at")
 
@@ -61,7 +60,7 @@ def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: b
 @_server_options
 def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
     """Say what the server knows of your key: label, limit and what remains of it, in US dollars."""
-    from agentbench_openrouter.client import MissingEndpointError
+    from agentbench_openrouter.pages import MissingEndpointError
 
     try:
         answer = _get("key", base_url, key_env, timeout, needs_key=True)

@@ -12,7 +12,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agentbench_core import Deadline
 
@@ -20,6 +20,21 @@ T = TypeVar("T")
 
 _LOOK_EVERY_SEC = 0.1
 """How soon a deadline that somebody ends early is noticed."""
+
+
+class ExchangeError(Exception):
+    """A completion did not come. ``kind`` says how far things went.
+
+    ``connect``: nothing was sent. ``timeout``, ``broken``: the server may have seen the request. ``stale``: the same,
+    on a connection that had been kept open, before a byte of the answer. ``too_long``, ``odd``: what came is no use.
+    ``closed``: this client is closed.
+    """
+
+    def __init__(
+        self, kind: Literal["connect", "timeout", "broken", "stale", "too_long", "odd", "closed"], message: str
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Line:

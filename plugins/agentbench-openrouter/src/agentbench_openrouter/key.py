@@ -28,6 +28,10 @@ class Key:
         """``text`` with the key replaced: servers like to quote what they refuse."""
         return text.replace(self._value, "***")
 
+    def redact_bytes(self, body: bytes) -> bytes:
+        """The same for what has not been read yet."""
+        return body.replace(self._value.encode(), b"***")
+
 
 def find_key(env: str, environ: Mapping[str, str]) -> Key | None:
     """The key in the variable ``env``, or ``None`` when that is unset or empty.

@@ -76,14 +76,17 @@ def _model(entry: Mapping[str, Any]) -> Model:
         id=entry["id"],
         name=entry["name"] if isinstance(entry.get("name"), str) else "",
         context_length=context,
-        usd_per_million_input=_per_million(pricing.get("prompt")),
-        usd_per_million_output=_per_million(pricing.get("completion")),
+        usd_per_million_input=per_million(pricing.get("prompt")),
+        usd_per_million_output=per_million(pricing.get("completion")),
         tools="tools" in parameters if isinstance(parameters, list) else None,
     )
 
 
-def _per_million(per_token: object) -> float | None:
-    """Prices are text, in US dollars per token; a negative one marks a router whose price varies."""
+def per_million(per_token: object) -> float | None:
+    """US dollars per million of what costs ``per_token`` each; ``None`` where that is no price.
+
+    Prices are text, in US dollars per token; a negative one marks a router whose price varies.
+    """
     if not isinstance(per_token, (str, int, float)) or isinstance(per_token, bool):
         return None
     try:

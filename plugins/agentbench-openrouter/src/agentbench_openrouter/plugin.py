@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from agentbench_core import RegisterCommand, hookimpl
+from agentbench_core import LLM, Register, RegisterCommand, hookimpl
+from agentbench_openrouter.options import OpenRouterOptions
+
+
+@hookimpl
+def agentbench_register_llms(register: Register[LLM]) -> None:
+    """Add the llm ``openrouter``."""
+    register("openrouter", openrouter, OpenRouterOptions, summary="OpenRouter, or any OpenAI-compatible server")
+
+
+def openrouter(options: OpenRouterOptions) -> LLM:
+    """Make the provider."""
+    from agentbench_openrouter.provider import OpenRouter
+
+    return OpenRouter(options)
 
 
 @hookimpl

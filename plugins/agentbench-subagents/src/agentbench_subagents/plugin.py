@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from agentbench_core import hookimpl
+from agentbench_subagents.options import ContextPackerOptions, LocateFailuresOptions, SubagentsOptions
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import Register, Tool
-
-
-@attrs.frozen(kw_only=True)
-class LocateFailuresOptions:
-    """``locate_failures`` has no options."""
+    from agentbench_core import Agent, Register, Tool
 
 
 @hookimpl
@@ -29,3 +23,36 @@ def locate_failures(options: LocateFailuresOptions) -> Tool:
     from agentbench_subagents.locate import LocateFailures
 
     return LocateFailures()
+
+
+@hookimpl
+def agentbench_register_agents(register: Register[Agent]) -> None:
+    """Add ``context_packer`` and ``subagents``."""
+    register(
+        "context_packer",
+        context_packer,
+        ContextPackerOptions,
+        summary="packs the files that a failure leads to into the first message",
+        capabilities={"needs_llm"},
+    )
+    register(
+        "subagents",
+        subagents,
+        SubagentsOptions,
+        summary="a router with a searcher, a patcher and a tester",
+        capabilities={"needs_llm"},
+    )
+
+
+def context_packer(options: ContextPackerOptions) -> Agent:
+    """Make the agent ``context_packer``."""
+    from agentbench_subagents.packer import ContextPacker
+
+    return ContextPacker(options)
+
+
+def subagents(options: SubagentsOptions) -> Agent:
+    """Make the agent ``subagents``."""
+    from agentbench_subagents.routing import Subagents
+
+    return Subagents(options)
