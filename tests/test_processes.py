@@ -18,6 +18,7 @@ STARTS = re.compile(
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
+MECHANIC = "plugins/agentbench-openrouter/src/agentbench_openrouter/testing/workshop"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/manifest.py": "git rev-parse, in the harness's own checkout",
@@ -27,6 +28,7 @@ KNOWN = {
     "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
     "agentbench_core/testing/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
+    f"{MECHANIC}/judging.py": "sent into a sandbox as text, and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/exec_calls.py": "the same, for images without Python",
@@ -74,7 +76,8 @@ def test_no_process_works_in_a_workspace() -> None:
         (f"{DOCKER}/inside/supervising.py", "directory"),  # inside a container
     }
     moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
-    assert moves <= {"agentbench_core/builtin/local/supervise.py"}  # the process that becomes the sandbox's command
+    # The process that becomes the sandbox's command; and what is sent into one.
+    assert moves <= {"agentbench_core/builtin/local/supervise.py", f"{MECHANIC}/judging.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:

@@ -13,7 +13,7 @@ from agentbench_core.builtin.options import RunOptions
 
 @attrs.frozen(kw_only=True)
 class _Run:
-    command: str = option(help="shell command, run in the repository", pattern=r"(?s).+")
+    command: str = option(help="shell command, run in the repository", pattern=r"[\s\S]+")
     timeout_sec: float | None = option(None, help="shorter than the task's limit for one call", minimum=0.1)
     env: Mapping[str, str] | None = option(None, help="environment variables to add")
 

@@ -26,7 +26,7 @@ _LONGEST_LINE = 400  # characters
 
 @attrs.frozen(kw_only=True)
 class _Search:
-    query: str = option(help="text; a regular expression if it occurs nowhere as text", pattern=r"(?s).+")
+    query: str = option(help="text; a regular expression if it occurs nowhere as text", pattern=r"[\s\S]+")
     glob: str | None = option(None, help="only in files that match, such as **/*.py")
     max_results: int = option(50, help="lines", minimum=1)
 
@@ -61,7 +61,7 @@ class Search:
 
 
 def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
-    needle = query.encode()
+    needle = query.encode("utf-8", "surrogatepass")  # a model may say half a character; no file has it
     for path in context.workspace.files():
         context.deadline.check()
         if not meant(path):

@@ -28,6 +28,10 @@ class Mandate:
     max_cost_usd: float | None = None
 
 
+def _say_nothing(version: str) -> None:
+    """Nobody wants to know."""
+
+
 def _nobody(mandate: Mandate) -> AttemptContext:
     raise InputError(f"nobody here can take the role {mandate.role!r}")
 
@@ -44,6 +48,8 @@ class AttemptContext:
     budget: Budget
     deadline: Deadline
     log: EventLog
+    uses_prompt: Callable[[str], None] = _say_nothing
+    """Tell which version of its prompts the agent uses, so that records know it however the attempt ends."""
     llm: Model | None = None
     """For agents with the capability ``needs_llm``."""
     delegate: Callable[[Mandate], AttemptContext] = _nobody

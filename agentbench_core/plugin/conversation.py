@@ -127,9 +127,8 @@ class Conversation:
 
 def shown(result: ToolResult) -> str:
     """A tool's result as a model reads it: text as it is, short values on one line each."""
-    if not result.ok:
-        return f"error: {result.error_type}: {result.error_message}"
-    return "\n".join(_field(name, value) for name, value in result.fields.items()) or "done"
+    error = [] if result.ok else [f"error: {result.error_type}: {result.error_message}"]
+    return "\n".join([*error, *(_field(name, value) for name, value in result.fields.items())]) or "done"
 
 
 def _field(name: str, value: Any) -> str:

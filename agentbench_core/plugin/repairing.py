@@ -43,6 +43,7 @@ def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, p
     The command is run once before and again after each answer that changed something. Where it passes from the start
     (hidden tests judge), the model says when it is done.
     """
+    context.uses_prompt(prompt_version)
     counts = _Counts()
     last = rerun(context)
     passes_already = last.passed

@@ -78,6 +78,7 @@ class AgentPhase:
         self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
         self._model = model
         self._stop = Stop()
+        self._prompts = ""
         limits = plan.variant.settings.limits
         self._budget = Budget(
             max_steps=plan.limits.max_steps, max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd
@@ -109,7 +110,7 @@ class AgentPhase:
             steps=self._budget.steps,
             llm_calls=meter.calls if meter else 0,
             usage=meter.usage if meter else Usage(),
-            prompt_version=ended.prompt_version if isinstance(ended, AgentResult) else "",
+            prompt_version=self._prompt_version(ended),
             labels=toolbox.limits_hit.labels("agent"),
         )
 
@@ -136,10 +137,17 @@ class AgentPhase:
             failing_command=plan.task.spec.validation.failing_command,
             deadline=self._deadline.shown(),
             log=AgentLog(self._log),
+            uses_prompt=self._use_prompt,
             script=plan.task.script if agent.can("needs_oracle") else (),
         )
         agents = Delegations(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
         return agents.first(agent.name, self._budget)
+
+    def _use_prompt(self, version: str) -> None:
+        self._prompts = str(version)
+
+    def _prompt_version(self, ended: object) -> str:
+        return (ended.prompt_version if isinstance(ended, AgentResult) else "") or self._prompts
 
     def _note(self, check: Callable[[], None]) -> None:
         try:

@@ -12,7 +12,7 @@ import attrs
 
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.plugin.agent import AttemptContext, Mandate
-from agentbench_core.run.attempt_log import AttemptLog
+from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.run.metered_llm import Meter, MeteredModel
 from agentbench_core.run.toolbox import AgentTools, MeteredToolbox
 from agentbench_core.values.events import Delegation
@@ -32,7 +32,7 @@ class Delegations:
     """A context but for what differs from agent to agent."""
     toolbox: MeteredToolbox
     meter: Meter | None
-    log: AttemptLog
+    log: EventLog
     deadline: Deadline
     _names: Counter[str] = attrs.field(factory=Counter)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)

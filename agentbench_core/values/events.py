@@ -6,7 +6,6 @@ seconds of the monotonic clock; ``at`` is UTC with milliseconds.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -247,14 +246,19 @@ Event = (
 )
 
 
-@functools.cache
-def event_type(cls: type) -> str:
-    """The ``type`` of a line: ``tool_call_started`` for :class:`ToolCallStarted`."""
+def _word(cls: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__.rstrip("_")).lower()
 
 
-EVENT_CLASSES: Mapping[str, Any] = {event_type(cls): cls for cls in get_args(Event)}
+EVENT_CLASSES: Mapping[str, Any] = {_word(cls): cls for cls in get_args(Event)}
 """Line type to class."""
+
+_TYPES = {cls: word for word, cls in EVENT_CLASSES.items()}
+
+
+def event_type(cls: type) -> str:
+    """The ``type`` of a line: ``tool_call_started`` for :class:`ToolCallStarted`."""
+    return _TYPES[cls]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,18 @@
+"""What every agent must do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agentbench_core.testing.agent_life import AgentLifeChecks
+from agentbench_core.testing.agent_talk import AgentTalkChecks
+
+
+class AgentConformance(AgentLifeChecks):
+    """Checks for every agent, on a small program with one bug, in the harness's toolbox and a sandbox ``local``."""
+
+
+class ModelAgentConformance(AgentTalkChecks, AgentConformance):
+    """Checks for agents with the capability ``needs_llm``, on top of those for every agent."""
+
+    needs_llm: ClassVar[bool] = True

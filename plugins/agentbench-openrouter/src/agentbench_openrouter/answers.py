@@ -1,0 +1,255 @@
+"""What a server answers, as a completion or as a failure. Pure: bytes in, values out; no answer makes it raise."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from agentbench_core import Completion, Message, ToolCall, Usage
+from agentbench_openrouter.arguments import read_arguments
+from agentbench_openrouter.failures import Failure, Retry, classify, outcome, server_error
+from agentbench_openrouter.wire import ECHOED
+
+REASONING_ONLY = "the cap of the answer went into reasoning: not a word was left for the answer itself"
+
+
+@attrs.frozen(kw_only=True)
+class Response:
+    """One HTTP response, read completely. Names of ``headers`` are in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Reader:
+    """Reads responses. ``cost`` is the price of a usage whose server does not say what it cost, in US dollars."""
+
+    cost: Callable[[int, int], float] = lambda prompt, completion: 0.0
+    shown: Callable[[str], str] = lambda text: " ".join(text.split())[:300]
+    """Makes a server's words fit to be seen."""
+
+    def read(self, response: Response, *, wall: float) -> Completion | Failure:
+        """What an exchange gave.
+
+        Args:
+            response: of any server, in any state.
+            wall: seconds since 1970, for hints that are dates.
+        """
+        got = self._read(response, wall)
+        if isinstance(got, Failure):
+            shown = attrs.evolve(got, message=self.shown(got.message))
+            return attrs.evolve(shown, outcome=got.outcome and self._noted(got.outcome))
+        return self._noted(got)
+
+    def _noted(self, completion: Completion) -> Completion:
+        note = completion.message.opaque.get("note")
+        if not isinstance(note, str):
+            return completion
+        opaque = {**completion.message.opaque, "note": self.shown(note)}
+        return attrs.evolve(completion, message=attrs.evolve(completion.message, opaque=opaque))
+
+    def _read(self, response: Response, wall: float) -> Completion | Failure:
+        try:
+            data = json.loads(response.body, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            return self._unreadable(response, wall)
+        if isinstance(data, list) and data:
+            data = data[0]
+        if not isinstance(data, dict):
+            return self._unreadable(response, wall)
+        inner = data.get("provider")
+        if not data.get("choices") and isinstance(inner, dict) and inner.get("choices"):
+            data = inner  # seen: the whole answer below the name of who gave it
+        choice = _first(data.get("choices"))
+        usage = self._usage(data.get("usage"))
+        error = _error_of(data, choice, response.status)
+        got: Completion | Failure
+        if error is not None:
+            got = classify(server_error(error, response.status, response.headers), usage=usage, wall=wall)
+        elif response.status >= 300:
+            return self._unreadable(response, wall)
+        elif choice is None or not isinstance(choice.get("message"), dict):
+            got = Failure(
+                error="protocol",
+                message="the answer holds no message",
+                status=response.status,
+                retry=Retry.TRANSIENT,
+                usage=usage,
+            )
+        else:
+            got = _answer(choice, choice["message"], usage)
+        return _named(got, data, response)
+
+    def _unreadable(self, response: Response, wall: float) -> Completion | Failure:
+        text = response.body[:2000].decode("utf-8", "replace").strip()
+        kind = response.headers.get("content-type", "something")
+        if response.status >= 400:
+            return classify(server_error(text, response.status, response.headers), usage=None, wall=wall)
+        if response.status >= 300:
+            where = response.headers.get("location", "nowhere")
+            return Failure(
+                error="protocol",
+                message=f"redirects to {where}",
+                status=response.status,
+                usage=Usage(),
+                remedy="Use that as the base URL.",
+            )
+        streams = text.startswith(("data:", ":", "event:")) or "event-stream" in kind
+        what = "a stream, which was not asked for" if streams else f"{kind} that is no JSON answer"
+        return Failure(
+            error="protocol",
+            message=f"{what}: {text[:200] or 'nothing'}",
+            status=response.status,
+            retry=Retry.NEVER if streams else Retry.TRANSIENT,
+            remedy="Check the base URL." if streams else "",
+        )
+
+    def _usage(self, said: object) -> Usage | None:
+        """The usage block, or ``None`` where there is none; whatever part of it is missing or odd counts as nothing."""
+        if not isinstance(said, dict):
+            return None
+        prompt = _count(said.get("prompt_tokens"), said.get("input_tokens"))
+        completion = _count(said.get("completion_tokens"), said.get("output_tokens"))
+        total = _count(said.get("total_tokens"))
+        if not prompt and total > completion:
+            prompt = total - completion
+        details = said.get("prompt_tokens_details")
+        cost = _amount(said.get("cost"))
+        if cost is not None and said.get("is_byok") is True:  # then this is OpenRouter's fee only
+            upstream = said.get("cost_details")
+            cost += _amount(upstream.get("upstream_inference_cost")) or 0.0 if isinstance(upstream, dict) else 0.0
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cached_tokens=_count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
+            cost_usd=self.cost(prompt, completion) if cost is None else cost,
+        )
+
+
+def _named(got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
+    """With the names that the answer gives to itself, its model and its maker."""
+    served_by, model = _text(data.get("provider")), _text(data.get("model"))
+    response_id = _text(data.get("id")) or response.headers.get("x-generation-id", "")
+    if isinstance(got, Completion):
+        return attrs.evolve(got, served_by=served_by, response_id=response_id, model=model)
+    answer = got.outcome
+    if answer is not None:
+        answer = attrs.evolve(answer, served_by=served_by, response_id=response_id, model=model)
+    return attrs.evolve(got, served_by=served_by, response_id=response_id, outcome=answer)
+
+
+def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status: int) -> Any:
+    """The error of an answer, wherever it stands; ``None`` when there is none."""
+    if data.get("error"):
+        return data["error"]
+    if data.get("object") == "error" or (status >= 400 and not data.get("choices")):
+        return dict(data)
+    if choice is None:
+        return None
+    if choice.get("error"):
+        return choice["error"]
+    if choice.get("finish_reason") == "error":
+        native = _text(choice.get("native_finish_reason"))
+        return {"message": f"the provider ended with an error{native and f' ({native})'}"}
+    return None
+
+
+def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage | None) -> Completion | Failure:
+    content, refusal = _content(message.get("content")), _text(message.get("refusal"))
+    ended = choice.get("finish_reason")
+    calls, repaired = _calls(message, cut=ended == "length")
+    opaque = {name: message[name] for name in ECHOED if message.get(name) is not None}
+    if not calls and ended == "length" and not content.strip() and _reasoned(message, usage):
+        opaque["note"] = REASONING_ONLY
+    finish: Any = "tool_calls" if calls else "stop"  # also where the server says something else, or nothing
+    if ended == "length":
+        finish = "length"
+    elif refusal or ended == "content_filter":
+        finish = "refusal"
+    if finish == "stop" and not content.strip():
+        nothing = "neither words nor calls"
+        return Failure(
+            error="empty",
+            message=nothing,
+            retry=Retry.EMPTY,
+            usage=usage,
+            outcome=outcome("empty", nothing, usage),
+        )
+    return Completion(
+        message=Message(role="assistant", content=content or refusal, tool_calls=calls, opaque=opaque),
+        finish=finish,
+        usage=usage or Usage(),
+        repaired=repaired,
+    )
+
+
+def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ...], int]:
+    """The calls of a message, each with an id of its own, and how many had to be repaired."""
+    listed = message.get("tool_calls")
+    written = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    if not written and isinstance(message.get("function_call"), dict):  # what it was called before
+        written = [{"function": message["function_call"]}]
+    calls: list[ToolCall] = []
+    repaired = 0
+    used: set[str] = set()
+    for number, entry in enumerate(written):
+        function = entry["function"] if isinstance(entry.get("function"), dict) else entry
+        arguments = read_arguments(function.get("arguments"))
+        problem = arguments.problem
+        if problem and cut and number == len(written) - 1:
+            problem = "the answer was cut off within this call, because it grew too long"
+        repaired += arguments.repaired
+        call_id = _text(entry.get("id")).strip() or f"call_{number}"
+        while call_id in used:
+            call_id += f"_{number}"
+        used.add(call_id)
+        calls.append(
+            ToolCall(tool=_text(function.get("name")), arguments=arguments.values, id=call_id, problem=problem)
+        )
+    return tuple(calls), repaired
+
+
+def _reasoned(message: Mapping[str, Any], usage: Usage | None) -> bool:
+    said = any(message.get(name) for name in ("reasoning", "reasoning_content", "reasoning_details"))
+    return said or (usage is not None and usage.completion_tokens > 0)
+
+
+def _content(content: object) -> str:
+    """Text, or the text of parts."""
+    if isinstance(content, list):
+        return "".join(_content(part.get("text")) for part in content if isinstance(part, dict))
+    return _text(content)
+
+
+def _first(choices: object) -> Mapping[str, Any] | None:
+    found = choices[0] if isinstance(choices, Sequence) and not isinstance(choices, str) and choices else None
+    return found if isinstance(found, dict) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(*values: object) -> int:
+    """The first that is a number of tokens."""
+    for value in values:
+        amount = _amount(value)
+        if amount is not None and amount < 1e15:
+            return int(amount)
+    return 0
+
+
+def _amount(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

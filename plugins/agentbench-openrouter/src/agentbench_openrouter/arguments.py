@@ -1,0 +1,76 @@
+"""Arguments of tool calls, as models write them: read, repaired where that needs no guessing, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """What a call was given. With a ``problem`` nothing could be read."""
+
+    values: Mapping[str, Any] = attrs.field(factory=dict)
+    repaired: bool = False
+    problem: str = ""
+
+
+def read_arguments(written: object) -> Arguments:
+    """The arguments of one call.
+
+    Nothing at all means no arguments: that is how servers write calls of tools that take none. Repaired are raw
+    control characters inside strings, quotes left over behind a complete object, and an object that was written as a
+    string. No missing brace is guessed: what the model meant there, nobody knows.
+    """
+    if isinstance(written, Mapping):
+        return Arguments(values={str(name): value for name, value in written.items()})
+    if written is None or (isinstance(written, str) and not written.strip()):
+        return Arguments()
+    if not isinstance(written, str):
+        return Arguments(problem=f"the arguments must be a JSON object, not {written!r:.60}")
+    try:
+        return _object(_strict(written))
+    except (ValueError, RecursionError) as error:
+        return _repaired(written.strip()) or Arguments(problem=f"the arguments are no JSON: {error}")
+
+
+def _object(value: object) -> Arguments:
+    if isinstance(value, dict):
+        return Arguments(values=value)
+    if isinstance(value, str):  # written twice
+        inner = _repaired(value) if value.strip() else Arguments()
+        if inner is not None:
+            return attrs.evolve(inner, repaired=True)
+    return Arguments(problem=f"the arguments must be a JSON object, not {value!r:.60}")
+
+
+def _repaired(text: str) -> Arguments | None:
+    try:
+        value, end = _LENIENT.raw_decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    rest = text.strip()[end:]
+    if not isinstance(value, dict) or rest.strip("\"'` \t\r\n"):
+        return None
+    return Arguments(values=value, repaired=True)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large a number")
+    return value
+
+
+def _strict(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+
+
+_LENIENT = json.JSONDecoder(strict=False, parse_constant=_no_number, parse_float=_finite)

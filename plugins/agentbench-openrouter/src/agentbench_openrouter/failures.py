@@ -1,0 +1,270 @@
+"""What went wrong with an exchange, and what that means: try again, give up, stop the run, or take it as an answer."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from agentbench_core import Completion, FailedExchange, Message, Usage
+from agentbench_openrouter.hints import hint_of
+
+
+class Retry(enum.Enum):
+    """What may be done about a failure."""
+
+    NEVER = "never"
+    RATE_LIMIT = "rate_limit"
+    """Too much was asked at once: try again later, and ask less at once."""
+    TRANSIENT = "transient"
+    ONCE = "once"
+    POLICY = "policy"
+    """Looks like an outage, and may be a refusal."""
+    EMPTY = "empty"
+    """An answer without words and calls: a cold start, or the model has nothing to say."""
+
+
+class Blame(enum.Enum):
+    """What else a failure means for the calls that follow."""
+
+    NOTHING = "nothing"
+    REFUSED = "refused"
+    """The server does not let us: several of these without a success between them stop the run."""
+    STOPS_RUN = "stops_run"
+    """No other call can do better."""
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """One exchange that gave no answer."""
+
+    error: str
+    """One of the words of ``FailedExchange``."""
+    message: str
+    """The server's words, without anything that must not be seen."""
+    status: int | None = None
+    retry: Retry = Retry.NEVER
+    hint: float | None = None
+    """Seconds to wait, as the server wishes."""
+    blame: Blame = Blame.NOTHING
+    usage: Usage | None = None
+    served_by: str = ""
+    response_id: str = ""
+    outcome: Completion | None = None
+    """What the call gives when it is not tried again: then it was an answer after all."""
+    stale: bool = False
+    """A connection that was kept open had ended by then."""
+    remedy: str = ""
+
+    @property
+    def told(self) -> FailedExchange:
+        """For the run's ledger."""
+        return FailedExchange(
+            error=self.error,
+            message=self.message,
+            status=self.status,
+            usage=self.usage,
+            served_by=self.served_by,
+            response_id=self.response_id,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ServerError:
+    """An error as servers write it, taken apart. ``code`` is a status, wherever it was found."""
+
+    code: int | None
+    http_status: int
+    words: frozenset[str]
+    """Every short code that names the kind of error."""
+    message: str
+    raw: str
+    """What the provider behind the server said."""
+    metadata: Mapping[str, Any]
+    availability: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Everything that was said."""
+        if not self.raw or self.raw in self.message:
+            return self.message
+        return f"{self.message} {self.raw}".strip()
+
+
+def server_error(error: object, http_status: int, headers: Mapping[str, str]) -> ServerError:
+    """Take an error apart: an object of any of the shapes that are seen, or plain words."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    metadata, availability = _mapping(fields.get("metadata")), _mapping(fields.get("availability"))
+    codes = (fields.get("code"), fields.get("http_status"), fields.get("status"), http_status)
+    code = next((int(str(c)) for c in codes if re.fullmatch(r"[3-5][0-9]{2}", str(c))), None)
+    named = (fields.get("code"), fields.get("type"), fields.get("error_type"), metadata.get("error_type"))
+    words = {w.lower() for w in (*named, availability.get("code")) if isinstance(w, str)}
+    return ServerError(
+        code=code,
+        http_status=http_status,
+        words=frozenset(words),
+        message=_words(fields.get("message") or fields.get("detail")),
+        raw=_words(metadata.get("raw")),
+        metadata=metadata,
+        availability=availability,
+        headers=headers,
+    )
+
+
+def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Completion | Failure:
+    """What an error means. A request that is too long and a refusal are answers.
+
+    Args:
+        error: as the server wrote it.
+        usage: what it cost; an error with a status of its own comes before anything is generated, and costs nothing.
+        wall: seconds since 1970, for hints that are dates.
+    """
+    if usage is None and error.http_status >= 400 and error.code not in _MAY_HAVE_COST:
+        usage = Usage()
+    failure = Failure(error="invalid_request", message=error.text, status=error.code, usage=usage)
+    if error.availability.get("retryable") is not False and _is_too_long(error):
+        return outcome("context_overflow", error.text, usage)
+    if error.availability.get("retryable") is not True and _is_refusal(error):
+        return outcome("refusal", error.text, usage)
+    word, retry, blame, remedy = _meaning(error)
+    if isinstance(error.availability.get("retryable"), bool):
+        again = Retry.RATE_LIMIT if retry is Retry.RATE_LIMIT else Retry.TRANSIENT
+        retry = again if error.availability["retryable"] else Retry.NEVER
+    patience = retry in (Retry.RATE_LIMIT, Retry.TRANSIENT)
+    return attrs.evolve(
+        failure,
+        error=word,
+        retry=retry,
+        blame=blame if retry is Retry.NEVER else Blame.NOTHING,
+        remedy=remedy,
+        hint=hint_of(error.headers, error.metadata, error.availability, wall=wall, limited=retry is Retry.RATE_LIMIT)
+        if patience
+        else None,
+        outcome=outcome("refusal", error.text, usage) if retry is Retry.POLICY else None,
+    )
+
+
+def outcome(finish: Any, note: str, usage: Usage | None) -> Completion:
+    """An answer that consists of how it ended; ``opaque["note"]`` says it in the server's words."""
+    opaque = {"note": note} if note else {}
+    return Completion(message=Message(role="assistant", opaque=opaque), finish=finish, usage=usage or Usage())
+
+
+_MAY_HAVE_COST = (408, 500, 502, 504, 524)
+
+_LONG_WORDS = {
+    "context_length_exceeded",
+    "token_limit_exceeded",
+    "string_too_long",
+    "payload_too_large",
+    "exceed_context_size_error",
+}
+_LONG = re.compile(
+    r"maximum context length|context[ _]length|context window|exceeds? (?:the )?(?:available )?context|"
+    r"reduce the length of either one|input length and .?max_tokens|too many tokens|prompt is too long|"
+    r"maximum number of tokens allowed",
+    re.IGNORECASE,
+)
+_POLICY = re.compile(r"flagged|polic(?:y|ies)|moderation", re.IGNORECASE)
+_POLICY_WORDS = {"content_policy_violation", "refusal", "content_filter", "moderation_blocked"}
+_NO_CREDIT = re.compile(r"can only afford|insufficient (?:credits|balance|funds)", re.IGNORECASE)
+_NO_CREDIT_WORDS = {"payment_required", "insufficient_quota", "billing_hard_limit_reached"}
+_BUSY_WORDS = {
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "provider_overloaded",
+    "capacity_exhausted",
+    "overloaded_error",
+}
+_BROKEN_WORDS = {
+    "server",
+    "server_error",
+    "internal_server_error",
+    "provider_unavailable",
+    "temporarily_unavailable",
+    "timeout",
+}
+_REFUSED_WORDS = {"permission_denied", "not_found", "region_restricted"}
+
+
+def _is_too_long(error: ServerError) -> bool:
+    if error.code == 413 or error.words & _LONG_WORDS:
+        return True
+    likely = error.code in (None, 400, 422, 500, 502) and not error.words & _BUSY_WORDS
+    return likely and bool(_LONG.search(error.text))
+
+
+def _is_refusal(error: ServerError) -> bool:
+    if error.words & _POLICY_WORDS:
+        return True
+    flagged = any(error.metadata.get(name) for name in ("reasons", "flagged_input", "patterns"))
+    return error.code == 403 and (flagged or bool(_POLICY.search(error.text)))
+
+
+def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
+    code, words = error.code, error.words
+    if code == 401 or words & {"authentication", "invalid_api_key"}:
+        return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set the right key."
+    if code == 402 or words & _NO_CREDIT_WORDS:
+        if _is_own_doing(error):
+            return "rate_limited", Retry.RATE_LIMIT, Blame.NOTHING, ""
+        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Add credit, or raise the limit of the key."
+    if code in (429, 529) or words & _BUSY_WORDS:
+        if "free-models-per-day" in error.text:
+            return "rate_limited", Retry.NEVER, Blame.STOPS_RUN, "Try again tomorrow, or use a model that is not free."
+        full = code == 529 or words & {"provider_overloaded", "capacity_exhausted", "overloaded_error"}
+        return "overloaded" if full else "rate_limited", Retry.RATE_LIMIT, Blame.NOTHING, _BUSY
+    if code == 502 and _POLICY.search(error.text):
+        return "transient", Retry.POLICY, Blame.NOTHING, ""
+    if code in (408, 504, 524):
+        return "timeout", Retry.TRANSIENT, Blame.NOTHING, _LATER
+    if code == 503:
+        return "overloaded", Retry.TRANSIENT, Blame.NOTHING, _LATER
+    if code is not None and code >= 500 and code not in (501, 505):
+        return "transient", Retry.TRANSIENT, Blame.NOTHING, _LATER
+    if code in (403, 404) or words & _REFUSED_WORDS:
+        word = "auth" if code == 403 else "invalid_request"
+        return word, Retry.NEVER, Blame.REFUSED, "Check model, provider settings and key."
+    if code == 400 and error.message.strip() == "Provider returned error" and not error.metadata:
+        return "invalid_request", Retry.ONCE, Blame.NOTHING, ""
+    if code is None and (words & _BROKEN_WORDS or not words):
+        return "transient", Retry.TRANSIENT, Blame.NOTHING, _LATER
+    return "invalid_request", Retry.NEVER, Blame.NOTHING, "Check the model's settings."
+
+
+_BUSY = "Use fewer --workers, or try again later: --resume takes the run up again."
+_LATER = "Try again later: --resume takes the run up again."
+
+
+def _is_own_doing(error: ServerError) -> bool:
+    """Whether credit is only held back for our own calls that are under way, and will be there again."""
+    source = error.metadata.get("limit_source")
+    if source in ("openrouter_credits", "openrouter_key_limit") or _NO_CREDIT.search(error.text):
+        return False
+    if error.words & (_NO_CREDIT_WORDS - {"payment_required"}):
+        return False
+    return source == "openrouter_in_flight_budget" or "retry-after" in error.headers
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: object) -> str:
+    """What is readable of a message: text, or what an object or a JSON text holds of it."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return str(value)
+    if isinstance(value, list):
+        return "; ".join(filter(None, (_words(inner) for inner in value[:5])))
+    if isinstance(value, dict):
+        inner = next((value[name] for name in ("error", "message", "detail", "msg") if value.get(name)), None)
+        return _words(inner) if inner is not None else json.dumps(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,73 @@
+"""How long a server wishes that we wait, wherever it says so."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def hint_of(
+    headers: Mapping[str, str],
+    metadata: Mapping[str, Any],
+    availability: Mapping[str, Any],
+    *,
+    wall: float,
+    limited: bool,
+) -> float | None:
+    """Seconds to wait, or ``None``.
+
+    Args:
+        headers: of the response, with names in lower case.
+        metadata: of the error; some hold the headers of the provider behind the server.
+        availability: of the error, likewise.
+        wall: seconds since 1970.
+        limited: whether this is a rate limit, whose reset counts too.
+    """
+    inner = metadata.get("headers")
+    inner = {str(name).lower(): value for name, value in inner.items()} if isinstance(inner, dict) else {}
+    for known in (headers, inner):
+        found = _scaled(known.get("retry-after-ms"), 0.001)
+        if found is None:
+            found = _retry_after(known.get("retry-after"), wall)
+        if found is not None:
+            return found
+    found = _number(availability.get("retry_after"))
+    if found is None and limited:
+        resets = (_reset(known.get("x-ratelimit-reset"), wall) for known in (headers, inner))
+        found = next((reset for reset in resets if reset is not None), None)
+    return found
+
+
+def _retry_after(value: object, wall: float) -> float | None:
+    seconds = _number(value)
+    if seconds is not None or not isinstance(value, str):
+        return seconds
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - wall)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _reset(value: object, wall: float) -> float | None:
+    """OpenRouter gives milliseconds since 1970; seconds are understood too."""
+    at = _number(value)
+    if at is None or at < 1e9:
+        return None
+    return max(0.0, (at / 1000 if at > 1e11 else at) - wall)
+
+
+def _scaled(value: object, factor: float) -> float | None:
+    number = _number(value)
+    return None if number is None else number * factor
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,80 @@
+"""The JSON that a server gives for a GET, or what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+
+from agentbench_core import UnavailableError
+from agentbench_openrouter.answers import Response
+from agentbench_openrouter.failures import server_error
+from agentbench_openrouter.key import Key, no_key
+
+_NO_SUCH_ENDPOINT = (404, 405, 501)
+
+
+class OddAnswerError(UnavailableError):
+    """The server answers, and something else than what was asked for."""
+
+
+class MissingEndpointError(OddAnswerError):
+    """The server has no such endpoint; many have only part of what OpenRouter has."""
+
+
+@attrs.frozen(kw_only=True)
+class Pages:
+    """Reads what one server answers."""
+
+    base_url: str
+    key: Key | None
+    key_env: str
+
+    def read(self, path: str, answer: Response) -> Any:
+        """The JSON of an answer.
+
+        Raises MissingEndpointError, OddAnswerError, or UnavailableError when the key is missing or refused.
+        """
+        try:
+            data = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            data, is_json = None, False
+        else:
+            is_json = True
+        error = data.get("error") if isinstance(data, dict) else None
+        if answer.status >= 300 or error:
+            said = server_error(error, answer.status, {})
+            status = answer.status if answer.status >= 400 else said.code
+            raise self._problem(path, status, answer, said.text)
+        if not is_json:
+            kind = self.shown(answer.headers.get("content-type", "an unnamed type"))
+            start = self.shown(answer.body[:200].decode("utf-8", "replace"))
+            raise OddAnswerError(
+                f"{self.base_url}/{path} answers {kind}, not JSON: {start or 'nothing'}",
+                remedy="Check the base URL; it usually ends in /v1.",
+            )
+        return data
+
+    def _problem(self, path: str, status: int | None, answer: Response, message: str) -> UnavailableError:
+        where, detail = f"{self.base_url}/{path}", self.shown(message)
+        said = f": {detail}" if detail else ""
+        if 300 <= answer.status < 400:
+            target = self.shown(answer.headers.get("location", ""))
+            return OddAnswerError(f"{where} redirects to {target or 'nowhere'}", remedy="Use that as the base URL.")
+        if status == 401 and self.key is None:
+            return no_key(self.key_env, f"{self.base_url} wants a key (401{said})")
+        if status == 401:
+            return UnavailableError(
+                f"{self.base_url} does not accept the key in {self.key_env} (401{said})",
+                remedy=f"Set the right one: export {self.key_env}=...",
+            )
+        if status in _NO_SUCH_ENDPOINT:
+            return MissingEndpointError(f"{where} does not exist ({status}{said})", remedy="Check the base URL.")
+        return OddAnswerError(f"{where} answers an error ({status or 'no code'}{said})", remedy="Try again later.")
+
+    def shown(self, text: str) -> str:
+        """A server's words on one line: no control characters, not endless, and never the key."""
+        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        text = text if self.key is None else self.key.redact(text)
+        return text if len(text) <= 300 else text[:297] + "..."

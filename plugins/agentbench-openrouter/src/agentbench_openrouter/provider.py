@@ -1,0 +1,174 @@
+"""The llm ``openrouter``: asks a server before a run what it knows, and answers calls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+
+from agentbench_core import (
+    Completion,
+    Deadline,
+    DeadlineExceeded,
+    ExpectedCalls,
+    LLMCall,
+    LLMError,
+    ModelFacts,
+    Request,
+    UnavailableError,
+    Usage,
+)
+from agentbench_openrouter.answers import Reader
+from agentbench_openrouter.breaker import Breaker
+from agentbench_openrouter.client import Client
+from agentbench_openrouter.exchange import ExchangeError
+from agentbench_openrouter.facts import check_credit, facts_of, find, unknown
+from agentbench_openrouter.failures import Failure, Retry
+from agentbench_openrouter.key import find_key, no_key
+from agentbench_openrouter.limiter import Limiter
+from agentbench_openrouter.options import OpenRouterOptions
+from agentbench_openrouter.pages import OddAnswerError
+from agentbench_openrouter.retrying import Retrying
+from agentbench_openrouter.timing import Timing
+from agentbench_openrouter.wire import Dialect, body
+
+_ATTRIBUTION = {"x-openrouter-title": "AgentBench", "x-openrouter-categories": "cli-agent"}
+_PREFLIGHT_SEC = 30.0
+
+
+class OpenRouter:
+    """Implements ``LLM`` for OpenRouter and for servers like it. Thread-safe."""
+
+    def __init__(
+        self,
+        options: OpenRouterOptions,
+        *,
+        environ: Mapping[str, str] | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        """Make a provider; nothing is sent.
+
+        Args:
+            options: see there.
+            environ: where the key is; the environment of this process when not given.
+            timing: for tests.
+
+        Raises:
+            InputError: no base URL, or no name of a variable.
+            UnavailableError: what the variable holds is no key.
+        """
+        self._options = options
+        self._timing = timing or Timing()
+        self._dialect = Dialect.of(options)
+        self._key = find_key(options.key_env, os.environ if environ is None else environ)
+        attribution = _ATTRIBUTION if self._dialect.openrouter and options.attribution else {}
+        self._client = Client(options.base_url, key=self._key, key_env=options.key_env, headers=attribution)
+        self._facts = facts_of(None, _NOTHING_EXPECTED, options)
+        self._reader = Reader(cost=self._cost, shown=self._client.pages.shown)
+        self._limiter = Limiter(self._timing.clock)
+        self._retrying = Retrying(
+            max_exchanges=options.max_exchanges,
+            where=urlsplit(options.base_url).netloc,
+            timing=self._timing,
+            breaker=Breaker(),
+            limiter=self._limiter,
+        )
+
+    def __repr__(self) -> str:
+        return f"OpenRouter({self._client!r})"
+
+    def preflight(self, expected: ExpectedCalls) -> ModelFacts:
+        """See the contract. What a server does not say is no reason not to begin."""
+        if self._key is None and (urlsplit(self._options.base_url).hostname or "").endswith("openrouter.ai"):
+            raise no_key(self._options.key_env, "OpenRouter wants a key")
+        self._limiter.start(expected.workers)
+        warnings: list[str] = []
+        listed = self._listed(expected, warnings)
+        entry = find(listed, expected.request.model)
+        if entry is None and listed:
+            missing = unknown(listed, expected.request.model, self._client.base_url)
+            # Small servers answer with the one model they have, by whatever name it is called.
+            if self._dialect.openrouter and "@" not in expected.request.model:
+                raise missing
+            warnings.append(missing.message)
+        facts = facts_of(entry, expected, self._options)
+        if self._dialect.openrouter and self._key is not None:
+            warnings += self._credit(expected)
+        self._facts = attrs.evolve(
+            facts,
+            known={"server": self._client.base_url, **facts.known},
+            warnings=(*facts.warnings, *warnings),
+        )
+        return self._facts
+
+    def complete(self, request: Request, call: LLMCall) -> Completion:
+        """See the contract."""
+        total = Deadline(self._options.timeout_sec, clock=self._timing.clock)
+        sent = body(request, self._options, session=call.attempt_id, answer_cap=self._facts.answer_tokens)
+        return self._retrying.complete(lambda: self._exchange(sent, call, total), call, total)
+
+    def close(self) -> None:
+        """See the contract. What is under way ends with LLMError."""
+        self._client.close()
+
+    def _exchange(self, sent: bytes, call: LLMCall, total: Deadline) -> Completion | Failure:
+        seconds = max(min(self._options.exchange_timeout_sec, total.remaining()), 0.001)
+        try:
+            response = self._client.post("chat/completions", sent, seconds=seconds, deadline=call.deadline)
+        except ExchangeError as error:
+            return _failure_of(error)
+        return self._reader.read(response, wall=self._timing.wall())
+
+    def _cost(self, prompt: int, completion: int) -> float:
+        """US dollars of an answer whose server does not say what it cost."""
+        facts = self._facts
+        per_million = prompt * (facts.usd_per_million_input or 0.0) + completion * (facts.usd_per_million_output or 0.0)
+        return per_million / 1e6 + facts.usd_per_request
+
+    def _listed(self, expected: ExpectedCalls, warnings: list[str]) -> list[Mapping[str, Any]]:
+        try:
+            answer = self._get("models", expected)
+        except OddAnswerError as error:
+            warnings.append(f"nothing is known of the model: {error.message}")
+            return []
+        listed = answer.get("data") if isinstance(answer, dict) else answer
+        return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+    def _credit(self, expected: ExpectedCalls) -> tuple[str, ...]:
+        with contextlib.suppress(OddAnswerError):
+            answer = self._get("key", expected)
+            data = answer.get("data") if isinstance(answer, dict) else None
+            return check_credit(data, expected) if isinstance(data, dict) else ()
+        return ()
+
+    def _get(self, path: str, expected: ExpectedCalls) -> Any:
+        try:
+            return self._client.get_json(path, expected.deadline.within(_PREFLIGHT_SEC))
+        except DeadlineExceeded:
+            expected.deadline.check()
+            raise UnavailableError(
+                f"{self._client.base_url} did not answer within {_PREFLIGHT_SEC:g} s",
+                remedy="Check the base URL and the network, or try again later.",
+            ) from None
+
+
+def _failure_of(error: ExchangeError) -> Failure:
+    """What an exchange without an answer means. What was not sent costs nothing; of the rest nobody knows."""
+    if error.kind == "closed":
+        raise LLMError(str(error))
+    words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
+    return Failure(
+        error=words.get(error.kind, "transient"),
+        message=str(error),
+        retry=Retry.NEVER if error.kind == "too_long" else Retry.TRANSIENT,
+        usage=Usage() if error.kind == "connect" else None,
+        stale=error.kind == "stale",
+        remedy="Check the base URL, the network and HTTPS_PROXY." if error.kind == "connect" else "",
+    )
+
+
+_NOTHING_EXPECTED = ExpectedCalls(request=Request(messages=()), workers=1, max_cost_usd=None, deadline=Deadline(0))

@@ -1,0 +1,170 @@
+"""Trying again: which failures, how often, and after how long. The harness is told of every exchange."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+import tenacity
+
+from agentbench_core import AttemptStop, Completion, Deadline, FailedExchange, LLMCall, LLMError, Usage
+from agentbench_openrouter.breaker import Breaker
+from agentbench_openrouter.failures import Blame, Failure, Retry
+from agentbench_openrouter.limiter import Limiter
+from agentbench_openrouter.timing import Timing
+
+BASE_SEC = 1.0
+CAP_SEC = 60.0
+_AT_MOST = {Retry.NEVER: 0, Retry.ONCE: 1, Retry.POLICY: 2, Retry.EMPTY: 2}
+"""How often each kind is tried again; the others as often as a call has exchanges."""
+
+Send = Callable[[], Completion | Failure]
+
+
+@attrs.frozen(kw_only=True)
+class Retrying:
+    """How calls of one provider are tried again. Thread-safe."""
+
+    max_exchanges: int
+    where: str
+    """The server, for messages."""
+    timing: Timing
+    breaker: Breaker
+    limiter: Limiter
+
+    def complete(self, send: Send, call: LLMCall, total: Deadline) -> Completion:
+        """Send until there is an answer, or no use in trying.
+
+        Args:
+            send: one exchange.
+            call: of the harness.
+            total: for everything that is tried; its clock is that of ``timing``.
+
+        Raises:
+            LLMError: no answer.
+            AttemptStop: the call's deadline is over.
+        """
+        return _Call(rules=self, send=send, call=call, total=total).complete()
+
+
+@attrs.define(kw_only=True)
+class _Call:
+    rules: Retrying
+    send: Send
+    call: LLMCall
+    total: Deadline
+    exchanges: int = 0
+    tried: Counter[Retry] = attrs.field(factory=Counter)
+    """How often each kind of failure has come."""
+    stale: bool = False
+    took: float = 0.0
+    """Seconds of the last exchange."""
+
+    def complete(self) -> Completion:
+        timing = self.rules.timing
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda got: isinstance(got, Failure)),
+            wait=self._wait,
+            stop=self._must_stop,
+            before_sleep=self._before_sleep,
+            sleep=lambda seconds: timing.sleep(float(seconds), self.call.deadline),
+            retry_error_callback=self._give_up,
+        )
+        got = again(self._exchange)
+        assert isinstance(got, Completion), "a failure is tried again, or given up"
+        return got
+
+    def _exchange(self) -> Completion | Failure:
+        got = self._once()
+        if isinstance(got, Failure) and got.stale and not self.stale:
+            # The connection had ended while nobody used it. The server may have seen this all the same.
+            self.stale = True
+            self.call.failed(got.told)
+            got = self._once(free=True)
+        limiter = self.rules.limiter
+        if isinstance(got, Completion):
+            self.rules.breaker.succeeded()
+            if self.exchanges == 1:
+                limiter.clean()
+        elif got.retry is Retry.RATE_LIMIT:
+            limiter.too_much()
+        elif got.retry is Retry.TRANSIENT:
+            limiter.unwell()
+        return got
+
+    def _once(self, *, free: bool = False) -> Completion | Failure:
+        """One exchange; ``free`` does not count as one more try.
+
+        It is entered before there is a place for it: to enter it may take waiting for money, which others hold who wait
+        for a place.
+        """
+        entered, sent = self.exchanges == 0, False
+        try:
+            self._check()
+            if not entered:
+                self.call.again()
+                entered = True
+            with self.rules.limiter.place(self.call, self.total):
+                self._check()
+                self.exchanges += not free
+                sent = True
+                began = self.rules.timing.clock()
+                got = self.send()
+                self.took = self.rules.timing.clock() - began
+        except (AttemptStop, LLMError) as error:
+            if entered and not sent:
+                self.call.failed(FailedExchange(error="not_sent", message=error.message, usage=Usage()))
+            raise
+        return got
+
+    def _check(self) -> None:
+        self.call.deadline.check()
+        self.rules.breaker.check()
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        failure, timing = _failure(state), self.rules.timing
+        if failure.hint is not None:
+            return failure.hint + timing.uniform(0.0, 1.0)
+        return timing.uniform(0.0, min(CAP_SEC, BASE_SEC * 2.0 ** (state.attempt_number - 1)))
+
+    def _must_stop(self, state: tenacity.RetryCallState) -> bool:
+        kind = _failure(state).retry
+        self.tried[kind] += 1
+        if self.call.deadline.expired:  # no time is given back for what it has cut off
+            return True
+        often = self.tried[kind] > _AT_MOST.get(kind, self.rules.max_exchanges)
+        return often or self.exchanges >= self.rules.max_exchanges or state.upcoming_sleep >= self.total.remaining()
+
+    def _before_sleep(self, state: tenacity.RetryCallState) -> None:
+        self.call.failed(_failure(state).told)
+        for seconds in (self.took, state.upcoming_sleep):
+            if seconds > 0:
+                self.call.waiting(seconds)
+
+    def _give_up(self, state: tenacity.RetryCallState) -> Completion:
+        failure = _failure(state)
+        if failure.outcome is not None:
+            self.rules.breaker.succeeded()
+            return failure.outcome
+        self.call.failed(failure.told)
+        self.call.deadline.check()
+        message = self._said(failure, state.upcoming_sleep)
+        self.rules.breaker.failed(failure, message)
+        self.rules.breaker.check()
+        raise LLMError(message, remedy=failure.remedy, stops_run=failure.blame is Blame.STOPS_RUN)
+
+    def _said(self, failure: Failure, delay: float) -> str:
+        status = "" if failure.status is None else f" {failure.status}"
+        text = f"{self.rules.where}: {failure.error}{status}: {failure.message or 'no words'}"
+        if failure.retry in (Retry.NEVER, Retry.ONCE):
+            return text
+        late = delay >= self.total.remaining()
+        why = f"waiting {delay:.0f} s more would be too long" if late else f"after {self.exchanges} exchanges"
+        return f"{text} ({why})"
+
+
+def _failure(state: tenacity.RetryCallState) -> Failure:
+    assert state.outcome is not None, "tenacity asks after an exchange only"
+    failure: Failure = state.outcome.result()
+    return failure

@@ -1,0 +1,75 @@
+"""How the mechanic gets its workshop into a sandbox: as text, by shell commands."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import functools
+import importlib.resources
+import json
+import re
+import shlex
+import zlib
+
+_UNPACK = """\
+{python} - <<'END'
+import base64, json, os, tempfile, zlib
+place = os.path.join(tempfile.gettempdir(), "mechanic")
+packed = open(place + ".packed").read()
+os.makedirs(os.path.join(place, "workshop"), exist_ok=True)
+for name, text in json.loads(zlib.decompress(base64.b85decode(packed))).items():
+    with open(os.path.join(place, "workshop", name), "w") as file:
+        file.write(text)
+END
+"""
+_PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
+_RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m workshop --seconds {seconds} --skip {skip}{tests}'
+_PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
+_SHARE = 3
+"""Bytes of a piece per token that an answer may have; four would leave no room for the rest."""
+
+
+@functools.cache
+def packed() -> str:
+    """The workshop as ASCII text: its files without comments, compressed."""
+    files = {}
+    for entry in importlib.resources.files("agentbench_openrouter.testing.workshop").iterdir():
+        if entry.name.endswith(".py"):
+            files[entry.name] = _bare(entry.read_text(encoding="utf-8"))
+    text = json.dumps(dict(sorted(files.items())), ensure_ascii=True)
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _bare(text: str) -> str:
+    """A program without comments and docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def pieces(cap: int) -> list[str]:
+    """Shell commands that bring the workshop, each short enough for an answer of ``cap`` tokens."""
+    text, size = packed(), max(cap * _SHARE, 500)
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    return [f"printf %s '{part}' {'>>' if number else '>'} {_PACKED}" for number, part in enumerate(parts)]
+
+
+def looking(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
+    """The shell command that looks for a repair which makes ``command`` pass."""
+    words = _words(command)
+    python = next((word for word in words if _PYTHON.fullmatch(word)), "python3")
+    after = words[words.index("pytest") + 1 :] if "pytest" in words else []
+    tests = "".join(f" {shlex.quote(word)}" for word in after if not word.startswith("-"))
+    run = _RUN.format(python=python, seconds=seconds, skip=skip, tests=tests)
+    return (_UNPACK.format(python=python) if unpack else "") + run
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []

@@ -1,0 +1,100 @@
+"""The list of models that a loopback server offers, and what its answers cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+DEFAULT_MODEL = "loopback/mechanic"
+_BYTES_PER_TOKEN = 4
+
+
+def model(
+    name: str,
+    *,
+    usd_per_million_input: float | str = "0.5",
+    usd_per_million_output: float | str = "1.5",
+    usd_per_request: float | str = "0",
+    context_length: int | None = 131_072,
+    max_completion_tokens: int | None = 16_384,
+    supported_parameters: Iterable[str] = ("tools", "tool_choice", "max_tokens", "temperature", "top_p"),
+    **more: Any,
+) -> dict[str, Any]:
+    """One entry of ``GET /models``; ``more`` are further fields, or others in place of these."""
+    prices = {"prompt": usd_per_million_input, "completion": usd_per_million_output}
+    pricing = {kind: _plain(Decimal(str(price)) / 1_000_000) for kind, price in prices.items()}
+    return {
+        "id": name,
+        "canonical_slug": name,
+        "name": name,
+        "created": 1_700_000_000,
+        "context_length": context_length,
+        "architecture": {"modality": "text->text", "tokenizer": "Other"},
+        "pricing": {**pricing, "request": _plain(Decimal(str(usd_per_request)))},
+        "top_provider": {
+            "context_length": context_length,
+            "max_completion_tokens": max_completion_tokens,
+            "is_moderated": False,
+        },
+        "supported_parameters": list(supported_parameters),
+        **more,
+    }
+
+
+def _plain(price: Decimal) -> str:
+    """Without an exponent, as OpenRouter writes prices."""
+    return f"{price:f}"
+
+
+KEY: Mapping[str, Any] = {
+    "label": "loopback",
+    "limit": None,
+    "limit_remaining": None,
+    "usage": 0,
+    "is_free_tier": False,
+    "rate_limit": {"requests": -1, "interval": "10s"},
+}
+"""What ``GET /key`` says of a key without a limit."""
+
+
+def tokens_of(value: object) -> int:
+    """About how many tokens some JSON is: a quarter of its bytes, and at least one."""
+    return max(len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) // _BYTES_PER_TOKEN, 1)
+
+
+def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mapping[str, Any]) -> dict[str, Any]:
+    """The usage block of an answer: what was asked and what is answered, at these prices per token."""
+    choices = body.get("choices")
+    said = choices[0].get("message") if isinstance(choices, list) and choices else None
+    prompt = tokens_of([request.get("messages"), request.get("tools")])
+    completion = tokens_of(said) if said is not None else 0
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "cost": price_of(prompt, completion, pricing),
+        "is_byok": False,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+def cost_of(usage: object, pricing: Mapping[str, Any]) -> float:
+    """US dollars that a usage block stands for: what it says, or else its tokens at these prices."""
+    if not isinstance(usage, Mapping):
+        return 0.0
+    cost = usage.get("cost")
+    if isinstance(cost, (int, float)) and not isinstance(cost, bool):
+        return float(cost)
+    prompt, completion = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    return price_of(prompt or 0, completion or 0, pricing) if prompt or completion else 0.0
+
+
+def price_of(prompt: int, completion: int, pricing: Mapping[str, Any]) -> float:
+    """US dollars for so many tokens."""
+    per_prompt, per_completion, per_request = (
+        Decimal(str(pricing.get(kind) or 0)) for kind in ("prompt", "completion", "request")
+    )
+    return float(per_prompt * prompt + per_completion * completion + per_request)

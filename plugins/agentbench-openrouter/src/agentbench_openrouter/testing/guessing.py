@@ -1,0 +1,109 @@
+"""Repairs without trying them: what the sources that were read suggest, one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentbench_openrouter.testing.clues import places_in
+from agentbench_openrouter.testing.workshop.ranking import repairs
+from agentbench_openrouter.testing.workshop.source import Repair, Source, unified_diff
+
+_NEAR = 0.2
+"""Suspicion of lines that no traceback names."""
+_SMELLS = 0.5
+"""Suspicion, at least, of what smells."""
+_PATH = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
+_HUNK = re.compile(r"^@@ .*\n((?:[ +\-\\].*\n?|\n)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A repair of a file, and how good it looks."""
+
+    path: str
+    repair: Repair
+    weight: float
+    after: str
+    """The file with it."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A change that could mend the program."""
+
+    diff: str
+    why: str
+
+
+def ideas(sources: Mapping[str, str], output: str) -> list[Idea]:
+    """What could be changed, the most promising first; ``output`` is what the failing command printed."""
+    named = {place: 1.0 - rank * 0.05 for rank, place in enumerate(places_in(output)[:15])}
+    found: list[Idea] = []
+    for path in sorted(sources):
+
+        def suspicion(repair: Repair, path: str = path) -> float:
+            near = max(named.get((path, line), _NEAR) for line in range(repair.line - 1, repair.line + 2))
+            return max(near, _SMELLS) if repair.is_smell else near
+
+        for repair in repairs(sources[path], suspicion):
+            after = Source(sources[path]).after(repair.edits)
+            found.append(Idea(path, repair, repair.weight * suspicion(repair), after))
+    return sorted(found, key=lambda idea: -idea.weight)
+
+
+def next_guess(
+    read: Mapping[str, str], made: Sequence[str], refused: Collection[str], output: str, *, keep: bool = False
+) -> Guess | None:
+    """The next change to make, with the earlier ones taken back; nothing when no idea is left.
+
+    Args:
+        read: sources as they are now: path -> text.
+        made: unified diffs of one file each that are in them, in order.
+        refused: unified diffs that could not be applied.
+        output: what the failing command printed before them.
+        keep: they have mended a part. Leave them, and mend what smells as well.
+    """
+    if keep:
+        return _next_smell(read, refused, output)
+    originals, seen = dict(read), [dict(read)]
+    for diff in reversed(made):
+        for path in set(paths_of(diff)) & originals.keys():
+            originals[path] = patched(originals[path], diff, back=True)
+        seen.append(dict(originals))
+    for idea in ideas(originals, output):
+        wanted = originals | {idea.path: idea.after}
+        if wanted in seen:
+            continue
+        diff = "".join(
+            unified_diff(path, read[path], wanted[path]) for path in sorted(read) if read[path] != wanted[path]
+        )
+        if diff not in refused:
+            return Guess(diff, f"{idea.repair.kind} at {idea.path}:{idea.repair.line}")
+    return None
+
+
+def _next_smell(read: Mapping[str, str], refused: Collection[str], output: str) -> Guess | None:
+    for idea in ideas(read, output):
+        diff = unified_diff(idea.path, read[idea.path], idea.after)
+        if idea.repair.is_smell and diff not in refused:
+            return Guess(diff, f"{idea.repair.kind} at {idea.path}:{idea.repair.line} as well")
+    return None
+
+
+def paths_of(diff: str) -> list[str]:
+    """The files that a unified diff changes."""
+    return _PATH.findall(diff)
+
+
+def patched(text: str, diff: str, *, back: bool = False) -> str:
+    """A text with a diff of one file, or without it; as it is where the diff cannot be found in it."""
+    for hunk in _HUNK.finditer(diff):
+        lines = hunk[1].splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))
+        new = "".join(line[1:] for line in lines if line[:1] in (" ", "+"))
+        there, wanted = (new, old) if back else (old, new)
+        if there and text.count(there) == 1:
+            text = text.replace(there, wanted)
+    return text

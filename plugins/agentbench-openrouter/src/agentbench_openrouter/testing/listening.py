@@ -1,0 +1,176 @@
+"""Connections on loopback, with HTTP/1.1 on them; each has a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from agentbench_openrouter.testing.replies import Reply
+from agentbench_openrouter.testing.sending import GoneError, send
+
+_PATIENCE_SEC = 5.0
+"""How long connections may take to end when the server closes."""
+_LOOK_EVERY_SEC = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """A request as it came over a connection."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+    connection: int
+    """From 1."""
+
+
+class Listener:
+    """Listens, asks for a reply to each request, and sends it. Thread-safe."""
+
+    def __init__(self, port: int, reply_to: Callable[[Arrival], Reply]) -> None:
+        self._http = _Http(port, reply_to)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(_LOOK_EVERY_SEC,), name="loopback", daemon=True
+        )
+        self.port: int = self._http.server_port
+
+    @property
+    def most_at_once(self) -> int:
+        """How many requests were being answered at the same time, at most."""
+        return self._http.peak
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening, end every connection, and wait for their threads. Idempotent."""
+        self._http.closing.set()
+        if self._thread.is_alive():
+            self._http.shutdown()
+            self._thread.join()
+        self._http.server_close()
+        self._http.end_connections()
+
+
+class _Http(ThreadingHTTPServer):
+    """Keeps a list of its connections, so that they can be ended."""
+
+    daemon_threads = True
+    request_queue_size = 1024  # hundreds of clients may begin at the same moment
+
+    def __init__(self, port: int, reply_to: Callable[[Arrival], Reply]) -> None:
+        self.reply_to = reply_to
+        self.closing = threading.Event()
+        self.peak = 0
+        self._under_way = 0
+        self._accepted = 0
+        self._open: dict[socket.socket, int] = {}
+        self._changed = threading.Condition()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, and no more: HTTPServer would ask a name server who 127.0.0.1 is."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a connection."""
+        with self._changed:
+            self._accepted += 1
+            self._open[request] = self._accepted
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        super().shutdown_request(request)
+        with self._changed:
+            self._open.pop(request, None)
+            self._changed.notify_all()
+
+    def number_of(self, request: socket.socket) -> int:
+        """Which connection this is."""
+        with self._changed:
+            return self._open[request]
+
+    def end_connections(self) -> None:
+        """End all of them, and wait until their threads are done."""
+        with self._changed:
+            for request in self._open:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+            self._changed.wait_for(lambda: not self._open, _PATIENCE_SEC)
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count a request as being answered."""
+        with self._changed:
+            self._under_way += 1
+            self.peak = max(self.peak, self._under_way)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, unless the server closes."""
+        if self.closing.wait(seconds):
+            raise GoneError
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        """Read a body, and answer."""
+        self._answer(self._body())
+
+    def handle(self) -> None:
+        """Answer until the client goes, or a reply ends the connection."""
+        with contextlib.suppress(OSError):
+            super().handle()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the server has a list of its requests."""
+
+    def _answer(self, body: bytes) -> None:
+        arrival = Arrival(
+            method=self.command,
+            path=self.path,
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=body,
+            connection=self.server.number_of(self.connection),
+        )
+        with self.server.counting():
+            try:
+                send(self.server.reply_to(arrival), self.connection, self.server.pause)
+            except GoneError:
+                self.close_connection = True
+
+    def _body(self) -> bytes:
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)

@@ -1,0 +1,58 @@
+"""Moves that look at a repository, and what was learnt by them."""
+
+from __future__ import annotations
+
+import re
+
+from agentbench_openrouter.testing.clues import diffs_in, failures_in, most_telling, source_paths_in
+from agentbench_openrouter.testing.guessing import Guess, next_guess, patched, paths_of
+from agentbench_openrouter.testing.said import Said
+from agentbench_openrouter.testing.talk import Talk
+
+_WITH_THEM = re.compile(r"^With them `", re.MULTILINE)
+
+
+def look_around(talk: Talk, most: int) -> Said | None:
+    """The next look at the repository: the list of files, then those that matter; nothing when enough was read."""
+    if "list_files" in talk.tools and not talk.made("list_files"):
+        return Said.call("I look at what there is.", "list_files", {"glob": "**/*.py"})
+    asked = [one.argument("path") for one in talk.made("read_file")]
+    wanted = [path for path in most_telling(talk.listed(), talk.words) if path not in asked]
+    if "read_file" in talk.tools and wanted and len(asked) < most:
+        return Said.call("I read what the failure leads to.", "read_file", {"path": wanted[0]})
+    return None
+
+
+def look_at_findings(talk: Talk, most: int) -> Said | None:
+    """The same for somebody who was told where to look: what was changed before, then what was found."""
+    told = [path for diff in diffs_in(talk.words) for path in paths_of(diff)]
+    told += source_paths_in(talk.words)[: max(most - len(set(told)), 1)]
+    asked = [one.argument("path") for one in talk.made("read_file")]
+    wanted = [path for path in dict.fromkeys(told) if path not in asked]
+    if not told:
+        return look_around(talk, most)
+    if "read_file" in talk.tools and wanted:
+        return Said.call("I read what was found.", "read_file", {"path": wanted[0]})
+    return None
+
+
+def mended_a_part(words: str) -> bool:
+    """Whether the changes that words tell of made some tests pass."""
+    began = _WITH_THEM.search(words)
+    before, now = (failures_in(words[: began.start()]), failures_in(words[began.end() :])) if began else (None, None)
+    return before is not None and now is not None and now < before
+
+
+def guessed(talk: Talk, handing_in: str) -> Guess | None:
+    """What to change next, after all that was tried: as words tell of it, or handed in by the tool ``handing_in``."""
+    now, made = talk.read(), diffs_in(talk.words)
+    refused = []
+    for exchange in talk.made(handing_in):
+        diff = exchange.argument("unified_diff")
+        if not exchange.ok:
+            refused.append(diff)
+            continue
+        for one in diffs_in(diff):
+            made.append(one)
+            now = {path: patched(text, one) if f"+++ b/{path}\n" in one else text for path, text in now.items()}
+    return next_guess(now, made, refused, talk.words, keep=mended_a_part(talk.words))

@@ -1,0 +1,58 @@
+"""Responders: who decides what a loopback server answers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agentbench_openrouter.testing.replies import Reply
+from agentbench_openrouter.testing.server import Responder, Seen
+
+
+def always(reply: Reply) -> Responder:
+    """The same every time."""
+    return lambda _request, _seen: reply
+
+
+def in_turn(*replies: Reply) -> Responder:
+    """One after the other, and the last one for ever."""
+    assert replies, "somebody has to be answered"
+    last = replies[-1]
+    coming = itertools.chain(replies, itertools.repeat(last))
+    lock = threading.Lock()
+
+    def respond(_request: Mapping[str, Any], _seen: Seen) -> Reply:
+        with lock:
+            return next(coming)
+
+    return respond
+
+
+def after(seconds: float, then: Reply | Responder) -> Responder:
+    """A reply, or what a responder says, so many seconds later."""
+
+    def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
+        reply = then if isinstance(then, Reply) else then(request, seen)
+        return replace(reply, delay=reply.delay + seconds)
+
+    return respond
+
+
+def failing_from(responder: Responder, first: int, reply: Reply, *, until: int | None = None) -> Responder:
+    """A fault in the middle of a run: calls ``first`` to ``until`` get ``reply``.
+
+    Both count, and calls are counted from 1 as they come, whoever makes them; ``None``: for ever.
+    """
+    calls = itertools.count(1)
+    lock = threading.Lock()
+
+    def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
+        with lock:
+            number = next(calls)
+        ill = number >= first and (until is None or number <= until)
+        return reply if ill else responder(request, seen)
+
+    return respond

@@ -1,0 +1,96 @@
+"""How a reply goes out on a socket, with what is to go wrong on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+from agentbench_openrouter.testing.replies import Reply
+
+_AT_ONCE = 1 << 16  # bytes
+
+
+class GoneError(Exception):
+    """The connection must not be used any more."""
+
+
+def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]) -> None:
+    """Send a reply. ``pause`` waits so many seconds, or raises GoneError when the server is closing.
+
+    Raises:
+        GoneError: the connection is over, as the reply wants it.
+        OSError: the client has gone.
+    """
+    if reply.delay:
+        pause(reply.delay)
+    strikes = reply.hang or reply.reset or reply.close
+    room = reply.sent if strikes else None
+    for number, piece in enumerate(_pieces(reply)):
+        if number and reply.drip:
+            pause(reply.drip)
+        going = piece if room is None else piece[:room]
+        connection.sendall(going)
+        if room is not None:
+            room -= len(going)
+            if not room:
+                break
+    if reply.hang:
+        _wait_for_the_end(connection)
+    if reply.reset:
+        _reset(connection)
+    if strikes or reply.truncate or reply.last:
+        raise GoneError
+
+
+def _pieces(reply: Reply) -> Iterator[bytes]:
+    """What is sent, in pieces; without dripping there is one."""
+    body = reply.body()
+    header = _header(reply, len(body))
+    if not reply.drip:
+        yield header + (_chunk(body) + b"0\r\n\r\n" if reply.chunked else body)
+        return
+    yield from _cut(header, reply.piece) if reply.drip_headers else (header,)
+    pieces = _cut(body, reply.piece)
+    if reply.chunked:
+        yield from map(_chunk, pieces)
+        yield b"0\r\n\r\n"
+    else:
+        yield from pieces
+
+
+def _cut(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[start : start + size] for start in range(0, len(data), size))
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+def _header(reply: Reply, size: int) -> bytes:
+    with contextlib.suppress(ValueError):
+        reason = HTTPStatus(reply.status).phrase
+        return _lines(f"HTTP/1.1 {reply.status} {reason}", reply, size)
+    return _lines(f"HTTP/1.1 {reply.status} ", reply, size)
+
+
+def _lines(start: str, reply: Reply, size: int) -> bytes:
+    fields = {"Content-Type": reply.content_type}
+    fields |= {"Transfer-Encoding": "chunked"} if reply.chunked else {"Content-Length": str(size + reply.truncate)}
+    lines = [start, *(f"{name}: {value}" for name, value in {**fields, **reply.headers}.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def _wait_for_the_end(connection: socket.socket) -> None:
+    """Until the client has gone, or the server shuts the connection down."""
+    while connection.recv(_AT_ONCE):
+        pass
+
+
+def _reset(connection: socket.socket) -> None:
+    """End the connection by RST. It is taken from the socket first: whoever closes that later would send a FIN."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(connection.detach())

@@ -1,0 +1,220 @@
+"""A real HTTP server on loopback that speaks as OpenRouter does; what it answers is up to a responder."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from agentbench_openrouter.testing.catalogue import DEFAULT_MODEL, KEY, cost_of, counted, model
+from agentbench_openrouter.testing.listening import Arrival, Listener
+from agentbench_openrouter.testing.replies import ABSENT, Reply, error
+
+PREFIX = "/api/v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One request as it arrived."""
+
+    number: int
+    """From 1, in order of arrival."""
+    method: str
+    path: str
+    """Below the base URL, such as ``/chat/completions``; with its query."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: Any
+    """Parsed JSON; ``None`` when it was none."""
+    raw: bytes
+    """The body as it was."""
+    at: float
+    """``time.monotonic()`` when it had been read."""
+    connection: int
+    """Which connection it came over, from 1."""
+
+
+Responder = Callable[[Mapping[str, Any], Seen], Reply]
+"""From a chat request to a reply. Called in many threads at once."""
+
+_NOTHING_HERE = Reply(status=404, json={"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}})
+_NO_KEY = error(401, "No auth credentials found")
+_NO_OBJECT = error(400, 'Input required: specify "prompt" or "messages"')
+
+
+class LoopbackServer:
+    """Listens on 127.0.0.1 while its ``with`` block runs. Thread-safe.
+
+    ``responder`` may be replaced at any time. When a responder raises, the client gets a 500, and leaving the block
+    raises what it raised: a mistake of a test is not to look like a fault of the client.
+    """
+
+    def __init__(
+        self,
+        responder: Responder,
+        *,
+        models: Sequence[Mapping[str, Any] | str] | None = (DEFAULT_MODEL,),
+        key: Mapping[str, Any] | None = KEY,
+        require_key: str | None = None,
+        generations: bool = True,
+        port: int = 0,
+    ) -> None:
+        """Prepare a server.
+
+        Args:
+            responder: answers chat requests; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
+            models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as some servers have it.
+            key: what ``/key`` says of the key; ``None``: 404, as with every server but OpenRouter.
+            require_key: the only key that is accepted; everybody else gets a 401.
+            generations: whether ``/generation?id=`` knows the answers that were given.
+            port: 0 takes a free one.
+        """
+        self.responder = responder
+        self._models = None if models is None else [model(m) if isinstance(m, str) else dict(m) for m in models]
+        self._pricing = {entry["id"]: entry.get("pricing") or {} for entry in self._models or ()}
+        self._key = key
+        self._require_key = require_key
+        self._generations = generations
+        self._lock = threading.Lock()
+        self._seen: list[Seen] = []
+        self._bills: dict[str, dict[str, Any]] = {}
+        self._costs: list[float] = []
+        self._problem: BaseException | None = None
+        self._listener = Listener(port, self._reply_to)
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes: ``http://127.0.0.1:PORT/api/v1``."""
+        return f"http://127.0.0.1:{self._listener.port}{PREFIX}"
+
+    @property
+    def requests(self) -> list[Seen]:
+        """Everything that has arrived, in order."""
+        with self._lock:
+            return list(self._seen)
+
+    @property
+    def chat_requests(self) -> list[Seen]:
+        """The requests for a completion, in order."""
+        return [seen for seen in self.requests if seen.path == "/chat/completions"]
+
+    @property
+    def billed_usd(self) -> float:
+        """What everything cost that was answered, whether or not the answer arrived."""
+        with self._lock:
+            return math.fsum(self._costs)
+
+    @property
+    def most_at_once(self) -> int:
+        """How many requests were being answered at the same time, at most."""
+        return self._listener.most_at_once
+
+    def __enter__(self) -> LoopbackServer:
+        self._listener.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self._listener.close()
+        if self._problem is not None and kind is None:
+            raise self._problem
+
+    def _reply_to(self, arrival: Arrival) -> Reply:
+        """What to answer; entered in the lists and in the bill."""
+        seen = self._enter(arrival)
+        if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
+            return _NO_KEY
+        place = urlsplit(seen.path)
+        if seen.method == "GET":
+            return self._page(place.path, parse_qs(place.query))
+        if (seen.method, place.path) != ("POST", "/chat/completions"):
+            return _NOTHING_HERE
+        return self._completion(seen.body, seen) if isinstance(seen.body, dict) else _NO_OBJECT
+
+    def _enter(self, arrival: Arrival) -> Seen:
+        try:
+            body = json.loads(arrival.body)
+        except (ValueError, RecursionError):
+            body = None
+        with self._lock:
+            seen = Seen(
+                number=len(self._seen) + 1,
+                method=arrival.method,
+                path=arrival.path.removeprefix(PREFIX),
+                headers=arrival.headers,
+                body=body,
+                raw=arrival.body,
+                at=time.monotonic(),
+                connection=arrival.connection,
+            )
+            self._seen.append(seen)
+        return seen
+
+    def _page(self, path: str, query: Mapping[str, Sequence[str]]) -> Reply:
+        if path == "/models" and self._models is not None:
+            return Reply(json={"data": self._models, "total_count": len(self._models)})
+        if path == "/key" and self._key is not None:
+            return Reply(json={"data": dict(self._key)})
+        if path == "/generation" and self._generations:
+            wanted = (query.get("id") or [""])[0]
+            with self._lock:
+                bill = self._bills.get(wanted)
+            return error(404, f"Generation {wanted} not found") if bill is None else Reply(json={"data": bill})
+        return _NOTHING_HERE
+
+    def _completion(self, request: Mapping[str, Any], seen: Seen) -> Reply:
+        try:
+            reply = self.responder(request, seen)
+        except BaseException as problem:  # noqa: BLE001 - raised when the block is left
+            with self._lock:
+                self._problem = self._problem or problem
+            return error(500, f"the responder failed: {problem!r}")
+        if reply.filled and isinstance(reply.json, Mapping):
+            reply = replace(reply, json=self._filled(reply.json, request, seen))
+        self._bill(reply, request)
+        return reply
+
+    def _filled(self, body: Mapping[str, Any], request: Mapping[str, Any], seen: Seen) -> dict[str, Any]:
+        body = {"id": f"gen-{seen.number:06d}", "model": request.get("model"), **body}
+        if isinstance(body.get("choices"), list):
+            body["choices"] = [_with_ids(choice, seen.number) for choice in body["choices"]]
+        if "usage" not in body and "error" not in body:
+            body["usage"] = counted(request, body, self._prices(request))
+        return {name: value for name, value in body.items() if value != ABSENT}
+
+    def _prices(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = request.get("model")
+        return self._pricing.get(name, {}) if isinstance(name, str) else {}
+
+    def _bill(self, reply: Reply, request: Mapping[str, Any]) -> None:
+        body = reply.json if isinstance(reply.json, Mapping) else {}
+        cost = cost_of(body.get("usage"), self._prices(request))
+        with self._lock:
+            self._costs.append(cost)
+            if isinstance(body.get("id"), str):
+                usage = body.get("usage") or {}
+                self._bills[body["id"]] = {
+                    "id": body["id"],
+                    "model": body.get("model"),
+                    "provider_name": body.get("provider"),
+                    "total_cost": cost,
+                    "usage": cost,
+                    "native_tokens_prompt": usage.get("prompt_tokens"),
+                    "native_tokens_completion": usage.get("completion_tokens"),
+                    "cancelled": False,
+                }
+
+
+def _with_ids(choice: Mapping[str, Any], number: int) -> dict[str, Any]:
+    message = dict(choice.get("message") or {})
+    if message.get("tool_calls"):
+        message["tool_calls"] = [
+            {**asked, "id": f"call_{number}_{index}"} if asked.get("id") is None else asked
+            for index, asked in enumerate(message["tool_calls"])
+        ]
+    return {**choice, "message": message}

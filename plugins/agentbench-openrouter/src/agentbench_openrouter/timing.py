@@ -1,0 +1,31 @@
+"""Time and chance, so that tests can have their own."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import attrs
+
+from agentbench_core import Deadline
+
+_LOOK_EVERY_SEC = 0.2
+
+
+def sleep(seconds: float, deadline: Deadline) -> None:
+    """Sleep, and wake up soon after the deadline is over or was ended."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and not deadline.expired:
+        time.sleep(min(left, _LOOK_EVERY_SEC))
+
+
+@attrs.frozen(kw_only=True)
+class Timing:
+    """What retrying needs of the world. All in seconds."""
+
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    """Since 1970."""
+    sleep: Callable[[float, Deadline], None] = sleep
+    uniform: Callable[[float, float], float] = random.uniform

@@ -1,0 +1,188 @@
+"""A request as JSON: what goes over the wire, in an order of keys that never changes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import attrs
+
+from agentbench_core import Message, Request, ToolCall, ToolSpec
+from agentbench_openrouter.options import OpenRouterOptions
+
+ECHOED = ("reasoning_details", "reasoning_content")
+"""Fields of an answer that the server wants back, as they were, on the same message."""
+
+DEFAULT_ANSWER_TOKENS = 4096
+"""The cap of an answer where nobody asks for one: without any, servers reserve credit for the longest there is."""
+
+_NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+@attrs.frozen(kw_only=True)
+class Dialect:
+    """What a server wants to hear."""
+
+    openrouter: bool
+    """Whether it knows the fields that only OpenRouter has."""
+    cap: Literal["max_completion_tokens", "max_tokens"]
+
+    @classmethod
+    def of(cls, options: OpenRouterOptions) -> Dialect:
+        """The one that was chosen, or that the host suggests. Many small servers know ``max_tokens`` only."""
+        host = urlsplit(options.base_url).hostname or ""
+        named = host == "openrouter.ai" or host.endswith(".openrouter.ai")
+        openrouter = named if options.dialect == "auto" else options.dialect == "openrouter"
+        if options.max_tokens_field != "auto":
+            return cls(openrouter=openrouter, cap=options.max_tokens_field)
+        new = openrouter or host == "api.openai.com"
+        return cls(openrouter=openrouter, cap="max_completion_tokens" if new else "max_tokens")
+
+
+def body(request: Request, options: OpenRouterOptions, *, session: str = "", answer_cap: int | None = None) -> bytes:
+    """The body of a completion.
+
+    Args:
+        request: sampling settings that are ``None`` are left out, and the provider's defaults count.
+        options: routing and reasoning.
+        session: what belongs together; OpenRouter routes a session to one provider, whose cache then helps.
+        answer_cap: the most that the model can write, where that is known.
+    """
+    dialect = Dialect.of(options)
+    caps = [request.max_tokens or DEFAULT_ANSWER_TOKENS, *([answer_cap] if answer_cap else [])]
+    fields: dict[str, Any] = {
+        "model": request.model,
+        "messages": messages(request.messages),
+        "tools": [_tool(spec) for spec in request.tools] or None,
+        dialect.cap: min(caps),
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stream": False,
+    }
+    if dialect.openrouter:
+        fields |= {
+            "reasoning": {"effort": options.reasoning_effort} if options.reasoning_effort else None,
+            "provider": _routing(options) or None,
+            # Otherwise models that read little get a prompt with its middle cut out, and nobody is told.
+            "plugins": [{"id": "context-compression", "enabled": False}],
+            "session_id": session[:256] or None,
+        }
+    else:
+        fields["reasoning_effort"] = options.reasoning_effort
+    return _encoded({name: value for name, value in fields.items() if value is not None})
+
+
+def messages(said: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as servers want them: system messages that follow one another are one, no answer is empty, ids of calls
+    are unique."""
+    written: list[dict[str, Any]] = []
+    ids = _Ids(said)
+    for number, message in enumerate(said):
+        if message.role == "system" and written and written[-1]["role"] == "system":
+            written[-1]["content"] += f"\n\n{message.content}"
+        elif message.role == "assistant":
+            written.extend(_answer(message, ids.of_turn(number, message)))
+        elif message.role == "tool":
+            written.append({"role": "tool", "tool_call_id": ids.of_result(message), "content": message.content})
+        else:
+            written.append({"role": message.role, "content": message.content})
+    return written
+
+
+def _answer(message: Message, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    if not message.content and not message.tool_calls:
+        return
+    written: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+    if message.tool_calls:
+        calls = zip(message.tool_calls, ids, strict=True)
+        written["tool_calls"] = [_call(call, call_id) for call, call_id in calls]
+    yield written | {name: message.opaque[name] for name in ECHOED if name in message.opaque}
+
+
+def _call(call: ToolCall, call_id: str) -> dict[str, Any]:
+    # What was unreadable is replayed as a call without arguments: providers refuse a history with broken JSON in it.
+    try:
+        arguments = "{}" if call.problem else _text(dict(call.arguments))
+    except RecursionError:
+        arguments = "{}"
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.tool)[:64] or "unnamed"
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    parameters = dict(spec.parameters)
+    if parameters.get("type") != "object":
+        parameters = {**_NO_ARGUMENTS, **parameters, "type": "object"}
+    function = {"name": spec.name, "description": spec.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _routing(options: OpenRouterOptions) -> dict[str, Any]:
+    wanted = {
+        "order": list(options.provider_order),
+        "allow_fallbacks": None if options.allow_fallbacks else False,
+        "require_parameters": options.require_parameters or None,
+        "data_collection": options.data_collection,
+        "only": list(options.provider_only),
+        "ignore": list(options.provider_ignore),
+        "quantizations": list(options.quantizations),
+        "sort": options.provider_sort,
+    }
+    return {name: value for name, value in wanted.items() if value is not None and value != []}
+
+
+class _Ids:
+    """Ids of calls for the wire. Some models begin to count anew in every turn, some leave ids out."""
+
+    def __init__(self, said: Sequence[Message]) -> None:
+        self._given = {call.id for message in said for call in message.tool_calls}
+        self._used: set[str] = set()
+        self._open: list[tuple[str, str]] = []
+
+    def of_turn(self, number: int, message: Message) -> list[str]:
+        """The ids of a message's calls; those that are blank or were used before are replaced."""
+        self._open = [
+            (call.id, self._unique(call.id, f"call_{number}_{at}")) for at, call in enumerate(message.tool_calls)
+        ]
+        return [call_id for _, call_id in self._open]
+
+    def of_result(self, message: Message) -> str:
+        """The id of the call that this is the result of: the next one of the turn that had the same id."""
+        for at, (before, now) in enumerate(self._open):
+            if before == message.tool_call_id:
+                del self._open[at]
+                return now
+        return message.tool_call_id
+
+    def _unique(self, wanted: str, instead: str) -> str:
+        found = wanted
+        if not wanted.strip() or wanted in self._used:
+            while instead in self._given or instead in self._used:
+                instead += "_"
+            found = instead
+        self._used.add(found)
+        return found
+
+
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    return _text(fields).encode("utf-8", "replace")  # half of a surrogate pair is no text that could be sent
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    """Numbers that JSON does not have become null."""
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,321 @@
+"""What calls of one provider share: the places, and the reasons to stop."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentbench_core import Deadline, Interrupted, LLMError, Message, Request
+from agentbench_core.testing import CallDouble, Told
+from agentbench_openrouter.limiter import COOLDOWN_SEC, Limiter
+from agentbench_openrouter.options import OpenRouterOptions
+from agentbench_openrouter.provider import OpenRouter
+from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
+from agentbench_openrouter.timing import Timing
+
+pytestmark = pytest.mark.usefixtures("no_proxy")
+ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)
+FINE = answer("fine")
+AT_ONCE = Timing(sleep=lambda _, __: None, uniform=lambda low, _: low)
+SLOW = 15.0
+
+
+def made(server: LoopbackServer, timing: Timing = AT_ONCE, dialect: str = "openrouter") -> OpenRouter:
+    options = OpenRouterOptions(base_url=server.base_url, dialect=dialect)  # type: ignore[arg-type]
+    return OpenRouter(options, environ={}, timing=timing)
+
+
+# --- the breaker ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reply", [error(401, "User not found"), error(402, "Insufficient credits")])
+def test_a_key_that_is_refused_stops_the_run(reply: Reply) -> None:
+    """F20: every further call fails at once, in the same words, and nothing is sent."""
+    with LoopbackServer(in_turn(reply, FINE)) as server:
+        provider = made(server)
+        with pytest.raises(LLMError) as first:
+            provider.complete(ASK, CallDouble())
+        call = CallDouble()
+        with pytest.raises(LLMError) as second:
+            provider.complete(ASK, call)
+        provider.close()
+        assert len(server.chat_requests) == 1
+    assert first.value.stops_run
+    assert second.value.stops_run
+    assert str(first.value) == str(second.value)
+    assert first.value.remedy
+    assert [(failure.error, failure.usage and failure.usage.cost_usd) for failure in call.failures] == [("not_sent", 0)]
+
+
+def test_a_key_that_is_refused_stops_calls_that_wait() -> None:
+    """F20: those that wait to try again too."""
+    waits, refused = threading.Event(), threading.Event()
+
+    def sleep(_: float, __: Deadline) -> None:
+        waits.set()
+        assert refused.wait(SLOW)
+
+    with LoopbackServer(in_turn(error(500), error(401), FINE)) as server, ThreadPoolExecutor(1) as pool:
+        provider = made(server, Timing(sleep=sleep))
+        waiting = pool.submit(provider.complete, ASK, CallDouble())
+        assert waits.wait(SLOW)
+        with pytest.raises(LLMError, match="401"):
+            provider.complete(ASK, CallDouble())
+        refused.set()
+        with pytest.raises(LLMError, match="401") as caught:
+            waiting.result(SLOW)
+        provider.close()
+        assert len(server.chat_requests) == 2
+    assert caught.value.stops_run
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_three_refusals_in_a_row_stop_the_run(status: int) -> None:
+    with LoopbackServer(always(error(status, "not for you"))) as server:
+        provider = made(server)
+        stops = []
+        for _ in range(4):
+            with pytest.raises(LLMError) as caught:
+                provider.complete(ASK, CallDouble())
+            stops.append(caught.value.stops_run)
+        provider.close()
+        assert len(server.chat_requests) == 3
+    assert stops == [False, False, True, True]
+
+
+def test_refusals_with_a_success_between_them_do_not() -> None:
+    replies = (error(403), error(403), FINE, error(403), error(403), FINE)
+    with LoopbackServer(in_turn(*replies)) as server:
+        provider = made(server)
+        for reply in replies:
+            if reply is FINE:
+                provider.complete(ASK, CallDouble())
+                continue
+            with pytest.raises(LLMError) as caught:
+                provider.complete(ASK, CallDouble())
+            assert not caught.value.stops_run
+        provider.close()
+
+
+def test_outages_do_not_stop_the_run() -> None:
+    """F19: they may pass."""
+    with LoopbackServer(always(error(503))) as server:
+        provider = made(server)
+        for _ in range(4):
+            with pytest.raises(LLMError) as caught:
+                provider.complete(ASK, CallDouble())
+            assert not caught.value.stops_run
+        provider.close()
+
+
+# --- the limiter, by itself ----------------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
+    """F18: many answers at once are one reason."""
+    clock = Clock()
+    limiter = Limiter(clock)
+    limiter.start(10)
+    limits = []
+    for _ in range(12):
+        for _ in range(5):
+            limiter.too_much()
+        limits.append(limiter.limit)
+        clock.now += COOLDOWN_SEC
+    assert limits == [8, 6, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
+    limiter = Limiter(Clock())
+    limiter.start(4)
+    limiter.too_much()
+    assert limiter.limit == 3
+    limiter.clean()
+    limiter.clean()
+    limiter.unwell()  # begins the round anew
+    limiter.clean()
+    limiter.clean()
+    assert limiter.limit == 3
+    limiter.clean()
+    assert limiter.limit == 4
+    for _ in range(20):
+        limiter.clean()
+    assert limiter.limit == 4
+
+
+def test_large_limits_grow_by_a_share() -> None:
+    clock = Clock()
+    limiter = Limiter(clock)
+    limiter.start(200)
+    limiter.too_much()
+    for _ in range(160):
+        limiter.clean()
+    assert limiter.limit == 168
+
+
+def test_who_comes_first_goes_first() -> None:
+    limiter = Limiter(time.monotonic)
+    limiter.start(1)
+    order: list[int] = []
+    going = threading.Event()
+
+    def use(number: int) -> None:
+        with limiter.place(CallDouble(), Deadline(600)):
+            order.append(number)
+            assert going.wait(SLOW)
+
+    with ThreadPoolExecutor(5) as pool:
+        users = []
+        for number in range(5):
+            users.append(pool.submit(use, number))
+            wait_until(lambda: bool(order) and len(limiter._queue) == len(users) - 1)
+        going.set()
+        for user in users:
+            user.result(SLOW)
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_the_time_in_the_queue_is_given_back() -> None:
+    limiter = Limiter(time.monotonic)
+    limiter.start(1)
+    call = CallDouble(deadline=Deadline(0.5))  # would be over before its turn
+    left = threading.Event()
+
+    def use() -> float:
+        with limiter.place(call, Deadline(600)):
+            return call.deadline.remaining()
+
+    with ThreadPoolExecutor(1) as pool:
+        with limiter.place(CallDouble(), Deadline(600)):
+            waiting = pool.submit(use)
+            left.wait(1.0)
+        assert 0.0 < waiting.result(SLOW) <= 0.5
+    assert call.waited >= 0.9
+
+
+def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
+    limiter = Limiter(time.monotonic)
+    limiter.start(1)
+    deadline = Deadline(600)
+
+    def use(until: Deadline, total: Deadline) -> None:
+        with limiter.place(CallDouble(deadline=until), total):
+            pass
+
+    with ThreadPoolExecutor(2) as pool:
+        with limiter.place(CallDouble(), Deadline(600)):
+            stopped = pool.submit(use, deadline, Deadline(600))
+            late = pool.submit(use, Deadline(600), Deadline(0.3))
+            wait_until(lambda: len(limiter._queue) > 0)
+            deadline.end(Interrupted("stopped"))
+            with pytest.raises(Interrupted):
+                stopped.result(SLOW)
+            with pytest.raises(LLMError, match=r"no turn within 0\.3 s"):
+                late.result(SLOW)
+        pool.submit(use, Deadline(600), Deadline(600)).result(SLOW)
+    assert limiter._under_way == 0
+    assert not limiter._queue
+
+
+# --- the limiter, at work ------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
+    """F18: a shared limit, so that not every call has to find out for itself. Everybody is answered in the end."""
+    busy = threading.Semaphore(2)
+
+    def respond(_: object, __: object) -> Reply:
+        if not busy.acquire(blocking=False):
+            return error(429)
+        threading.Timer(0.02, busy.release).start()
+        return answer("fine", delay=0.02)
+
+    with LoopbackServer(respond) as server:
+        ticks = iter(range(10**6))
+        timing = Timing(clock=lambda: next(ticks) / 10.0, sleep=lambda _, __: time.sleep(0.01))
+        provider = OpenRouter(
+            OpenRouterOptions(base_url=server.base_url, max_exchanges=1000, timeout_sec=1e9, exchange_timeout_sec=60),
+            environ={},
+            timing=timing,
+        )
+        provider._limiter.start(16)
+        with ThreadPoolExecutor(16) as pool:
+            got = list(pool.map(lambda _: provider.complete(ASK, CallDouble()).message.content, range(60)))
+        provider.close()
+    assert got == ["fine"] * 60
+    assert provider._limiter.limit < 16
+
+
+def test_nobody_who_waits_for_money_has_a_place() -> None:
+    """Whoever has money waits for a place, and would wait for ever for one that is held by somebody without."""
+    paid, waits = threading.Event(), threading.Event()
+
+    def listen(told: Told) -> None:
+        if told.what == "again":
+            waits.set()
+            assert paid.wait(SLOW), "the other call should have been answered meanwhile"
+
+    with LoopbackServer(in_turn(error(500), FINE)) as server, ThreadPoolExecutor(1) as pool:
+        provider = made(server)
+        provider._limiter.start(1)
+        poor = pool.submit(provider.complete, ASK, CallDouble(listen=listen))
+        assert waits.wait(SLOW)
+        assert provider.complete(ASK, CallDouble()).message.content == "fine"
+        paid.set()
+        assert poor.result(SLOW).message.content == "fine"
+        provider.close()
+
+
+def test_an_exchange_that_got_no_place_is_told_as_not_sent() -> None:
+    deadline = Deadline(600)
+    call = CallDouble(deadline=deadline)
+    with LoopbackServer(in_turn(error(500), Reply(hang=True))) as server, ThreadPoolExecutor(2) as pool:
+        provider = made(server)
+        provider._limiter.start(1)
+        other = CallDouble()
+        entered = threading.Event()
+        call._listen = lambda told: _fill(provider, other, pool, entered) if told.what == "again" else None
+        stopped = pool.submit(provider.complete, ASK, call)
+        assert entered.wait(SLOW)
+        wait_until(lambda: len(provider._limiter._queue) == 1)
+        deadline.end(Interrupted("stopped"))
+        with pytest.raises(Interrupted):
+            stopped.result(SLOW)
+        provider.close()
+        assert len(server.chat_requests) == 2
+    assert [failure.error for failure in call.failures] == ["transient", "not_sent"]
+
+
+def _fill(provider: OpenRouter, other: CallDouble, pool: ThreadPoolExecutor, done: threading.Event) -> None:
+    """Somebody else takes the only place."""
+    pool.submit(provider.complete, ASK, other)
+    wait_until(lambda: provider._limiter._under_way == 1)
+    done.set()
+
+
+def test_no_more_at_once_than_the_limit() -> None:
+    with LoopbackServer(always(answer("fine", delay=0.05))) as server, ThreadPoolExecutor(12) as pool:
+        provider = made(server, Timing())
+        provider._limiter.start(3)
+        calls = [CallDouble() for _ in range(12)]
+        list(pool.map(lambda call: provider.complete(ASK, call), calls))
+        provider.close()
+    assert server.most_at_once <= 3
+    assert sum(call.waited > 0 for call in calls) >= 6
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SLOW
+    while not true():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)

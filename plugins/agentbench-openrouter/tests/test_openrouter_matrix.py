@@ -1,0 +1,401 @@
+"""Every way in which a server answers, over a real socket and with a clock of its own: what comes of a call, how often
+the server is asked, and how long is waited between."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Completion, Deadline, LLMError, Message, Request
+from agentbench_core.testing import CallDouble
+from agentbench_openrouter.options import OpenRouterOptions
+from agentbench_openrouter.provider import OpenRouter
+from agentbench_openrouter.testing import DEFAULT_MODEL, UNUSUAL, LoopbackServer, Reply, answer, call, error, in_turn
+from agentbench_openrouter.timing import Timing
+
+pytestmark = pytest.mark.usefixtures("no_proxy")
+ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)
+FINE = answer("fine")
+
+
+class World:
+    """A clock that only sleeping moves. Chance is always in the middle."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+        self._lock = threading.Lock()
+
+    def sleep(self, seconds: float, deadline: Deadline) -> None:
+        assert not deadline.expired
+        with self._lock:
+            self.now += seconds
+            self.slept.append(seconds)
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(
+            clock=lambda: self.now,
+            wall=lambda: 1_800_000_000.0,
+            sleep=self.sleep,
+            uniform=lambda low, high: (low + high) / 2,
+        )
+
+
+@attrs.frozen
+class Case:
+    """What happens to a call that is answered so; ``gives`` is words, or how the answer ended, or an error's code."""
+
+    replies: Sequence[Reply]
+    gives: str
+    waits: Sequence[float] = attrs.field(default=(), kw_only=True)
+    errors: Sequence[str] = attrs.field(default=(), kw_only=True)
+    """Of the exchanges that failed."""
+    seen: int = attrs.field(default=1, kw_only=True)
+    stops_run: bool = attrs.field(default=False, kw_only=True)
+    options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+
+
+def again(reply: Reply, word: str, wait: float = 0.5) -> Case:
+    """Tried once more, and fine then."""
+    return Case((reply, FINE), "fine", waits=(wait,), errors=(word,), seen=2)
+
+
+def fatal(reply: Reply, word: str, *, stops_run: bool = False) -> Case:
+    """Not tried again."""
+    return Case((reply,), f"LLMError {word}", errors=(word,), stops_run=stops_run)
+
+
+def for_ever(reply: Reply, word: str) -> Case:
+    """Tried as often as may be."""
+    return Case((reply,), f"LLMError {word}", waits=(0.5, 1.0, 2.0, 4.0, 8.0), errors=(word,) * 6, seen=6)
+
+
+def ends(finish: str, reply: Reply) -> Case:
+    """An answer at once."""
+    return Case((reply,), finish)
+
+
+BARE = error(400, "Provider returned error")
+POLICY = error(502, "Your request was flagged for possible cybersecurity risk")
+IN_FLIGHT = {"limit_source": "openrouter_in_flight_budget"}
+
+CASES: Mapping[str, Case] = {
+    "fine at once": Case((FINE,), "fine"),
+    "padded with white space": Case((answer("fine", padding=5000),), "fine"),
+    "in chunks": Case((answer("fine", chunked=True),), "fine"),
+    # rate limits (F18)
+    "429": again(error(429), "rate_limited"),
+    "429 for ever": for_ever(error(429), "rate_limited"),
+    "429 in seconds": again(error(429, headers={"Retry-After": "7"}), "rate_limited", 7.5),
+    "429 in milliseconds": again(error(429, headers={"retry-after-ms": "250"}), "rate_limited", 0.75),
+    "429 with a date": again(
+        error(429, headers={"Retry-After": "Fri, 15 Jan 2027 08:00:20 GMT"}), "rate_limited", 20.5
+    ),
+    "429 with a reset": again(error(429, headers={"X-RateLimit-Reset": "1800000009000"}), "rate_limited", 9.5),
+    "429 with a reset inside": again(
+        error(429, metadata={"headers": {"X-RateLimit-Reset": "1800000004000"}}), "rate_limited", 4.5
+    ),
+    "429 with availability": again(
+        error(429, availability={"code": "capacity_exhausted", "retryable": True, "retry_after": 3}), "overloaded", 3.5
+    ),
+    "429 much too long": fatal(error(429, headers={"Retry-After": "86400"}), "rate_limited"),
+    "429 a little too long": Case(
+        (error(429, headers={"Retry-After": "7"}), FINE),
+        "LLMError rate_limited",
+        errors=("rate_limited",),
+        options={"timeout_sec": 7.4},
+    ),
+    "429 just in time": Case(
+        (error(429, headers={"Retry-After": "7"}), FINE),
+        "fine",
+        waits=(7.5,),
+        errors=("rate_limited",),
+        seen=2,
+        options={"timeout_sec": 7.6},
+    ),
+    "429 no free requests": fatal(error(429, "Rate limit: free-models-per-day"), "rate_limited", stops_run=True),
+    "429 inside a 200": again(error(429, http_status=200), "rate_limited"),
+    "529": again(error(529), "overloaded"),
+    "529 that says when": again(error(529, headers={"Retry-After": "2"}), "overloaded", 2.5),
+    # credit and key (F20)
+    "401": fatal(error(401), "auth", stops_run=True),
+    "401 inside a 200": fatal(error(401, http_status=200, around={"choices": []}), "auth", stops_run=True),
+    "402": fatal(error(402), "credits", stops_run=True),
+    "402 can only afford": fatal(
+        error(402, "You requested up to 65536 tokens, but can only afford 12", headers={"Retry-After": "1"}),
+        "credits",
+        stops_run=True,
+    ),
+    "402 limit of the key": fatal(
+        error(402, metadata={"limit_source": "openrouter_key_limit"}, headers={"Retry-After": "1"}),
+        "credits",
+        stops_run=True,
+    ),
+    "402 in flight": again(error(402, metadata=IN_FLIGHT, headers={"Retry-After": "2"}), "rate_limited", 2.5),
+    "402 in flight without a hint": again(error(402, metadata=IN_FLIGHT), "rate_limited"),
+    "402 with a hint": again(error(402, headers={"Retry-After": "2"}), "rate_limited", 2.5),
+    "403": fatal(error(403), "auth"),
+    "403 region": fatal(error(403, availability={"code": "region_restricted", "retryable": False}), "auth"),
+    "403 moderation": ends("refusal", error(403, metadata={"reasons": ["violence"], "flagged_input": "x"})),
+    "403 guardrail": ends("refusal", error(403, "Blocked", metadata={"patterns": ["secret"]})),
+    # requests that nobody will answer
+    "400": fatal(error(400, "bad tool schema"), "invalid_request"),
+    "400 without words": Case((BARE, FINE), "fine", waits=(0.5,), errors=("invalid_request",), seen=2),
+    "400 without words, twice": Case(
+        (BARE,), "LLMError invalid_request", waits=(0.5,), errors=("invalid_request",) * 2, seen=2
+    ),
+    "400 too long": ends("context_overflow", error(400, error_type="context_length_exceeded")),
+    "400 too long in words": ends("context_overflow", error(400, "maximum context length is 8192 tokens")),
+    "400 too long in raw": ends(
+        "context_overflow", error(400, "Provider returned error", metadata={"raw": "prompt is too long"})
+    ),
+    "413": ends("context_overflow", error(413)),
+    "400 content policy": ends("refusal", error(400, error_type="content_policy_violation", type_place="error")),
+    "404": fatal(error(404, "No endpoints found"), "invalid_request"),
+    "404 that may be tried again": again(error(404, availability={"retryable": True}), "invalid_request"),
+    "409": fatal(error(409), "invalid_request"),
+    "422": fatal(error(422), "invalid_request"),
+    "a page of HTML": fatal(Reply(status=404, raw=b"<html>no", content_type="text/html"), "invalid_request"),
+    "a redirect": fatal(Reply(status=307, raw=b"", headers={"Location": "http://127.0.0.1:1/"}), "protocol"),
+    # outages (F19)
+    "408": again(error(408), "timeout"),
+    "500": again(error(500, error_type="server"), "transient"),
+    "500 for ever": for_ever(error(500), "transient"),
+    "502": again(error(502), "transient"),
+    "502 policy": Case((POLICY,), "refusal", waits=(0.5, 1.0), errors=("transient",) * 2, seen=3),
+    "502 policy, and fine then": again(POLICY, "transient"),
+    "502 a page of HTML": again(Reply(status=502, raw=b"<html>bad gateway", content_type="text/html"), "transient"),
+    "503": again(error(503), "overloaded"),
+    "503 that says when": again(error(503, headers={"Retry-After": "5"}), "overloaded", 5.5),
+    "503 that must not be tried again": fatal(error(503, availability={"retryable": False}), "overloaded"),
+    "504": again(error(504, error_type="timeout"), "timeout"),
+    "524": again(error(524), "timeout"),
+    "reset": again(Reply(reset=True), "transient"),
+    "reset in the middle": again(answer("fine", reset=True, sent=150), "transient"),
+    "closed before any byte": again(Reply(close=True), "transient"),
+    "cut off": again(answer("fine", truncate=10), "transient"),
+    "white space for ever": for_ever(Reply(raw=b" " * 100), "protocol"),
+    "one thing after another": Case(
+        (error(429), error(503), answer("fine", truncate=10), answer(""), FINE),
+        "fine",
+        waits=(0.5, 1.0, 2.0, 4.0),
+        errors=("rate_limited", "overloaded", "transient", "empty"),
+        seen=5,
+    ),
+    "at most as often as was chosen": Case(
+        (error(500),),
+        "LLMError transient",
+        waits=(0.5,),
+        errors=("transient",) * 2,
+        seen=2,
+        options={"max_exchanges": 2},
+    ),
+    "only once": Case((error(500),), "LLMError transient", errors=("transient",), options={"max_exchanges": 1}),
+    "no time for another": Case(
+        (error(500),),
+        "LLMError transient",
+        waits=(0.5, 1.0),
+        errors=("transient",) * 3,
+        seen=3,
+        options={"timeout_sec": 2.0},
+    ),
+    # nothing said
+    "empty, and fine then": again(answer(""), "empty"),
+    "empty for ever": Case((answer(""),), "empty", waits=(0.5, 1.0), errors=("empty",) * 2, seen=3),
+    "an outage, then empty": Case(
+        (error(500), answer("")), "empty", waits=(0.5, 1.0, 2.0), errors=("transient", "empty", "empty"), seen=4
+    ),
+}
+
+ODD: Mapping[str, Case] = {
+    **{name: again(UNUSUAL[name], "protocol") for name in UNUSUAL if name.startswith(("choices", "message", "bare"))},
+    **{name: again(UNUSUAL[name], "protocol") for name in ("empty_body", "white_space", "html", "half_json")},
+    **{name: again(UNUSUAL[name], "protocol") for name in ("not_utf8", "deep_json")},
+    "stream": fatal(UNUSUAL["stream"], "protocol"),
+    "error_at_top": again(UNUSUAL["error_at_top"], "overloaded"),
+    **{name: again(UNUSUAL[name], "transient") for name in ("error_choices_null", "error_choices_empty")},
+    **{name: again(UNUSUAL[name], "transient") for name in ("error_code_text", "error_without_code")},
+    **{name: again(UNUSUAL[name], "transient") for name in ("error_in_choice", "finish_error", "error_billed")},
+    "error_beside_choices": fatal(UNUSUAL["error_beside_choices"], "invalid_request"),
+    **{name: again(UNUSUAL[name], "empty") for name in ("nothing_said", "empty_text", "fabricated_stop")},
+    **{name: Case((UNUSUAL[name],), "done") for name in UNUSUAL if name.startswith(("no_", "usage", "text_in"))},
+    **{name: Case((UNUSUAL[name],), "done") for name in ("in_provider", "unknown_finish", "finish_null")},
+    **{name: Case((UNUSUAL[name],), "done") for name in ("padded", "chunked")},
+    **{name: ends("length", UNUSUAL[name]) for name in ("only_reasoning", "truncated", "arguments_cut")},
+    **{name: ends("refusal", UNUSUAL[name]) for name in ("refusal", "filtered")},
+    **{name: ends("tool_calls", UNUSUAL[name]) for name in UNUSUAL if name.startswith(("calls", "reasoning"))},
+    **{name: ends("tool_calls", UNUSUAL[name]) for name in ("arguments_null", "arguments_empty", "arguments_twice")},
+    **{name: ends("tool_calls", UNUSUAL[name]) for name in ("arguments_with_newline", "arguments_trailing")},
+    "arguments_no_object": ends("tool_calls", UNUSUAL["arguments_no_object"]),
+}
+
+
+def test_every_odd_answer_is_held_against_something() -> None:
+    assert set(ODD) == set(UNUSUAL)
+
+
+@pytest.mark.parametrize("name", [*CASES, *ODD])
+def test_case(name: str) -> None:
+    """F18, F19, F20, F21: each exchange that the server saw is told, in order, and so is each wait before it."""
+    case = CASES[name] if name in CASES else ODD[name]
+    world, made = World(), CallDouble()
+    with LoopbackServer(in_turn(*case.replies)) as server:
+        options = OpenRouterOptions(base_url=server.base_url, dialect="openrouter", **case.options)
+        provider = OpenRouter(options, environ={}, timing=world.timing)
+        came = outcome(provider, made)
+        provider.close()
+        seen = len(server.chat_requests)
+    assert came.given == case.gives
+    assert came.stops_run is case.stops_run
+    assert seen == made.exchanges == case.seen
+    assert tuple(failure.error for failure in made.failures) == tuple(case.errors)
+    assert world.slept == pytest.approx(list(case.waits))
+    told = [each.what for each in made.told]
+    rounds = ["failed", "waiting", "again"] * len(case.waits)
+    assert told == rounds + ["failed"] * (len(case.errors) - len(case.waits))
+    assert made.waited == pytest.approx(sum(case.waits))
+
+
+@attrs.frozen
+class Came:
+    given: str
+    stops_run: bool = False
+
+
+def outcome(provider: OpenRouter, made: CallDouble, request: Request = ASK) -> Came:
+    """In a word, what a call gave."""
+    try:
+        got: Completion = provider.complete(request, made)
+    except LLMError as error:
+        return Came(f"LLMError {made.failures[-1].error}", error.stops_run)
+    plain = got.finish == "stop"
+    return Came(got.message.content if plain else got.finish)
+
+
+# --- money (F21) ---------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_what_the_server_billed() -> None:
+    """F21: exchanges that failed and were billed are told with what they cost, and the answer counts itself only."""
+    billed = {"prompt_tokens": 11, "completion_tokens": 2, "cost": 0.25}
+    replies = (error(502, http_status=200, around={"usage": billed}), answer("", usage=billed), answer("fine"))
+    made = CallDouble()
+    with LoopbackServer(in_turn(*replies)) as server:
+        provider = OpenRouter(
+            OpenRouterOptions(base_url=server.base_url, dialect="openrouter"), environ={}, timing=World().timing
+        )
+        got = provider.complete(ASK, made)
+        provider.close()
+    costs = [failure.usage.cost_usd for failure in made.failures if failure.usage is not None]
+    assert costs == [0.25, 0.25]
+    assert sum(costs) + got.usage.cost_usd == pytest.approx(server.billed_usd)
+    assert got.usage.cost_usd > 0
+
+
+def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -> None:
+    """F21: ``None`` lets the harness count the worst case."""
+    made = CallDouble()
+    with LoopbackServer(in_turn(Reply(reset=True), error(429), answer("fine"))) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
+        provider.complete(ASK, made)
+        provider.close()
+    reset, limited = made.failures
+    assert reset.usage is None
+    assert limited.usage is not None
+    assert limited.usage.cost_usd == 0
+
+
+def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
+    counts = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
+    with LoopbackServer(in_turn(answer("fine", usage=counts))) as server:
+        options = OpenRouterOptions(base_url=server.base_url, usd_per_million_input=2.0, usd_per_million_output=6.0)
+        provider = OpenRouter(options, environ={})
+        assert provider.complete(ASK, CallDouble()).usage.cost_usd == pytest.approx(5.0)
+        provider.close()
+
+
+# --- connections ---------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_had_ended_unnoticed_is_tried_again_at_once() -> None:
+    """F21: and told, since the server may have seen it. It is no reason to wait, and does not count as a try."""
+    world, made = World(), CallDouble()
+    with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
+        options = OpenRouterOptions(base_url=server.base_url, max_exchanges=1)
+        provider = OpenRouter(options, environ={}, timing=world.timing)
+        provider.complete(ASK, CallDouble())
+        assert provider.complete(ASK, made).message.content == "fine"
+        provider.close()
+        assert [seen.connection for seen in server.chat_requests] == [1, 1, 2]
+    assert [each.what for each in made.told] == ["failed", "again"]
+    assert made.failures[0].usage is None
+    assert world.slept == []
+
+
+def test_it_is_tried_again_at_once_only_once() -> None:
+    world, made = World(), CallDouble()
+    with LoopbackServer(in_turn(FINE, Reply(close=True), Reply(close=True), FINE)) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=world.timing)
+        provider.complete(ASK, CallDouble())
+        provider.complete(ASK, made)
+        provider.close()
+    assert [each.what for each in made.told] == ["failed", "again", "failed", "waiting", "again"]
+    assert world.slept == [0.5]
+
+
+def test_what_was_tried_again_at_once_is_no_try() -> None:
+    with LoopbackServer(in_turn(FINE, Reply(close=True), error(500), FINE)) as server:
+        options = OpenRouterOptions(base_url=server.base_url, max_exchanges=2)
+        provider = OpenRouter(options, environ={}, timing=World().timing)
+        provider.complete(ASK, CallDouble())
+        assert provider.complete(ASK, CallDouble()).message.content == "fine"
+        provider.close()
+
+
+def test_connections_as_old_as_one_that_had_ended_are_not_used() -> None:
+    slow = answer("fine", delay=0.3)
+    with LoopbackServer(in_turn(slow, slow, Reply(close=True), FINE)) as server, ThreadPoolExecutor(2) as pool:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={})
+        list(pool.map(lambda _: provider.complete(ASK, CallDouble()), range(2)))
+        provider.complete(ASK, CallDouble())
+        provider.close()
+        used = [seen.connection for seen in server.chat_requests]
+    assert sorted(used[:2]) == [1, 2]
+    assert used[3] == 3
+
+
+def test_one_connection_serves_many_calls() -> None:
+    with LoopbackServer(in_turn(FINE)) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={})
+        for _ in range(5):
+            provider.complete(ASK, CallDouble())
+        provider.close()
+        assert {seen.connection for seen in server.chat_requests} == {1}
+
+
+# --- what a provider wants back ------------------------------------------------------------------------------------
+
+
+def test_a_conversation_over_the_wire() -> None:
+    """Reasoning details go back as they were, and ids that begin anew in every turn become unique."""
+    details = [{"type": "reasoning.encrypted", "data": "b64", "id": "r1", "format": "f", "index": 0}]
+    turn = answer(tool_calls=[call("look", {"n": 1}, id="look:0")], reasoning_details=details)
+    with LoopbackServer(in_turn(turn, turn, FINE)) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url, dialect="openrouter"), environ={})
+        said = list(ASK.messages)
+        for _ in range(2):
+            got = provider.complete(attrs.evolve(ASK, messages=tuple(said)), CallDouble(attempt_id="attempt-7"))
+            said += [got.message, Message(role="tool", content="x", tool_call_id=got.message.tool_calls[0].id)]
+        provider.complete(attrs.evolve(ASK, messages=tuple(said)), CallDouble(attempt_id="attempt-7"))
+        provider.close()
+        last = server.chat_requests[-1].body
+    assert last["session_id"] == "attempt-7"
+    _, first, one, second, two = last["messages"]
+    assert first["reasoning_details"] == second["reasoning_details"] == details
+    ids = [first["tool_calls"][0]["id"], second["tool_calls"][0]["id"]]
+    assert [one["tool_call_id"], two["tool_call_id"]] == ids
+    assert len(set(ids)) == 2

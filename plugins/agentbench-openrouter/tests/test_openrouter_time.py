@@ -1,0 +1,262 @@
+"""Servers that are slow, hang, drip or never end, against real clocks; and whoever ends a call from outside.
+
+F19: none of this lasts longer than the time that a call has, and none of it is an answer.
+"""
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from agentbench_core import Deadline, DeadlineExceeded, Interrupted, LLMError, Message, Request
+from agentbench_core.testing import CallDouble
+from agentbench_openrouter.options import OpenRouterOptions
+from agentbench_openrouter.provider import OpenRouter
+from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
+from agentbench_openrouter.timing import Timing
+
+pytestmark = pytest.mark.usefixtures("no_proxy")
+ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)
+FINE = answer("fine")
+HASTY = Timing(uniform=lambda low, _: low)
+SLOW = 15.0
+"""Seconds that are much more than anything here takes, on the slowest machine."""
+
+
+@contextmanager
+def provided(server: LoopbackServer, timing: Timing | None = None, **options: Any) -> Iterator[OpenRouter]:
+    provider = OpenRouter(OpenRouterOptions(base_url=server.base_url, **options), environ={}, timing=timing)
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
+HANGING = {
+    "hangs": Reply(hang=True),
+    "hangs within its header": answer("fine", hang=True, sent=30),
+    "hangs within its body": answer("fine", hang=True, sent=250),
+    "drips its header": answer("fine", drip=0.1, drip_headers=True),
+    "drips its body": answer("fine" * 100, drip=0.1),
+    "drips chunks": answer("fine" * 100, drip=0.1, chunked=True),
+    "sends white space": answer("fine", padding=1000, drip=0.1),
+}
+
+
+@pytest.mark.parametrize("name", HANGING)
+@pytest.mark.parametrize("warm", [False, True])
+def test_an_exchange_ends_in_time(name: str, warm: bool) -> None:
+    """F19: a socket's own timeout never fires while bytes drip. On a new connection and on an old one."""
+    made = CallDouble()
+    replies = (FINE, HANGING[name]) if warm else (HANGING[name],)
+    options = {"exchange_timeout_sec": 0.5, "max_exchanges": 1}
+    with LoopbackServer(in_turn(*replies)) as server, provided(server, **options) as provider:
+        if warm:
+            provider.complete(ASK, CallDouble())
+        began = time.monotonic()
+        with pytest.raises(LLMError, match="timeout: no complete answer in time"):
+            provider.complete(ASK, made)
+        took = time.monotonic() - began
+    assert 0.4 <= took < SLOW
+    assert [failure.error for failure in made.failures] == ["timeout"]
+    assert made.failures[0].usage is None
+
+
+def test_a_call_ends_in_time_whatever_is_tried() -> None:
+    """F19: one time for all exchanges and all waits together."""
+    with LoopbackServer(always(Reply(hang=True))) as server:
+        with provided(server, exchange_timeout_sec=0.4, timeout_sec=1.0) as provider:
+            began = time.monotonic()
+            with pytest.raises(LLMError, match="timeout"):
+                provider.complete(ASK, CallDouble())
+            assert time.monotonic() - began < SLOW
+        assert 1 <= len(server.chat_requests) <= 3
+
+
+def test_a_hanging_exchange_is_tried_again() -> None:
+    """And the attempt gets back the time that it took."""
+    made = CallDouble()
+    with (
+        LoopbackServer(in_turn(Reply(hang=True), FINE)) as server,
+        provided(server, exchange_timeout_sec=0.5, timing=HASTY) as provider,
+    ):
+        assert provider.complete(ASK, made).message.content == "fine"
+    assert 0.4 <= made.waited < SLOW
+
+
+def test_the_deadline_of_an_attempt_ends_an_exchange() -> None:
+    """The exchange is told, since it was sent; its time is not given back, or the attempt would never end."""
+    made = CallDouble(deadline=Deadline(0.6))
+    with LoopbackServer(always(Reply(hang=True))) as server, provided(server) as provider:
+        began = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            provider.complete(ASK, made)
+        assert 0.5 <= time.monotonic() - began < SLOW
+        assert len(server.chat_requests) == 1
+    assert [each.what for each in made.told] == ["failed"]
+
+
+def test_a_deadline_that_is_over_sends_nothing() -> None:
+    made = CallDouble(deadline=Deadline(0))
+    with LoopbackServer(always(FINE)) as server, provided(server) as provider:
+        with pytest.raises(DeadlineExceeded):
+            provider.complete(ASK, made)
+        assert server.requests == []
+    assert [failure.usage is not None and failure.usage.cost_usd for failure in made.failures] == [0.0]
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_whoever_ends_the_deadline_ends_an_exchange(warm: bool) -> None:
+    """Ctrl-C, in the middle of an answer that does not come."""
+    deadline = Deadline(600)
+    replies = (FINE, Reply(hang=True)) if warm else (Reply(hang=True),)
+    with LoopbackServer(in_turn(*replies)) as server, provided(server) as provider:
+        if warm:
+            provider.complete(ASK, CallDouble())
+        threading.Timer(0.3, deadline.end, [Interrupted("stopped")]).start()
+        began = time.monotonic()
+        with pytest.raises(Interrupted, match="stopped"):
+            provider.complete(ASK, CallDouble(deadline=deadline))
+        assert time.monotonic() - began < SLOW
+
+
+def test_whoever_ends_the_deadline_ends_a_wait() -> None:
+    deadline = Deadline(600)
+    with LoopbackServer(always(error(429, headers={"Retry-After": "100"}))) as server, provided(server) as provider:
+        threading.Timer(0.3, deadline.end, [Interrupted("stopped")]).start()
+        with pytest.raises(Interrupted, match="stopped"):
+            provider.complete(ASK, CallDouble(deadline=deadline))
+        assert len(server.chat_requests) == 1
+
+
+def test_whoever_ends_the_deadline_ends_a_wait_for_a_place() -> None:
+    deadline = Deadline(600)
+    with LoopbackServer(always(Reply(hang=True))) as server, provided(server) as provider:
+        provider._limiter.start(1)
+        with ThreadPoolExecutor(2) as pool:
+            other = Deadline(600)
+            first = pool.submit(provider.complete, ASK, CallDouble(deadline=other))
+            wait_until(lambda: len(server.chat_requests) == 1)
+            second = pool.submit(provider.complete, ASK, CallDouble(deadline=deadline))
+            time.sleep(0.3)
+            deadline.end(Interrupted("stopped"))
+            with pytest.raises(Interrupted):
+                second.result(SLOW)
+            other.end(Interrupted("over"))
+            with pytest.raises(Interrupted, match="over"):
+                first.result(SLOW)
+        assert len(server.chat_requests) == 1
+
+
+def test_closing_ends_what_is_under_way_and_what_comes_later() -> None:
+    with LoopbackServer(always(Reply(hang=True))) as server, provided(server) as provider:
+        with ThreadPoolExecutor(1) as pool:
+            call = CallDouble()
+            under_way = pool.submit(provider.complete, ASK, call)
+            wait_until(lambda: len(server.chat_requests) == 1)
+            provider.close()
+            with pytest.raises(LLMError, match="closed"):
+                under_way.result(SLOW)
+        later = CallDouble()
+        with pytest.raises(LLMError, match="closed"):
+            provider.complete(ASK, later)
+        assert len(server.chat_requests) == 1
+    assert call.exchanges == later.exchanges == 1
+    assert "agentbench-openrouter-watch" not in [thread.name for thread in threading.enumerate() if thread.is_alive()]
+
+
+def test_an_endless_body_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbench_openrouter.client.MAX_BODY_BYTES", 1 << 20)
+    with LoopbackServer(always(answer("fine", padding=2 << 20))) as server, provided(server) as provider:
+        with pytest.raises(LLMError, match="longer than 1 MiB"):
+            provider.complete(ASK, CallDouble())
+        assert len(server.chat_requests) == 1
+
+
+def test_a_body_that_grows_when_it_is_unpacked_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbench_openrouter.client.MAX_BODY_BYTES", 1 << 20)
+    packed = Reply(raw=gzip.compress(b" " * (8 << 20)), headers={"Content-Encoding": "gzip"})
+    with (
+        LoopbackServer(always(packed)) as server,
+        provided(server) as provider,
+        pytest.raises(LLMError, match="longer than 1 MiB"),
+    ):
+        provider.complete(ASK, CallDouble())
+
+
+def test_a_body_that_cannot_be_unpacked() -> None:
+    odd = Reply(raw=b"no gzip", headers={"Content-Encoding": "gzip"})
+    made = CallDouble()
+    with LoopbackServer(in_turn(odd, FINE)) as server, provided(server, timing=HASTY) as provider:
+        assert provider.complete(ASK, made).message.content == "fine"
+    assert [failure.error for failure in made.failures] == ["protocol"]
+
+
+def test_nobody_listens() -> None:
+    """Nothing was sent, so nothing can have cost anything."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    made = CallDouble()
+    provider = OpenRouter(OpenRouterOptions(base_url=url), environ={}, timing=HASTY)
+    with pytest.raises(LLMError, match="cannot reach") as caught:
+        provider.complete(ASK, made)
+    assert "network" in caught.value.remedy
+    assert [failure.usage is not None for failure in made.failures] == [True] * 6
+    provider.close()
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_server_that_never_accepts(early: bool) -> None:
+    """Nothing cuts a connection that is being made: it is left to itself, and nothing is sent should it come about."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        place = listener.getsockname()
+        with socket.create_connection(place):  # the queue is full
+            url = f"http://127.0.0.1:{place[1]}/v1"
+            options = OpenRouterOptions(base_url=url, max_exchanges=1, timeout_sec=4 * SLOW if early else 1.0)
+            provider = OpenRouter(options, environ={})
+            deadline = Deadline(600)
+            made = CallDouble(deadline=deadline)
+            if early:
+                threading.Timer(0.3, deadline.end, [Interrupted("stopped")]).start()
+            began = time.monotonic()
+            with pytest.raises(Interrupted if early else LLMError):
+                provider.complete(ASK, made)
+            took = time.monotonic() - began
+            provider.close()
+            assert [failure.usage is not None for failure in made.failures] == [True]
+            if early:
+                assert took < SLOW
+                came, _ = listener.accept()
+                late, _ = listener.accept()
+                with came, late:
+                    late.settimeout(SLOW)
+                    assert late.recv(1000) == b""
+
+
+def test_200_calls_at_once() -> None:
+    """Each on a connection of its own, and then again on the same ones."""
+    with LoopbackServer(always(answer("fine", delay=0.5))) as server, provided(server) as provider:
+        provider._limiter.start(200)
+        with ThreadPoolExecutor(200) as pool:
+            for _ in range(2):
+                got = list(pool.map(lambda _: provider.complete(ASK, CallDouble()).message.content, range(200)))
+                assert got == ["fine"] * 200
+        assert server.most_at_once > 100
+        assert len({seen.connection for seen in server.chat_requests}) <= 200
+        assert len(server.chat_requests) == 400
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SLOW
+    while not true():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)

@@ -1,0 +1,173 @@
+"""A conversation with a model that must end in a report of a given type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import attrs
+
+from agentbench_core import (
+    AttemptContext,
+    Conversation,
+    InputError,
+    Prompt,
+    StopRules,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    load,
+)
+
+R = TypeVar("R")
+
+
+@attrs.frozen(kw_only=True)
+class Role(Generic[R]):
+    """One kind of sub-agent: its prompt, the tools that it may use, and what it hands in."""
+
+    name: str
+    prompt: Prompt
+    tools: frozenset[str] = frozenset()
+    report: type[R]
+    handing_in: str = "report"
+    """The name of the tool by which it hands in."""
+    purpose: str = "Hand in your result. This ends your work."
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as the model sees it; nobody but the consultation answers it."""
+        return ToolSpec.of(self.handing_in, self.purpose, self.report)
+
+
+@attrs.frozen
+class Failure:
+    """A role ended without a report."""
+
+    reason: str
+
+
+def accept_all(report: object) -> str:
+    """No report is refused."""
+    return ""
+
+
+class Consultation(Generic[R]):
+    """Asks a model in a role. It may call tools until it hands in a report that fits.
+
+    A report that does not fit goes back to the model with the reason. Every turn uses up something: a step of the
+    role's share, one of the tries, or one of the idle turns; so it ends, whatever the model says.
+    """
+
+    def __init__(
+        self,
+        role: Role[R],
+        context: AttemptContext,
+        rules: StopRules,
+        *,
+        tries: int,
+        accept: Callable[[R], str] = accept_all,
+    ) -> None:
+        """Begin.
+
+        Args:
+            role: who is asked.
+            context: what the role works in; tools that its role does not name are not offered.
+            rules: when to give up.
+            tries: reports that may be refused.
+            accept: says what is wrong with a report that fits, or nothing.
+        """
+        self._role = role
+        self._context = context
+        self._rules = rules
+        self._tries = tries
+        self._accept = accept
+        specs = tuple(spec for spec in context.tools.specs if spec.name in role.tools)
+        self._names = {spec.name for spec in specs}
+        self._chat = Conversation(context, role.prompt.text, tools=(*specs, role.spec))
+        self._accepted: ToolCall | None = None
+        self._not_made: list[ToolCall] = []
+        self._refused = self._errors = self._idle = 0
+        self._problem = ""
+
+    def ask(self, text: str) -> R | Failure:
+        """Say something, and wait for the next report. After a report, ``text`` is what came of it."""
+        self._tell(text)
+        self._refused = self._errors = self._idle = 0
+        while True:
+            answer = self._chat.ask()
+            if answer.finish in _ENDS:
+                return Failure(_ENDS[answer.finish])
+            before = self._refused
+            report, acted = self._take(answer.message.tool_calls)
+            if report is not None:
+                return report
+            self._idle = 0 if acted or self._refused > before else self._idle + 1
+            if failure := self._over():
+                return failure
+            if not answer.message.tool_calls:
+                cut = "Your answer was cut off. Be shorter. " if answer.finish == "length" else ""
+                self._chat.say(f"{cut}Hand in your result by calling `{self._role.handing_in}`.")
+
+    def _tell(self, text: str) -> None:
+        if self._accepted is None:
+            self._chat.say(text)
+            return
+        self._chat.take_in(self._accepted, ToolResult.success(result=text), last=not self._not_made)
+        for call in self._not_made:
+            problem = f"not made: `{self._role.handing_in}` ended the turn"
+            self._chat.take_in(call, ToolResult.failure("not_made", problem), last=call is self._not_made[-1])
+        self._accepted, self._not_made = None, []
+
+    def _take(self, calls: tuple[ToolCall, ...]) -> tuple[R | None, bool]:
+        """Make the calls of an answer in order, up to a report that is accepted; says whether a tool was called."""
+        acted = False
+        for index, call in enumerate(calls):
+            if call.tool == self._role.handing_in:
+                report = self._read(call)
+                if report is not None:
+                    self._accepted, self._not_made = call, list(calls[index + 1 :])
+                    return report, acted
+                result = ToolResult.failure("refused", self._problem)
+            elif self._names and self._context.budget.steps_left != 0:
+                result = self._context.tools.call(call)
+                acted = True
+                self._errors = 0 if result.ok else self._errors + 1
+            else:
+                result = self._stray(call)
+            self._chat.take_in(call, result, last=index == len(calls) - 1)
+        return None, acted
+
+    def _stray(self, call: ToolCall) -> ToolResult:
+        """What is said to a call that costs no step, since it is not made."""
+        why = call.problem or ("no step is left for it" if self._names else "it is not for you")
+        return ToolResult.failure("not_made", f"{call.tool}: {why}; call nothing but `{self._role.handing_in}` now")
+
+    def _read(self, call: ToolCall) -> R | None:
+        """The report of a call; ``None`` if it is refused."""
+        try:
+            report = load(call.arguments, self._role.report, where=call.tool)
+            self._problem = call.problem or self._accept(report)
+        except InputError as error:
+            self._problem = call.problem or error.message
+            report = None
+        if not self._problem:
+            return report
+        self._refused += 1
+        return None
+
+    def _over(self) -> Failure | None:
+        if self._refused >= self._tries:
+            return Failure(f"{self._refused} reports were refused; the last: {self._problem}")
+        if self._errors >= self._rules.tool_errors:
+            return Failure(f"{self._errors} tool calls in a row failed")
+        if self._idle >= self._rules.idle_turns:
+            return Failure("no report came, although it was asked for")
+        return None
+
+
+_ENDS = {
+    "refusal": "the model refuses",
+    "context_overflow": "the conversation no longer fits into the model",
+    "empty": "the model answers nothing",
+}

@@ -1,0 +1,38 @@
+"""Options of the agents and the tool; light, because every command imports them."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import StopRules, option
+
+
+@attrs.frozen(kw_only=True)
+class LocateFailuresOptions:
+    """``locate_failures`` has no options."""
+
+
+@attrs.frozen(kw_only=True)
+class ContextPackerOptions(StopRules):
+    """Options of agent ``context_packer``: what it packs, and when it gives up."""
+
+    pack_tokens: int = option(
+        8000,
+        help="tokens of the packed files, at 3 bytes each; never more than a third of the model's window",
+        minimum=300,
+    )
+    max_files: int = option(10, help="reads for the pack, one per file or two; at most a third of the steps", minimum=0)
+    max_depth: int = option(2, help="imports to follow from the files that the failure names", minimum=0)
+
+
+@attrs.frozen(kw_only=True)
+class SubagentsOptions(StopRules):
+    """Options of agent ``subagents``: the shares of its sub-agents, and when it gives up."""
+
+    max_rounds: int = option(12, help="decisions of the router", minimum=1, maximum=500)
+    searcher_steps: int = option(8, help="tool calls of one searcher", minimum=0)
+    searcher_tokens: int = option(120_000, help="tokens of one searcher", minimum=1)
+    patcher_steps: int = option(6, help="tool calls of one patcher, and thereby reads before its diff", minimum=0)
+    patcher_tokens: int = option(120_000, help="tokens of one patcher", minimum=1)
+    tester_tokens: int = option(40_000, help="tokens of one tester, who has no tools", minimum=1)
+    report_tries: int = option(3, help="reports that may be refused before a sub-agent has failed", minimum=1)

@@ -1,0 +1,36 @@
+"""The agent ``context_packer``: reads what a failure leads to, and then works as ``baseline`` does."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import AgentResult, AttemptContext, Conversation, Prompt, repair_loop
+from agentbench_subagents.gathering import gather
+from agentbench_subagents.options import ContextPackerOptions
+from agentbench_subagents.packing import SMALLEST, Pack, pack
+
+
+@attrs.frozen
+class ContextPacker:
+    """One model, the tools and a loop, with the files that matter in the first message."""
+
+    options: ContextPackerOptions
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Pack, then work until the command passes, or the model gets no further."""
+        prompt = Prompt.read("agentbench_subagents", "packer_v1")
+        context.uses_prompt(prompt.version)  # packing may already end the attempt
+        chat = Conversation(context, prompt.text)
+        chat.say(f"{context.instruction.rstrip()}\n\n{self.packed(context).text}\n")
+        return repair_loop(chat, context, self.options, prompt.version)
+
+    def packed(self, context: AttemptContext) -> Pack:
+        """What the model gets to read at first. Costs a step for each file that is read, and one for their list."""
+        left = context.budget.steps_left
+        most = self.options.max_files if left is None else min(self.options.max_files, left // 3)
+        found = gather(context, context.failure_output, max_files=most, max_depth=self.options.max_depth)
+        return pack(found.candidates, found.sources, self._room(context), found.unread)
+
+    def _room(self, context: AttemptContext) -> int:
+        window = context.llm.facts.context_tokens if context.llm else None
+        return self.options.pack_tokens if window is None else max(SMALLEST, min(self.options.pack_tokens, window // 3))

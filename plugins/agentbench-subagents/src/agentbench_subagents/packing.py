@@ -1,0 +1,224 @@
+"""Pack files into a budget of tokens: whole where they fit, otherwise the parts that a failure leads to. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from agentbench_subagents.ranking import Candidate, spans_of
+from agentbench_subagents.sources import Source, Span
+
+BYTES_PER_TOKEN = 3
+"""An estimate on the careful side: code has 3 to 4 bytes per token with most tokenizers."""
+
+SMALLEST = 300
+"""Tokens below which a budget holds nothing but headings."""
+
+_AROUND = 15  # lines shown on either side of one that stands in no definition, or in one that is too long
+_GAP = 3  # lines between two parts that are rather shown than left out
+_FRAME = 300
+"""Bytes kept for the lines that are in every pack."""
+_REASONS = 2  # that are named for one file
+_LONGEST = 300  # characters of a reason
+
+
+@attrs.frozen(kw_only=True)
+class Packed:
+    """One file in a pack. ``tokens`` is an estimate."""
+
+    path: str
+    spans: tuple[Span, ...]
+    total: int
+    tokens: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class LeftOut:
+    """A file that is not in a pack, and why not."""
+
+    path: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Pack:
+    """What a model gets to read: ``text`` begins with the manifest."""
+
+    text: str
+    packed: tuple[Packed, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of the whole, manifest included."""
+        return tokens_of(self.text)
+
+
+def tokens_of(text: str) -> int:
+    """An estimate: one token for three bytes."""
+    return math.ceil(_size(text) / BYTES_PER_TOKEN)
+
+
+def pack(
+    ranked: Sequence[Candidate], sources: Mapping[str, Source], max_tokens: int, unread: Iterable[LeftOut] = ()
+) -> Pack:
+    """Pack files, the best first.
+
+    First every file gets the parts that its candidate names; then, in the same order, whole files as long as they
+    fit; then outlines of what is still missing. What is in the text never comes to more than ``max_tokens``, which
+    must be at least ``SMALLEST``.
+
+    Args:
+        ranked: the candidates, the best first.
+        sources: those of them that were read, by path.
+        max_tokens: for everything, the manifest included.
+        unread: those that were not read, with the reason.
+    """
+    room = max_tokens * BYTES_PER_TOKEN - _FRAME
+    read = [it for it in ranked if it.path in sources and sources[it.path].lines]
+    chosen: dict[str, tuple[Span, ...]] = {}
+
+    def choose(candidate: Candidate, levels: Iterable[tuple[Span, ...]]) -> None:
+        nonlocal room
+        source = sources[candidate.path]
+        before = _cost(source, chosen.get(candidate.path, ()), candidate.why)
+        for spans in levels:
+            cost = _cost(source, spans, candidate.why)
+            if spans and cost - before <= room:
+                chosen[candidate.path] = spans
+                room -= cost - before
+                return
+
+    for candidate in read:
+        choose(candidate, (excerpt(sources[candidate.path], candidate), windows(sources[candidate.path], candidate)))
+    for candidate in read:
+        if sources[candidate.path].whole:
+            choose(candidate, [_everything(sources[candidate.path])])
+    for candidate in read:
+        if candidate.path not in chosen:
+            choose(candidate, [outline(sources[candidate.path])])
+
+    packed = [_packed(sources[it.path], chosen[it.path], it.why) for it in read if it.path in chosen]
+    left_out = [_no_room(it, sources[it.path]) for it in read if it.path not in chosen]
+    left_out += unread
+    return _written(packed, left_out, sources, max_tokens, room)
+
+
+def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
+    """Imports, and the definitions around what the candidate names, with the heads of their classes."""
+    spans = list(spans_of(source, candidate.lines, candidate.symbols))
+    if not spans:
+        return ()
+    heads = [it.head for first, last in spans for it in source.around(first) if it.is_class]
+    wide = [_window(source, first) if first == last else (first, last) for first, last in spans]
+    return _merged(source, [*source.import_spans, *heads, *wide])
+
+
+def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
+    """A few lines around each one that is named, and around the beginning of each definition that is."""
+    starts = [it.span[0] for symbol in candidate.symbols for it in source.named(symbol)]
+    return _merged(source, [_window(source, line) for line in (*candidate.lines, *starts)])
+
+
+def outline(source: Source) -> tuple[Span, ...]:
+    """The first lines of everything that is defined."""
+    return _merged(source, [it.head for it in source.definitions])
+
+
+def _everything(source: Source) -> tuple[Span, ...]:
+    return ((1, source.total),) if source.total else ()
+
+
+def _window(source: Source, line: int) -> Span:
+    return max(1, line - _AROUND), min(source.total, line + _AROUND)
+
+
+def _merged(source: Source, spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Spans in order, without overlaps and small gaps, of lines that are known."""
+    merged: list[Span] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1] + _GAP + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return tuple(part for span in merged for part in _known(source, span))
+
+
+def _known(source: Source, span: Span) -> Iterable[Span]:
+    first = None
+    for number in range(span[0], span[1] + 2):
+        if number <= span[1] and number in source.lines:
+            first = number if first is None else first
+        elif first is not None:
+            yield first, number - 1
+            first = None
+
+
+def _packed(source: Source, spans: tuple[Span, ...], why: str) -> Packed:
+    tokens = tokens_of(_section(source, spans))
+    return Packed(path=source.path, spans=spans, total=source.total, tokens=tokens, why=why)
+
+
+def _no_room(candidate: Candidate, source: Source) -> LeftOut:
+    needed = tokens_of("\n".join(source.lines.values()))
+    return LeftOut(path=candidate.path, reason=f"about {needed} tokens, for which there was no room")
+
+
+def _cost(source: Source, spans: tuple[Span, ...], why: str) -> int:
+    """Bytes of a file in a pack, its line in the manifest included."""
+    if not spans:
+        return 0
+    return _size(_section(source, spans)) + _size(_manifest_line(_packed(source, spans, why))) + 3  # line ends
+
+
+def _section(source: Source, spans: tuple[Span, ...]) -> str:
+    parts = ["\n".join(source.lines[number] for number in range(first, last + 1)) for first, last in spans]
+    return f"=== {source.path}, {_lines(spans, source.total)}\n" + "\n[...]\n".join(parts)
+
+
+def _lines(spans: tuple[Span, ...], total: int) -> str:
+    if spans == ((1, total),):
+        return f"all {total} lines"
+    return f"lines {', '.join(f'{first}-{last}' for first, last in spans)} of {total}"
+
+
+def _manifest_line(packed: Packed) -> str:
+    lines = _lines(packed.spans, packed.total)
+    return f"- {packed.path}: {lines}, about {packed.tokens} tokens: {_short(packed.why)}"
+
+
+def _short(why: str) -> str:
+    first, *others = why.split("; ")
+    shown = "; ".join([first, *others[: _REASONS - 1]])
+    more = f"; and {len(others) + 1 - _REASONS} more" if len(others) >= _REASONS else ""
+    return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}...") + more
+
+
+def _written(
+    packed: Sequence[Packed], left_out: Sequence[LeftOut], sources: Mapping[str, Source], max_tokens: int, room: int
+) -> Pack:
+    """The text. Lines about what was left out take what room there is."""
+    omitted: list[str] = []
+    for each in left_out:
+        line = f"- {each.path}: {_short(each.reason)}"
+        room -= _size(line) + 1
+        if room < 0:
+            break
+        omitted.append(line)
+    if len(omitted) < len(left_out):
+        omitted.append(f"- and {len(left_out) - len(omitted)} more")
+    estimate = f"at most {max_tokens} tokens, estimated at {BYTES_PER_TOKEN} bytes each"
+    lines = [f"Packed for you, the most telling first ({estimate}):", *map(_manifest_line, packed)]
+    if not packed:
+        lines.append("nothing")
+    if omitted:
+        lines += ["", "Not packed:", *omitted]
+    sections = [_section(sources[each.path], each.spans) for each in packed]
+    return Pack(text="\n\n".join(["\n".join(lines), *sections]), packed=tuple(packed), left_out=tuple(left_out))
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))

@@ -1,0 +1,37 @@
+"""Bundled tasks: what ``context_packer`` packs holds every file that the reference solution changes."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_subagents.options import ContextPackerOptions
+from agentbench_subagents.packer import ContextPacker
+
+SUITE = Path(__file__).parents[3] / "tasks/custom-dev"
+NAMES = ("durations-parse-units", "lintstack-profile-leak", "properties-backslash-roundtrip", "tillroll-credit-notes")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_must_change_is_packed(name: str, bench: Any, tmp_path: Path) -> None:
+    """Three of the four fail by assertions: their tracebacks name nothing but a test."""
+    task = SUITE / name
+    repo = tmp_path / "repo"
+    shutil.copytree(task / "repo", repo)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=repo, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout
+
+    files = {str(path.relative_to(repo)): path.read_bytes() for path in repo.rglob("*.py")}
+    with bench.context([], files=files, failing_command=f"printf %s '{done.stdout.replace(chr(39), '')}'") as double:
+        made = ContextPacker(ContextPackerOptions()).packed(double.context)
+        assert double.budget.steps <= 11
+    changed = set(re.findall(r"^\+\+\+ b/(\S+)", (task / "solution.patch").read_text(), re.MULTILINE))
+    assert changed
+    assert changed <= {each.path for each in made.packed}
+    assert made.tokens <= ContextPackerOptions().pack_tokens

@@ -1,0 +1,190 @@
+"""Roles that must hand in a typed report, whatever their model says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Budget, BudgetExceeded, Completion, LLMError, Mandate, Prompt, StopRules, ToolCall
+from agentbench_core.testing import calls, says
+from agentbench_core.testing.agent_stage import unpaired
+from agentbench_subagents.consulting import Consultation, Failure, Role
+from agentbench_subagents.reports import CandidateFile, SearchReport, Snippet
+
+SEARCHER = Role(
+    name="searcher",
+    prompt=Prompt("p", "You search."),
+    tools=frozenset({"read_file", "list_files"}),
+    report=SearchReport,
+)
+GOOD = {"files": [{"path": "a.py", "why": "it is there", "snippets": [{"first_line": 3, "text": "x = 1"}]}]}
+REPORT = SearchReport(
+    files=(CandidateFile(path="a.py", why="it is there", snippets=(Snippet(first_line=3, text="x = 1"),)),)
+)
+RULES = StopRules(tool_errors=3, idle_turns=2)
+
+
+def handed_in(arguments: Any = None, **more: Any) -> ToolCall:
+    return ToolCall(tool="report", arguments=GOOD if arguments is None else arguments, **more)
+
+
+def looking(path: str = "src/shop/cart.py") -> ToolCall:
+    return ToolCall(tool="read_file", arguments={"path": path})
+
+
+def consult(context: Any, *, steps: int = 5, tries: int = 3, accept: Callable[[Any], str] = lambda report: "") -> Any:
+    child = context.delegate(Mandate(role="searcher", tools=SEARCHER.tools, max_steps=steps))
+    return Consultation(SEARCHER, child, RULES, tries=tries, accept=accept)
+
+
+def results(double: Any) -> list[str]:
+    return [message.content for message in double.last_messages if message.role == "tool"]
+
+
+def paired(double: Any) -> bool:
+    """Every call has its result, right behind the answer."""
+    return all(unpaired(request.messages) == "" for request in double.requests)
+
+
+def test_a_role_looks_and_reports(attempt: Any) -> None:
+    """It is offered its own tools and `report`, and told what its share has left."""
+    with attempt([looking(), handed_in()]) as double:
+        assert consult(double.context).ask("Find it.") == REPORT
+    (first, second) = double.requests
+    assert [tool.name for tool in first.tools] == ["list_files", "read_file", "report"]
+    assert [message.content for message in first.messages] == ["You search.", "Find it."]
+    assert "class Cart:" in second.messages[-1].content
+    assert second.messages[-1].content.endswith("[left: 4 steps]")
+    assert paired(double)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, "report: files: missing, and required"),
+        ({"files": "a.py"}, "report: files: expected list of"),
+        ({"files": [{"path": 3, "why": "x"}]}, "report: files[0].path: expected text, found 3"),
+        ({"files": [], "fils": 1}, "report: fils: unknown field (did you mean 'files'?)"),
+        (
+            {"files": [{"path": "a", "why": "b", "snippets": [{"first_line": 0, "text": ""}]}]},
+            "report: files[0].snippets[0].first_line: 0 is below 1",
+        ),
+        ([1, 2], "report: expected mapping with files, summary"),
+    ],
+)
+def test_a_report_that_does_not_fit_goes_back_with_the_reason(attempt: Any, arguments: Any, problem: str) -> None:
+    with attempt([handed_in(arguments), handed_in()]) as double:
+        assert consult(double.context).ask("Find it.") == REPORT
+        assert results(double)[0].startswith(f"error: refused: {problem}")
+        assert paired(double)
+
+
+def test_a_report_whose_arguments_could_not_be_read_goes_back(attempt: Any) -> None:
+    with attempt([handed_in({}, problem="line 1: no JSON"), handed_in(problem="cut off"), handed_in()]) as double:
+        assert consult(double.context).ask("Find it.") == REPORT
+        assert [result.splitlines()[0] for result in results(double)] == [
+            "error: refused: line 1: no JSON",
+            "error: refused: cut off",
+        ]
+
+
+def test_what_the_asker_does_not_accept_goes_back(attempt: Any) -> None:
+    problems = ["patch_conflict: line 3", ""]
+    with attempt([handed_in(), handed_in()]) as double:
+        assert consult(double.context, accept=lambda report: problems.pop(0)).ask("Find it.") == REPORT
+        assert results(double) == ["error: refused: patch_conflict: line 3\n[left: 5 steps]"]
+
+
+def test_garbage_without_end(attempt: Any) -> None:
+    with attempt(lambda request: handed_in({"no": "report"})) as double:
+        failure = consult(double.context, tries=3).ask("Find it.")
+        assert len(double.requests) == 3
+    assert isinstance(failure, Failure)
+    assert failure.reason.startswith("3 reports were refused; the last: report: ")
+
+
+def test_a_search_without_end(attempt: Any) -> None:
+    """Steps are a share: when they are used up no tool is called, and the model is told to report."""
+    with attempt(lambda request: looking()) as double:
+        failure = consult(double.context, steps=2).ask("Find it.")
+        assert failure == Failure("no report came, although it was asked for")
+        assert double.budget.steps == 2
+        assert len(double.requests) == 4
+        assert results(double)[2].startswith("error: not_made: read_file: no step is left for it; call nothing but")
+        assert paired(double)
+
+
+def test_a_report_after_the_last_step(attempt: Any) -> None:
+    with attempt([looking(), looking(), handed_in()]) as double:
+        assert consult(double.context, steps=1).ask("Find it.") == REPORT
+
+
+def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
+    """At no cost; what was wrong with the call itself is said too."""
+    role = attrs.evolve(SEARCHER, tools=frozenset())
+    broken = ToolCall(tool="read_file", arguments={}, problem="line 1: no JSON")
+    with attempt([looking(), broken, handed_in()]) as double:
+        assert Consultation(role, double.context, StopRules(idle_turns=3), tries=3).ask("Judge.") == REPORT
+        assert double.budget.steps == 0
+        assert [result.splitlines()[0] for result in results(double)] == [
+            "error: not_made: read_file: it is not for you; call nothing but `report` now",
+            "error: not_made: read_file: line 1: no JSON; call nothing but `report` now",
+        ]
+
+
+def test_a_role_without_steps_can_still_report(attempt: Any) -> None:
+    with attempt([looking(), handed_in()]) as double:
+        assert consult(double.context, steps=0).ask("Find it.") == REPORT
+        assert double.budget.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "turns"),
+    [
+        (says("It is in a.py."), "no report came, although it was asked for", 2),
+        (calls(), "no report came, although it was asked for", 2),
+        (says("so lo", finish="length"), "no report came, although it was asked for", 2),
+        (says("I cannot", finish="refusal"), "the model refuses", 1),
+        (says("", finish="empty"), "the model answers nothing", 1),
+        (says("", finish="context_overflow"), "the conversation no longer fits into the model", 1),
+        (looking("gone.py"), "3 tool calls in a row failed", 3),
+        (ToolCall(tool="delegate", arguments={}), "3 tool calls in a row failed", 3),
+    ],
+)
+def test_what_ends_without_a_report(attempt: Any, answer: Any, reason: str, turns: int) -> None:
+    with attempt(lambda request: answer) as double:
+        assert consult(double.context).ask("Find it.") == Failure(reason)
+        assert len(double.requests) == turns
+
+
+def test_words_do_not_count_against_one_who_goes_on_looking(attempt: Any) -> None:
+    with attempt([says("hm"), looking(), says("hm"), looking(), says("hm", finish="length"), handed_in()]) as double:
+        assert consult(double.context).ask("Find it.") == REPORT
+        said = [message.content for message in double.last_messages if message.role == "user"]
+    assert said[1] == "Hand in your result by calling `report`."
+    assert said[3] == "Your answer was cut off. Be shorter. Hand in your result by calling `report`."
+
+
+def test_calls_beside_a_report(attempt: Any) -> None:
+    """Those before it are made; those behind it are not, but have an answer when the conversation goes on."""
+    with attempt([calls(looking(), handed_in(), looking(), handed_in()), handed_in()]) as double:
+        consultation = consult(double.context)
+        assert consultation.ask("Find it.") == REPORT
+        assert double.budget.steps == 1
+        assert consultation.ask("That was not it.") == REPORT
+        assert results(double)[1:] == [
+            "result: That was not it.",
+            "error: not_made: not made: `report` ended the turn",
+            "error: not_made: not made: `report` ended the turn\n[left: 4 steps]",
+        ]
+        assert paired(double)
+
+
+@pytest.mark.parametrize("error", [LLMError("down"), BudgetExceeded("all is used up", whose=Budget())])
+def test_what_ends_the_attempt_passes(attempt: Any, error: BaseException) -> None:
+    def answer(request: Any) -> Completion:
+        raise error
+
+    with attempt(answer) as double, pytest.raises(type(error)):
+        consult(double.context).ask("Find it.")

@@ -1,0 +1,347 @@
+"""The conversation of an agent with its model: what is said, in which order, and what goes when it grows too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from agentbench_core import (
+    AgentTurnStarted,
+    BudgetExceeded,
+    Conversation,
+    Message,
+    ModelFacts,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    load,
+    option,
+)
+from agentbench_core.plugin.conversation import shown
+from agentbench_core.testing import ContextDouble, calls, open_bench, says
+from agentbench_core.testing.agent_stage import unpaired
+from agentbench_core.testing.answers import tokens_of
+
+Make = Callable[..., AbstractContextManager[ContextDouble]]
+
+
+@attrs.frozen(kw_only=True)
+class PrintArguments:
+    size: int = option(help="how many characters")
+    mark: str = option("", help="what they begin with")
+
+
+class Print:
+    """A tool that prints as much as it is asked for."""
+
+    spec = ToolSpec.of("print", "Print.", PrintArguments)
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        wanted = load(arguments, PrintArguments, where="print")
+        return ToolResult.success(text=wanted.mark.ljust(wanted.size, "."))
+
+
+def prints(size: int, mark: str = "") -> ToolCall:
+    return ToolCall(tool="print", arguments={"size": size, "mark": mark})
+
+
+@pytest.fixture(scope="module")
+def make() -> Iterator[Make]:
+    """Makes a context whose only tool prints."""
+    with open_bench() as bench:
+        yield partial(bench.context, files={}, failing_command="false", tools=[Print()])
+
+
+def roles(messages: tuple[Message, ...]) -> list[str]:
+    return [message.role for message in messages]
+
+
+def test_what_is_said(make: Make) -> None:
+    """The system prompt, words, answers and results in order; each request holds all that came before."""
+    with make([calls(prints(3, "ab"), text="I print."), "Done."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.say("Begin.")
+        (result,) = chat.call_tools(chat.ask())
+        answer = chat.ask()
+        first, second = double.requests
+    assert roles(first.messages) == ["system", "user"]
+    assert [message.content for message in first.messages] == ["Be good.", "Begin."]
+    assert [tool.name for tool in first.tools] == ["print"]
+    assert second.messages[:2] == first.messages
+    assert [message.content for message in second.messages[2:]] == ["I print.", "text: ab.\n[left: 29 steps]"]
+    assert second.messages[3].tool_call_id == second.messages[2].tool_calls[0].id != ""
+    assert result.fields == {"text": "ab."}
+    assert answer.message.content == "Done."
+    assert chat.messages == (*second.messages, answer.message)
+
+
+def test_turns_are_counted_and_told(make: Make) -> None:
+    """One for each time that the model is asked."""
+    with make(["One.", "Two."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.ask()
+        chat.ask()
+        assert (
+            [event.turn for event in double.events if isinstance(event, AgentTurnStarted)] == [1, 2] == [1, chat.turns]
+        )
+
+
+def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
+    """After the last of its results; and not where nothing is limited."""
+    with make([calls(prints(1), prints(2))], max_steps=5, max_tokens=100_000) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.call_tools(chat.ask())
+        used = double.budget.tokens
+    assert [message.content.partition("[left: ")[2] for message in chat.messages[2:]] == [
+        "",
+        f"3 steps, {100_000 - used} tokens]",
+    ]
+    with make([calls(prints(1))], max_steps=None) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.call_tools(chat.ask())
+    assert chat.messages[-1].content == "text: ."
+
+
+def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
+    """Some servers refuse a message without words and calls."""
+    with make([says("", finish="empty"), "Well."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.say("Begin.")
+        assert chat.ask().finish == "empty"
+        chat.say("Go on.")
+        chat.ask()
+        assert roles(double.requests[1].messages) == ["system", "user", "user"]
+
+
+def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
+    """As it came."""
+    opaque = {"reasoning_details": [{"text": "because", "signature": "x/y="}]}
+    said = Message(role="assistant", content="Hm.", opaque=opaque)
+    with make([attrs.evolve(says(""), message=said), "Done."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.ask()
+        chat.say("Go on.")
+        chat.ask()
+        assert double.requests[1].messages[1] == said
+
+
+def test_tools_of_its_own(make: Make) -> None:
+    """An agent may offer others than the toolbox has, or none; it answers their calls itself."""
+    report = ToolSpec(name="report", description="Tell.", parameters={"type": "object", "properties": {}})
+    told = ToolCall(tool="report", arguments={}, id="r1")
+    with make([calls(told), "Done."]) as double:
+        chat = Conversation(double.context, "Be good.", tools=[report])
+        answer = chat.ask()
+        chat.take_in(answer.message.tool_calls[0], ToolResult.failure("bad_report", "say more"))
+        chat.ask()
+        assert double.requests[0].tools == (report,)
+        assert unpaired(double.last_messages) == ""
+        assert double.last_messages[-1].content == "error: bad_report: say more"
+        assert double.trace.tool_calls == []
+        assert Conversation(double.context, "Be good.", tools=()).messages == (
+            Message(role="system", content="Be good."),
+        )
+
+
+def test_a_call_that_cannot_be_made(make: Make) -> None:
+    """Its reason is its result: unreadable arguments, unknown tools, refusals."""
+    bad = (
+        ToolCall(tool="print", arguments={}, problem="no JSON: line 1"),
+        ToolCall(tool="paint", arguments={}),
+        ToolCall(tool="print", arguments={"size": "many"}),
+    )
+    with make([calls(*bad), "Done."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        results = chat.call_tools(chat.ask())
+        chat.ask()
+        told = [message.content for message in double.last_messages if message.role == "tool"]
+        assert unpaired(double.last_messages) == ""
+    assert [result.error_type for result in results] == ["malformed_call", "unknown_tool", "bad_arguments"]
+    assert told[0] == "error: malformed_call: no JSON: line 1"
+    assert told[1].startswith("error: unknown_tool: there is no tool 'paint' (did you mean 'print'?)")
+    assert "size: expected whole number" in told[2]
+
+
+def test_the_oldest_output_goes_first(make: Make) -> None:
+    """When the window is full: of what the model has read nothing stays, newer output stays whole."""
+    window = ModelFacts(context_tokens=1000, answer_tokens=100)
+    with make([calls(prints(1200, f"output {number}")) for number in range(5)], facts=window) as double:
+        chat = Conversation(double.context, "Be good.")
+        for _ in range(4):
+            chat.call_tools(chat.ask())
+        chat.ask()
+        outputs = [message.content for message in double.last_messages if message.role == "tool"]
+        assert unpaired(double.last_messages) == ""
+    assert outputs[0].startswith("[12")
+    assert "characters of output dropped: the conversation grew too long]" in outputs[0]
+    assert outputs[-1].startswith("text: output 3")
+    assert len(outputs[-1]) > 1200
+    dropped = ["dropped" in output for output in outputs]
+    assert dropped == sorted(dropped, reverse=True)
+    assert roles(double.last_messages)[:2] == ["system", "assistant"]
+
+
+def test_what_nobody_has_read_keeps_its_beginning(make: Make) -> None:
+    """Output that is too long by itself: the model sees what it was."""
+    with make([calls(prints(40_000, "the beginning")), "Done."], facts=ModelFacts(context_tokens=2000)) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.call_tools(chat.ask())
+        chat.ask()
+        (output,) = [message.content for message in double.last_messages if message.role == "tool"]
+    assert output.startswith("text: the beginning...")
+    assert output.endswith("dropped: the conversation grew too long]")
+    assert len(output) < 300
+
+
+def test_room_for_the_answer(make: Make) -> None:
+    """The window is for what is read and what is written."""
+    for answer_tokens, whole in ((0, True), (400, True), (600, False)):
+        facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
+        with make([calls(prints(1500, "output")), "Done."], facts=facts) as double:
+            chat = Conversation(double.context, "Be good.")
+            chat.call_tools(chat.ask())
+            chat.ask()
+            assert ("dropped" not in double.last_messages[-1].content) == whole
+
+
+def test_a_window_that_the_agent_knows(make: Make) -> None:
+    """Counts where nobody else says; what is known of the model counts more."""
+    for facts, window, whole in (
+        (ModelFacts(), None, True),
+        (ModelFacts(), 1000, False),
+        (ModelFacts(context_tokens=100_000), 1000, True),
+    ):
+        with make([calls(prints(6000, "output")), "Done."], facts=facts) as double:
+            chat = Conversation(double.context, "Be good.", window=window)
+            chat.call_tools(chat.ask())
+            chat.ask()
+            assert ("dropped" not in double.last_messages[-1].content) == whole
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size", "window", "whole"),
+    [
+        (100, 3000, 2000, True),
+        (10_000, 3000, 2000, False),
+        (1, 17_000, 2000, False),  # eight bytes at most, whatever a server counts
+        (10**9, 3000, 4000, True),  # and one at least
+    ],
+)
+def test_it_learns_how_long_tokens_are(make: Make, tokens: int, size: int, window: int, whole: bool) -> None:
+    """From what the server counts, within reason: where bytes are tokens, less fits than was guessed."""
+    first = calls(prints(size, "output"), usage=Usage(prompt_tokens=tokens))
+    with make([first, "Done."]) as double:
+        chat = Conversation(double.context, "Be good.", window=window)
+        chat.call_tools(chat.ask())
+        chat.ask()
+        assert ("dropped" not in double.last_messages[-1].content) == whole
+
+
+def test_a_request_that_was_too_long(make: Make) -> None:
+    """Older output goes, and the model is asked again, in the same turn."""
+    over = says("", finish="context_overflow")
+    many = [calls(prints(3000, f"output {number}")) for number in range(4)]
+    with make([*many, over, over, "Done."]) as double:
+        chat = Conversation(double.context, "Be good.")
+        for _ in many:
+            chat.call_tools(chat.ask())
+        assert chat.ask().message.content == "Done."
+        assert chat.turns == 5
+        sizes = [tokens_of(request) for request in double.requests[-3:]]
+        assert sizes[0] / 2 > sizes[1] - 200
+        assert sizes == sorted(set(sizes), reverse=True)
+        assert [unpaired(request.messages) for request in double.requests] == [""] * 7
+
+
+def test_nothing_left_to_drop(make: Make) -> None:
+    """Then that it is too long is the answer; the words of people and models stay."""
+    with make(lambda _: says("", finish="context_overflow")) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.say("Begin. " * 1000)
+        assert chat.ask().finish == "context_overflow"
+        assert len(double.requests) == 1
+        assert roles(chat.messages) == ["system", "user"]
+
+
+def test_the_end_passes(make: Make) -> None:
+    """Of the budget, for instance: it is not the conversation's to handle."""
+    with make([calls(prints(1), prints(1), prints(1))], max_steps=2) as double:
+        chat = Conversation(double.context, "Be good.")
+        answer = chat.ask()
+        with pytest.raises(BudgetExceeded):
+            chat.call_tools(answer)
+        assert len(double.trace.tool_calls) == 3
+        with pytest.raises(BudgetExceeded):
+            chat.ask()
+
+
+def test_without_a_model(make: Make) -> None:
+    """Somebody has forgotten a capability, and hears which."""
+    with make() as double, pytest.raises(AssertionError, match="needs_llm"):
+        Conversation(double.context, "Be good.")
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (ToolResult.success(), "done"),
+        (ToolResult.success(exit_code=0, stdout="one\ntwo\n", stderr=""), "exit_code: 0\nstdout:\none\ntwo\nstderr: "),
+        (ToolResult.success(paths=["a", "b"], omitted=0), "paths:\n  a\n  b\nomitted: 0"),
+        (ToolResult.success(matches=()), "matches: none"),
+        (ToolResult.success(moved={"a": [1]}, more=False, what=None), "moved: a: [1]\nmore: False\nwhat: None"),
+        (ToolResult.success(items=[{"a": 1, "b": "x"}]), "items:\n  a: 1, b: x"),
+        (ToolResult.failure("not_found", "'x' does not exist"), "error: not_found: 'x' does not exist"),
+    ],
+)
+def test_how_results_are_shown(result: ToolResult, text: str) -> None:
+    """Text as it is, lists line by line."""
+    assert shown(result) == text
+
+
+TURNS = some.lists(
+    some.tuples(
+        some.lists(some.integers(min_value=0, max_value=6000), max_size=4),
+        some.sampled_from(["", "I look.", "größe" * 50]),
+        some.booleans(),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(turns=TURNS, window=some.integers(min_value=300, max_value=8000))
+def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], str, bool]], window: int) -> None:
+    """Whatever is said and printed: calls keep their results, nothing changes its place, words are never dropped.
+
+    And a request is only too long when no output is left in it that could go.
+    """
+    answers = [calls(*map(prints, sizes), text=text) for sizes, text, _ in turns]
+    facts = ModelFacts(context_tokens=window, answer_tokens=50)
+    with make([*answers, "Done."], facts=facts, max_steps=None) as double:
+        chat = Conversation(double.context, "Be good.")
+        words = ["Be good."]
+        for _, text, speaks in turns:
+            answer = chat.ask()
+            words += [text] if text and answer.finish != "context_overflow" else []
+            chat.call_tools(answer)
+            if speaks:
+                chat.say("Go on.")
+                words.append("Go on.")
+        last = chat.ask()
+        for request in double.requests:
+            assert unpaired(request.messages) == ""
+        spoken = [message.content for message in chat.messages if message.role != "tool" and message.content]
+        said = last.message.content
+        assert spoken == [*words, *([said] if said else [])]
+        if last.finish == "context_overflow":
+            assert all(len(message.content) <= 400 for message in chat.messages if message.role == "tool")

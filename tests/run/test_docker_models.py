@@ -1,0 +1,130 @@
+"""Agents with a model in the sandbox ``docker``, over real HTTP: solved, and nothing of the model's side is inside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call
+from agentbench_openrouter.testing.mechanic import mechanic
+
+pytestmark = pytest.mark.docker
+
+KEY = "sk-or-v1-" + "c0ffee" * 10 + "beef"
+FILES = {
+    "shop/__init__.py": "",
+    "shop/prices.py": '''\
+"""Prices in cents."""
+
+
+def total(prices):
+    """The sum of all prices."""
+    result = 0
+    for price in prices:
+        result -= price
+    return result
+''',
+    "tests/test_prices.py": """\
+from shop.prices import total
+
+
+def test_total():
+    assert total([3, 4]) == 7
+
+
+def test_nothing():
+    assert total([]) == 0
+""",
+}
+PATCH = """\
+--- a/shop/prices.py
++++ b/shop/prices.py
+@@ -7 +7 @@
+-        result -= price
++        result += price
+"""
+PROBE = (
+    "echo PROBE; env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; "
+    "echo; cat /proc/net/dev /etc/hosts /etc/resolv.conf; "
+    "python -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2)' 2>&1 | tail -1; "
+    "grep -rs -e 'sk-or' -e ':{port}' / --include='*' --exclude-dir=proc --exclude-dir=sys -l | head"
+)
+"""Everything that a process inside can see of what should be outside."""
+
+
+class Probing:
+    """A model that looks around before it works, and has a look at the host meanwhile."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.seen: list[str] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, request: Mapping[str, Any], seen: Seen) -> Reply:
+        tools = {tool["function"]["name"] for tool in request.get("tools", ())}
+        said = json.dumps(request["messages"])
+        if "run" in tools and "report" not in tools and "echo PROBE" not in said:
+            self._look_from_outside()
+            return answer("I look around.", tool_calls=[call("run", {"command": PROBE.format(port=self.port)})])
+        return mechanic(request, seen)
+
+    def _look_from_outside(self) -> None:
+        listed = ["docker", "ps", "--quiet", "--filter", "label=agentbench.owner"]
+        ids = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+        inspected = subprocess.run(["docker", "inspect", *ids], capture_output=True, text=True).stdout
+        lines = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:  # it has ended meanwhile
+                continue
+        with self._lock:
+            self.seen += [inspected, *lines]
+
+
+@pytest.mark.parametrize("variant", ["baseline", "context_packer", "subagents"])
+def test_every_agent_works_in_a_container_that_knows_nothing_of_the_model(
+    make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    """H27: calls are made on the host only; no key, base URL or traffic of a model is inside, or in an argument."""
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
+    command = {"failing_command": "python -m pytest -q", "passing_command": "python -m pytest -q"}
+    environment = {"docker_image": "agentbench/py-runner:0.1.0", "timeout_sec": 200, "cpu_limit": 2}
+    make_task(files=FILES, patch=PATCH, validation=command, environment=environment, setup={"commands": []})
+    model = Probing()
+    with LoopbackServer(model, require_key=KEY) as server:
+        model.port = int(server.base_url.rsplit(":", 1)[1].split("/")[0])
+        flags = ("--agent", variant, "--sandbox", "docker", "--llm", "openrouter", "--model", "loopback/mechanic")
+        done = agentbench(
+            "run", "--suite", "mini", *flags, "--set", f"llm.base_url={server.base_url}", "--max-cost-usd", "1"
+        )
+        calls, billed = len(server.chat_requests), server.billed_usd
+    assert done.code == 0, done.err
+    (record,) = records()
+    assert record["result"]["passed"], done.out
+    assert record["sandbox"]["isolated"]
+    (run,) = Path("artifacts/runs").iterdir()
+    lines = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert sum(line["type"] == "llm_request" for line in lines) == calls > 0
+    assert record["usage"]["cost_usd"] == pytest.approx(billed)
+    tools = (run / "tasks/one/agent/tool_calls.jsonl").read_text()
+    probed = [json.loads(line)["result"]["fields"]["stdout"] for line in tools.splitlines() if "echo PROBE" in line]
+    if variant != "subagents":  # whose roles look at files, and do not run what they like
+        assert probed
+    for output in probed:
+        assert "PROBE" in output
+        assert "Connection refused" in output or "Network is unreachable" in output
+        assert "eth0" not in output
+    inside = "\n".join([*probed, *model.seen])
+    assert KEY not in inside
+    assert KEY[9:] not in inside
+    assert server.base_url not in "\n".join(probed)
+    for path in run.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path

@@ -1,0 +1,99 @@
+"""The checks of agents: each fails on an agent that is broken in its respect."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import Message, ToolCall
+from agentbench_core.testing import AgentConformance, Bench, ModelAgentConformance, open_bench
+from agentbench_core.testing.agent_stage import unpaired
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_agents.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(ModelAgentConformance) if name.startswith("test_"))
+
+TestCareful = BROKEN["on"](BROKEN["CarefulAgent"])
+"""The agent that the doubles are made from does what every agent with a model must do."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(
+    check: str,
+    double: type | None,
+    bench: Bench,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It fails by what it asserts."""
+    assert double is not None, f"there is no double for {check}"
+    monkeypatch.delenv("BROKEN_AGENT", raising=False)
+    monkeypatch.setattr(BROKEN["SharesItsMessages"], "shared", [])
+    monkeypatch.setattr(BROKEN["Learns"], "known", set())
+    known: dict[str, Any] = {"bench": bench, "capfd": capfd, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    method = getattr(BROKEN["on"](double)(), check)
+    try:
+        with pytest.raises(AssertionError):
+            method(**{name: known[name] for name in inspect.signature(method).parameters})
+    finally:
+        monkeypatch.delenv("BROKEN_AGENT", raising=False)
+
+
+def test_every_double_has_a_check() -> None:
+    """None is left over from a check that has another name now."""
+    assert sorted(DOUBLES) == CHECKS
+
+
+def test_there_are_as_many_checks_as_were_written() -> None:
+    """Two rooms with one name would lose a check silently."""
+    written = [name for kind in ModelAgentConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
+    assert sorted(written) == CHECKS
+    assert sum(hasattr(AgentConformance, name) for name in CHECKS) >= 10
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(ModelAgentConformance, check).__doc__] == []
+
+
+def test_a_class_without_an_agent_says_so() -> None:
+    """Who forgets the only hook that must be given hears its name."""
+    with pytest.raises(NotImplementedError, match="AgentConformance must say how its agent is made"):
+        AgentConformance.make_agent()
+
+
+def said(*ids: str) -> Message:
+    return Message(role="assistant", tool_calls=tuple(ToolCall(tool="x", arguments={}, id=id_) for id_ in ids))
+
+
+def result(id_: str) -> Message:
+    return Message(role="tool", tool_call_id=id_)
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([], ""),
+        ([said("a", "b"), result("a"), result("b"), said("c"), result("c")], ""),
+        ([said("a")], "no result for 'a'"),
+        ([said("a"), Message(role="user"), result("a")], "no result for 'a' before the next message"),
+        ([said("a"), said("b"), result("b")], "no result for 'a' before the next message"),
+        ([said("a", "b"), result("b"), result("a")], "a result for 'b', which was not asked for there"),
+        ([said("a"), result("a"), result("a")], "a result for 'a', which was not asked for there"),
+    ],
+)
+def test_calls_without_results_are_found(messages: list[Message], problem: str) -> None:
+    """And results without calls."""
+    assert unpaired(messages) == problem

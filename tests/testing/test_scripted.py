@@ -1,0 +1,257 @@
+"""The doubles for authors of agents and of providers of models do what they say."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+
+from agentbench_core import (
+    AgentResult,
+    AttemptContext,
+    AttemptStop,
+    BudgetExceeded,
+    Completion,
+    Deadline,
+    DeadlineExceeded,
+    Delegation,
+    FailedExchange,
+    InputError,
+    Interrupted,
+    LLMError,
+    Mandate,
+    Message,
+    ModelFacts,
+    Request,
+    ToolCall,
+    Usage,
+    Warning_,
+)
+from agentbench_core.testing import (
+    FAILING_COMMAND,
+    FIX,
+    CallDouble,
+    Script,
+    ScriptedLLM,
+    ScriptedModel,
+    calls,
+    make_context,
+    says,
+)
+from agentbench_core.values.events import ToolCallStarted
+
+ASKED = Request(messages=(Message(role="user", content="What now?"),), model="maker/model")
+READ = ToolCall(tool="read_file", arguments={"path": "README.md"})
+PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
+
+
+def test_every_kind_of_answer() -> None:
+    """Completions, words, calls, functions of the request, and functions that give one of these."""
+    script = Script(
+        [
+            says("as it is", finish="length", model="other", usage=Usage(prompt_tokens=7)),
+            "words",
+            READ,
+            calls(READ, READ, text="two"),
+            lambda request: request.messages[-1].content,
+            lambda _: lambda _: "deep",
+        ]
+    )
+    answers = [script.answer(ASKED) for _ in range(6)]
+    assert (answers[0].finish, answers[0].model, answers[0].usage.prompt_tokens) == ("length", "other", 7)
+    assert [answer.message.content for answer in answers] == ["as it is", "words", "", "two", "What now?", "deep"]
+    assert [answer.finish for answer in answers[1:4]] == ["stop", "tool_calls", "tool_calls"]
+    assert [answer.model for answer in answers[1:]] == ["maker/model"] * 5
+    assert answers[1].usage.prompt_tokens > 0
+    ids = [call.id for answer in answers for call in answer.message.tool_calls]
+    assert len(ids) == len(set(ids)) == 3
+    assert script.requests == [ASKED] * 6
+
+
+def test_a_script_that_is_over() -> None:
+    """Says so; one that is a function or endless never is."""
+    with pytest.raises(LLMError, match="no answer to request 1"):
+        Script([]).answer(ASKED)
+    for endless in (Script(lambda _: "on and on"), Script(itertools.repeat("on and on"))):
+        assert {endless.answer(ASKED).message.content for _ in range(20)} == {"on and on"}
+
+
+def test_what_a_script_raises() -> None:
+    """Comes as it is; the next answer is the next one. Anything else is a mistake in the script."""
+    error = LLMError("out of order")
+    script = Script([error, "words", 3])  # type: ignore[list-item]
+    with pytest.raises(LLMError) as caught:
+        script.answer(ASKED)
+    assert caught.value is error
+    assert script.answer(ASKED).message.content == "words"
+    with pytest.raises(TypeError, match="3 is no answer"):
+        script.answer(ASKED)
+
+
+def test_a_scripted_failure_is_told() -> None:
+    """As the contract has it: the exchange has failed, then LLMError."""
+    call = CallDouble()
+    llm = ScriptedLLM([LLMError("out of order", stops_run=True)])
+    with pytest.raises(LLMError) as caught:
+        llm.complete(ASKED, call)
+    assert caught.value.stops_run
+    assert [failure.message for failure in call.failures] == ["out of order"]
+    llm.close()
+    with pytest.raises(LLMError, match="closed"):
+        llm.complete(ASKED, CallDouble())
+
+
+def test_what_a_call_is_told() -> None:
+    """In order, with who calls; time is given back."""
+    deadline = Deadline(10.0)
+    heard: list[str] = []
+    call = CallDouble(deadline=deadline, task_id="one", repeat=2, listen=lambda told: heard.append(told.what))
+    call.failed(FailedExchange(error="overloaded"))
+    call.waiting(100.0)
+    call.again()
+    assert heard == ["failed", "waiting", "again"]
+    assert (call.exchanges, call.waited, [failure.error for failure in call.failures]) == (2, 100.0, ["overloaded"])
+    assert 100.0 < deadline.remaining() <= 110.0
+    assert (call.task_id, call.repeat, call.attempt_id) == ("one", 2, "one-2")
+    assert call.as_written({"a": 1}) == {"a": 1}
+
+
+def test_exchanges_that_must_not_be_sent() -> None:
+    """After so many, and when the deadline has ended."""
+    with pytest.raises(BudgetExceeded, match="too dear"):
+        CallDouble(exchanges=1, refusal=BudgetExceeded("too dear")).again()
+    call = CallDouble()
+    call.deadline.end(Interrupted("stop it"))
+    with pytest.raises(Interrupted):
+        call.again()
+    assert call.exchanges == 1
+
+
+def test_a_scripted_model_pays_and_overflows() -> None:
+    """Tokens count; a request beyond the window takes no answer from the script; time and budget end it."""
+    with make_context(["one", "two"], facts=ModelFacts(context_tokens=100), max_tokens=1000) as double:
+        model = double.context.llm
+        assert model is not None
+        assert model.facts.context_tokens == 100
+        long = Request(messages=(Message(role="user", content="x" * 1000),))
+        assert model.complete(long).finish == "context_overflow"
+        answer = model.complete(ASKED)
+        assert answer.message.content == "one"
+        assert double.budget.tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 0
+        assert double.requests == [long, ASKED]
+        with pytest.raises(DeadlineExceeded):
+            model.complete(ASKED, Deadline(0.0))
+        ends = [double.trace.end]  # a deadline of the agent's own is no end
+        double.budget.max_tokens = 1
+        with pytest.raises(BudgetExceeded):
+            model.complete(ASKED)
+        ends.append(double.trace.end)
+        assert [type(end) for end in ends] == [type(None), BudgetExceeded]
+    assert ScriptedModel(["alone"]).complete(ASKED).message.content == "alone"
+
+
+def test_a_context_is_a_real_attempt() -> None:
+    """The harness's tools over files that are there, a command that fails and can be mended, steps, events."""
+    with make_context(max_steps=3) as double:
+        context = double.context
+        assert context.llm is None
+        assert context.failing_command == FAILING_COMMAND
+        assert "AssertionError: -1 != 5" in context.failure_output
+        assert context.failure_output.strip() in context.instruction
+        assert [spec.name for spec in context.tools.specs] == [
+            "apply_patch",
+            "list_files",
+            "read_file",
+            "run",
+            "search",
+        ]
+        assert not double.passes()
+        assert context.tools.call(PATCH).ok
+        assert "left + right" in double.text("adding.py")
+        assert double.passes()
+        assert context.budget.left == "2 steps"
+        assert [event.tool for event in double.events if isinstance(event, ToolCallStarted)] == ["apply_patch"]
+        with pytest.raises(InputError):
+            context.log.emit(ToolCallStarted(step=1, tool="run"))
+        context.log.emit(Warning_(message="well"))
+        assert double.events[-1] == Warning_(message="well")
+        with pytest.raises(InputError):
+            context.deadline.end(Interrupted("not yours"))
+        context.tools.call(READ)
+        context.tools.call(READ)
+        with pytest.raises(BudgetExceeded):
+            context.tools.call(READ)
+        assert [call.tool for call in double.trace.tool_calls] == ["apply_patch", "read_file", "read_file", "read_file"]
+
+
+def test_files_and_tools_of_ones_own() -> None:
+    """Bytes too; each context begins with what was given."""
+    for _ in range(2):
+        with make_context(
+            files={"a/b.bin": b"\0\xff", "c.txt": "text"},
+            failing_command="test -e new",
+            instruction="Make it.",
+            tools=[],
+        ) as double:
+            assert double.context.tools.specs == ()
+            assert (double.workspace / "a/b.bin").read_bytes() == b"\0\xff"
+            assert not double.passes()
+            (double.workspace / "new").touch()
+            assert double.passes()
+            assert double.context.instruction.startswith("Make it.\n\nThe command `test -e new` prints:")
+
+
+def test_sub_agents() -> None:
+    """A share of the budget that counts in both, some of the tools, the same model, an event."""
+    with make_context(["for the child", "for the parent"], max_steps=10) as double:
+        child = double.context.delegate(Mandate(role="searcher", tools=["read_file"], max_steps=1))
+        assert child.llm is not None
+        assert child.llm.complete(ASKED).message.content == "for the child"
+        assert child.tools.call(READ).ok
+        with pytest.raises(BudgetExceeded):
+            child.tools.call(READ)
+        assert double.trace.end is None  # it was the child's own share
+        assert double.context.budget.left == "9 steps"
+        assert double.budget.tokens == child.budget.tokens > 0
+        assert len(double.trace.exchanged) == 3
+        (event,) = [event for event in double.events if isinstance(event, Delegation)]
+        assert (event.parent, event.role, event.depth) == ("agent", "searcher", 1)
+        grandchild = child.delegate(Mandate(role="reader"))
+        with pytest.raises(BudgetExceeded):
+            grandchild.tools.call(READ)
+
+
+@pytest.mark.parametrize("reason", [BudgetExceeded("x"), DeadlineExceeded("x"), Interrupted("x")])
+def test_ending_an_attempt(reason: AttemptStop) -> None:
+    """At a call of one's choice; what is called after it is known."""
+    with make_context(["words"], on_call=lambda it, number: it.end(reason) if number == 2 else None) as double:
+        model = double.context.llm
+        assert model is not None
+        assert double.context.tools.call(READ).ok
+        with pytest.raises(type(reason)):
+            model.complete(ASKED)
+        assert isinstance(double.trace.end, type(reason))
+        assert double.trace.late == []
+        with pytest.raises(type(reason)):
+            double.context.tools.call(READ)
+        assert double.trace.late == [READ]
+
+
+def test_a_context_for_threads() -> None:
+    """Calls of several threads are all written down."""
+    with make_context(lambda _: "yes", max_steps=None) as double:
+        threads = [threading.Thread(target=_ask, args=(double.context,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert double.trace.begun == len(double.trace.exchanged) == 16
+        assert sum(isinstance(each.got, Completion) for each in double.trace.exchanged) == 8
+
+
+def _ask(context: AttemptContext) -> AgentResult:
+    assert context.llm is not None
+    context.llm.complete(ASKED)
+    context.tools.call(READ)
+    return AgentResult()

@@ -1,0 +1,109 @@
+"""The checks of tools: each fails on a tool that is broken in its respect."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from agentbench_core.testing import Bench, ToolConformance, open_bench
+from agentbench_core.testing.schemas import fits, misfits
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_tools.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(ToolConformance) if name.startswith("test_"))
+
+TestPeek = BROKEN["on"](BROKEN["Peek"])
+"""The tools that the doubles are made from do what every tool must do."""
+TestPut = BROKEN["on"](BROKEN["Put"])
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(check: str, double: type | None, bench: Bench) -> None:
+    """It fails by what it asserts."""
+    assert double is not None, f"there is no double for {check}"
+    method = getattr(BROKEN["on"](double)(), check)
+    with pytest.raises(AssertionError):
+        method(*([bench] if "bench" in inspect.signature(method).parameters else []))
+
+
+def test_every_double_has_a_check() -> None:
+    """None is left over from a check that has another name now."""
+    assert sorted(DOUBLES) == CHECKS
+
+
+def test_there_are_as_many_checks_as_were_written() -> None:
+    """Two rooms with one name would lose a check silently."""
+    written = [name for kind in ToolConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
+    assert sorted(written) == CHECKS
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(ToolConformance, check).__doc__] == []
+
+
+def test_classes_without_hooks_say_so() -> None:
+    """Who forgets a hook that must be given hears its name."""
+    with pytest.raises(NotImplementedError, match="ToolConformance must say how its tool is made"):
+        ToolConformance.make_tool()
+    with pytest.raises(NotImplementedError, match="ToolConformance must give arguments"):
+        ToolConformance.good_arguments()
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "word": {"type": "string", "pattern": "^[a-z]+$"},
+        "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "minimum": 1, "maximum": 9},
+        "kind": {"enum": ["a", "b"]},
+        "list": {"type": "array", "items": {"type": "number"}},
+        "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+    },
+    "required": ["word"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ({"word": "x"}, True),
+        ({"word": "x", "count": None, "kind": "b", "list": [1, 2.5], "map": {"x": True}}, True),
+        ({"word": "x", "count": 9}, True),
+        *(({"word": word}, False) for word in ("", "X", 3, None)),
+        *(({"word": "x", "count": count}, False) for count in (0, 10, True, 1.5, "1")),
+        *(({"word": "x", **more}, False) for more in ({"kind": "c"}, {"list": ["1"]}, {"map": {"x": 1}}, {"no": 1})),
+        ({}, False),
+        ([], False),
+    ],
+)
+def test_what_fits_a_schema(value: Any, good: bool) -> None:
+    """As JSON Schema has it; booleans are no numbers."""
+    assert fits(value, SCHEMA) == good
+
+
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text(max_size=5),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(JSON)
+def test_an_empty_schema_takes_everything(value: Any) -> None:
+    """And nothing is a misfit for it."""
+    assert fits(value, {})
+    assert list(misfits({})) == []
