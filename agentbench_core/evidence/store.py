@@ -148,8 +148,9 @@ class Store:
         Raises RunStoppedError once the disk refuses: nothing that cannot be recorded should go on.
         """
         on_disk: Future[None] | None = Future() if durable else None
+        fields = self._fields(event)
         with self._order:
-            self._put_event(event, attempt_id, on_disk)
+            self._put_event(type(event), fields, attempt_id, on_disk)
         if on_disk:
             on_disk.result()
 
@@ -157,9 +158,10 @@ class Store:
         """Append an attempt's record, first as an event; returns when both are on disk."""
         as_event: Future[None] = Future()
         as_line: Future[None] = Future()
+        fields = self._fields(TaskFinished(record=record, explanation=explanation))
+        line = journal.json_line(self._redactor.clean_value(dump(record)))
         with self._order:  # so that both files have the records in the same order
-            self._put_event(TaskFinished(record=record, explanation=explanation), record.attempt_id, as_event)
-            line = journal.json_line(self._redactor.clean_value(dump(record)))
+            self._put_event(TaskFinished, fields, record.attempt_id, as_event)
             self._put(_Line(layout.ATTEMPTS, line, as_line))
         as_event.result()
         as_line.result()
@@ -215,9 +217,12 @@ class Store:
         self._problem = self._problem or error
         return _stopped(self.directory, error)
 
-    def _put_event(self, event: Event, attempt_id: str | None, on_disk: Future[None] | None) -> None:
-        fields = self._redactor.clean_value(dump(event))
-        line = journal.sealed_line(journal.envelope(self._seq + 1, attempt_id, event_type(type(event))) | fields)
+    def _fields(self, event: Event) -> bytes:
+        """An event as JSON, without its envelope. Made outside of the lock that all threads share."""
+        return journal.json_line(self._redactor.clean_value(dump(event)))[:-1]
+
+    def _put_event(self, kind: type, fields: bytes, attempt_id: str | None, on_disk: Future[None] | None) -> None:
+        line = journal.event_line(self._seq + 1, attempt_id, event_type(kind), fields)
         self._put(_Line(layout.EVENTS, line, on_disk))
         self._seq += 1  # only now: what cannot be written uses up no number
 

@@ -20,7 +20,7 @@ class ExpectedCalls:
     workers: int
     """Attempts at once, and thereby calls at once."""
     max_cost_usd: float | None
-    """What the run may cost."""
+    """What the run may cost, or an attempt, whichever is less: then no call may cost more than the prices say."""
     deadline: Deadline
 
 

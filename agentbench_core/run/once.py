@@ -26,6 +26,8 @@ class Once(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T], stop: Deadline) -> T:
         """The result for ``key``."""
+        if key in self._made:
+            return self._result(key)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
@@ -36,9 +38,12 @@ class Once(Generic[T]):
                     self._made[key] = make()
                 except SetupError as error:
                     self._made[key] = error
-            made = self._made[key]
         finally:
             lock.release()
+        return self._result(key)
+
+    def _result(self, key: Hashable) -> T:
+        made = self._made[key]
         if isinstance(made, SetupError):
             raise made
         return made

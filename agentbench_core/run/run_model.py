@@ -80,6 +80,7 @@ def _open(
     variant: Variant, ready: Ready, model: ModelInfo, workers: int, max_cost_usd: float | None, stop: Deadline
 ) -> OpenModel:
     llm: LLM = ready.make()
+    limits = [limit for limit in (max_cost_usd, variant.settings.limits.max_cost_usd) if limit is not None]
     expected = ExpectedCalls(
         request=Request(
             messages=(),
@@ -90,7 +91,7 @@ def _open(
             top_p=model.top_p,
         ),
         workers=workers,
-        max_cost_usd=max_cost_usd,
+        max_cost_usd=min(limits, default=None),
         deadline=stop.within(_PREFLIGHT_SEC),
     )
     try:

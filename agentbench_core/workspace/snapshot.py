@@ -113,6 +113,8 @@ class Snapshots:
 
     def changes(self, base: Snapshot, other: Snapshot, deadline: Deadline | None = None) -> tuple[Change, ...]:
         """What differs, sorted by path. A rename is a deletion and an addition."""
+        if base.tree == other.tree:
+            return ()
         arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", base.tree, other.tree)
         output = self._git.run(*arguments, deadline=deadline or self._deadline)
         fields = output.split(b"\0")[:-1]
@@ -125,6 +127,8 @@ class Snapshots:
 
         Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that says so; the changes themselves are never cut.
         """
+        if not changes:
+            return b""
         deadline = deadline or self._deadline
         # Path arguments would mean directories and globs too: compare with a tree that has just these changes.
         with self._git.commit(f"refs/snapshots/{uuid.uuid4().hex}", deadline, base_tree=base.tree) as writer:

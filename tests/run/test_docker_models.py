@@ -23,31 +23,28 @@ FILES = {
 """Prices in cents."""
 
 
-def total(prices):
-    """The sum of all prices."""
-    result = 0
-    for price in prices:
-        result -= price
-    return result
+def affordable(price, money):
+    """Whether the money is enough."""
+    return price < money
 ''',
     "tests/test_prices.py": """\
-from shop.prices import total
+from shop.prices import affordable
 
 
-def test_total():
-    assert total([3, 4]) == 7
+def test_just_enough():
+    assert affordable(5, 5)
 
 
-def test_nothing():
-    assert total([]) == 0
+def test_too_little():
+    assert not affordable(6, 5)
 """,
 }
 PATCH = """\
 --- a/shop/prices.py
 +++ b/shop/prices.py
-@@ -7 +7 @@
--        result -= price
-+        result += price
+@@ -6 +6 @@
+-    return price < money
++    return price <= money
 """
 PROBE = (
     "echo PROBE; env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; "
@@ -69,8 +66,9 @@ class Probing:
     def __call__(self, request: Mapping[str, Any], seen: Seen) -> Reply:
         tools = {tool["function"]["name"] for tool in request.get("tools", ())}
         said = json.dumps(request["messages"])
-        if "run" in tools and "report" not in tools and "echo PROBE" not in said:
+        if not self.seen:
             self._look_from_outside()
+        if "run" in tools and "report" not in tools and "echo PROBE" not in said:
             return answer("I look around.", tool_calls=[call("run", {"command": PROBE.format(port=self.port)})])
         return mechanic(request, seen)
 
@@ -121,6 +119,7 @@ def test_every_agent_works_in_a_container_that_knows_nothing_of_the_model(
         assert "PROBE" in output
         assert "Connection refused" in output or "Network is unreachable" in output
         assert "eth0" not in output
+    assert any("agentbench.owner" in seen for seen in model.seen), "a container was there to be inspected"
     inside = "\n".join([*probed, *model.seen])
     assert KEY not in inside
     assert KEY[9:] not in inside

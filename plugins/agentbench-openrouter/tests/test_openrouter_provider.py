@@ -97,6 +97,24 @@ def test_a_price_that_varies_is_unknown() -> None:
     assert (facts.usd_per_million_input, facts.usd_per_million_output) == (None, None)
 
 
+@pytest.mark.parametrize(("limit", "sent"), [(None, None), (2.0, {"prompt": 0.5, "completion": 1.5})])
+def test_with_a_limit_in_dollars_nobody_dearer_may_answer(limit: float | None, sent: Any) -> None:
+    """Behind one name there are endpoints at several prices, and reservations count with those of the list."""
+    with LoopbackServer(always(answer("fine"))) as server:
+        made = provider(server.base_url)
+        made.preflight(expected(max_cost_usd=limit))
+        made.complete(HELLO, CallDouble())
+        made.close()
+        (asked,) = server.chat_requests
+        assert asked.body.get("provider", {}).get("max_price") == sent
+
+
+def test_writing_a_cache_is_part_of_the_worst_case() -> None:
+    listed = model(DEFAULT_MODEL)
+    listed["pricing"] |= {"input_cache_write": "0.000002"}
+    assert preflight(models=[listed]).usd_per_million_input == 2.0
+
+
 def test_an_unknown_model_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean 'loopback/mechanic'"):
         preflight(attrs.evolve(ASK, model="loopback/mechanik"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -69,6 +71,14 @@ def everything(line: socket.socket) -> list[bytes]:
     while piece := line.recv(1 << 16):
         pieces.append(piece)
     return pieces
+
+
+def test_nothing_is_needed_but_the_standard_library() -> None:
+    """Benchmarks measure a client beside it: the server must not bring that client's libraries along."""
+    code = "import sys; old = set(sys.modules); import agentbench_openrouter.testing; print(*(set(sys.modules) - old))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    roots = {name.partition(".")[0] for name in done.stdout.split()}
+    assert roots - set(sys.stdlib_module_names) == {"agentbench_openrouter"}
 
 
 # --- what arrives ------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
         return max((price for price in prices if price is not None), default=None)
 
     return ModelFacts(
-        usd_per_million_input=highest("prompt"),
+        usd_per_million_input=highest("prompt", "input_cache_write"),
         usd_per_million_output=highest("completion", "internal_reasoning"),
         usd_per_request=(highest("request") or 0.0) / 1e6,
     )

@@ -68,6 +68,7 @@ class OpenRouter:
         attribution = _ATTRIBUTION if self._dialect.openrouter and options.attribution else {}
         self._client = Client(options.base_url, key=self._key, key_env=options.key_env, headers=attribution)
         self._facts = facts_of(None, _NOTHING_EXPECTED, options)
+        self._max_price: Mapping[str, float] = {}
         self._reader = Reader(cost=self._cost, shown=self._client.pages.shown)
         self._limiter = Limiter(self._timing.clock)
         self._retrying = Retrying(
@@ -98,6 +99,7 @@ class OpenRouter:
         facts = facts_of(entry, expected, self._options)
         if self._dialect.openrouter and self._key is not None:
             warnings += self._credit(expected)
+        self._max_price = _max_price(facts) if expected.max_cost_usd is not None else {}
         self._facts = attrs.evolve(
             facts,
             known={"server": self._client.base_url, **facts.known},
@@ -108,7 +110,13 @@ class OpenRouter:
     def complete(self, request: Request, call: LLMCall) -> Completion:
         """See the contract."""
         total = Deadline(self._options.timeout_sec, clock=self._timing.clock)
-        sent = body(request, self._options, session=call.attempt_id, answer_cap=self._facts.answer_tokens)
+        sent = body(
+            request,
+            self._options,
+            session=call.attempt_id,
+            answer_cap=self._facts.answer_tokens,
+            max_price=self._max_price,
+        )
         return self._retrying.complete(lambda: self._exchange(sent, call, total), call, total)
 
     def close(self) -> None:
@@ -154,6 +162,12 @@ class OpenRouter:
                 f"{self._client.base_url} did not answer within {_PREFLIGHT_SEC:g} s",
                 remedy="Check the base URL and the network, or try again later.",
             ) from None
+
+
+def _max_price(facts: ModelFacts) -> Mapping[str, float]:
+    """What a limit in dollars counts with: behind one name there are endpoints at several prices."""
+    prices = {"prompt": facts.usd_per_million_input, "completion": facts.usd_per_million_output}
+    return {kind: price for kind, price in prices.items() if price is not None}
 
 
 def _failure_of(error: ExchangeError) -> Failure:

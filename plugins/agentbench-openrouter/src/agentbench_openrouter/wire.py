@@ -43,7 +43,14 @@ class Dialect:
         return cls(openrouter=openrouter, cap="max_completion_tokens" if new else "max_tokens")
 
 
-def body(request: Request, options: OpenRouterOptions, *, session: str = "", answer_cap: int | None = None) -> bytes:
+def body(
+    request: Request,
+    options: OpenRouterOptions,
+    *,
+    session: str = "",
+    answer_cap: int | None = None,
+    max_price: Mapping[str, float] | None = None,
+) -> bytes:
     """The body of a completion.
 
     Args:
@@ -51,6 +58,7 @@ def body(request: Request, options: OpenRouterOptions, *, session: str = "", ans
         options: routing and reasoning.
         session: what belongs together; OpenRouter routes a session to one provider, whose cache then helps.
         answer_cap: the most that the model can write, where that is known.
+        max_price: US dollars per million tokens (``prompt``, ``completion``); dearer providers must not answer.
     """
     dialect = Dialect.of(options)
     caps = [request.max_tokens or DEFAULT_ANSWER_TOKENS, *([answer_cap] if answer_cap else [])]
@@ -66,7 +74,7 @@ def body(request: Request, options: OpenRouterOptions, *, session: str = "", ans
     if dialect.openrouter:
         fields |= {
             "reasoning": {"effort": options.reasoning_effort} if options.reasoning_effort else None,
-            "provider": _routing(options) or None,
+            "provider": _routing(options) | ({"max_price": dict(max_price)} if max_price else {}) or None,
             # Otherwise models that read little get a prompt with its middle cut out, and nobody is told.
             "plugins": [{"id": "context-compression", "enabled": False}],
             "session_id": session[:256] or None,

@@ -25,6 +25,8 @@ END
 _PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
 _RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m workshop --seconds {seconds} --skip {skip}{tests}'
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
+_WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
+"""Short options of pytest whose value is a word of its own."""
 _SHARE = 3
 """Bytes of a piece per token that an answer may have; four would leave no room for the rest."""
 
@@ -62,10 +64,16 @@ def looking(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
     """The shell command that looks for a repair which makes ``command`` pass."""
     words = _words(command)
     python = next((word for word in words if _PYTHON.fullmatch(word)), "python3")
-    after = words[words.index("pytest") + 1 :] if "pytest" in words else []
-    tests = "".join(f" {shlex.quote(word)}" for word in after if not word.startswith("-"))
+    tests = "".join(f" {shlex.quote(word)}" for word in _tests(words))
     run = _RUN.format(python=python, seconds=seconds, skip=skip, tests=tests)
     return (_UNPACK.format(python=python) if unpack else "") + run
+
+
+def _tests(words: list[str]) -> list[str]:
+    """What pytest is given, apart from options and their values."""
+    after = words[words.index("pytest") + 1 :] if "pytest" in words else []
+    pairs = zip(["", *after], after, strict=False)
+    return [word for before, word in pairs if not word.startswith("-") and before not in _WITH_VALUE]
 
 
 def _words(command: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentbench_openrouter.testing.clues import places_in
-from agentbench_openrouter.testing.workshop.ranking import repairs
+from agentbench_openrouter.testing.workshop.ranking import is_python, mended, repairs, source_of
 from agentbench_openrouter.testing.workshop.source import Repair, Source, unified_diff
 
 _NEAR = 0.2
@@ -25,8 +25,6 @@ class Idea:
     path: str
     repair: Repair
     weight: float
-    after: str
-    """The file with it."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,15 @@ def ideas(sources: Mapping[str, str], output: str) -> list[Idea]:
     named = {place: 1.0 - rank * 0.05 for rank, place in enumerate(places_in(output)[:15])}
     found: list[Idea] = []
     for path in sorted(sources):
+        source = source_of(sources[path])
+        if source is None:
+            continue
 
         def suspicion(repair: Repair, path: str = path) -> float:
             near = max(named.get((path, line), _NEAR) for line in range(repair.line - 1, repair.line + 2))
             return max(near, _SMELLS) if repair.is_smell else near
 
-        for repair in repairs(sources[path], suspicion):
-            after = Source(sources[path]).after(repair.edits)
-            found.append(Idea(path, repair, repair.weight * suspicion(repair), after))
+        found += [Idea(path, repair, weight) for weight, repair in repairs(source, suspicion)]
     return sorted(found, key=lambda idea: -idea.weight)
 
 
@@ -72,9 +71,11 @@ def next_guess(
         for path in set(paths_of(diff)) & originals.keys():
             originals[path] = patched(originals[path], diff, back=True)
         seen.append(dict(originals))
+    sources = {path: Source(text) for path, text in originals.items() if is_python(text)}
     for idea in ideas(originals, output):
-        wanted = originals | {idea.path: idea.after}
-        if wanted in seen:
+        after = mended(sources[idea.path], idea.repair)
+        wanted = originals if after is None else originals | {idea.path: after}
+        if after is None or wanted in seen:
             continue
         diff = "".join(
             unified_diff(path, read[path], wanted[path]) for path in sorted(read) if read[path] != wanted[path]
@@ -86,8 +87,9 @@ def next_guess(
 
 def _next_smell(read: Mapping[str, str], refused: Collection[str], output: str) -> Guess | None:
     for idea in ideas(read, output):
-        diff = unified_diff(idea.path, read[idea.path], idea.after)
-        if idea.repair.is_smell and diff not in refused:
+        after = mended(Source(read[idea.path]), idea.repair) if idea.repair.is_smell else None
+        diff = unified_diff(idea.path, read[idea.path], after) if after else ""
+        if diff and diff not in refused:
             return Guess(diff, f"{idea.repair.kind} at {idea.path}:{idea.repair.line} as well")
     return None
 

@@ -21,7 +21,7 @@ from agentbench_openrouter.testing.said import Said
 from agentbench_openrouter.testing.server import Seen
 from agentbench_openrouter.testing.talk import Exchange, Talk
 
-_SECONDS = 50.0
+_SECONDS = 40.0
 """For one look: tools may run for two minutes, and attempts for five."""
 _FRUITLESS = 2
 """Looks without a result after which there is no more hope."""

@@ -25,10 +25,11 @@ def look_around(talk: Talk, most: int) -> Said | None:
 
 def look_at_findings(talk: Talk, most: int) -> Said | None:
     """The same for somebody who was told where to look: what was changed before, then what was found."""
-    told = [path for diff in diffs_in(talk.words) for path in paths_of(diff)]
-    told += source_paths_in(talk.words)[: max(most - len(set(told)), 1)]
+    told = list(dict.fromkeys(path for diff in diffs_in(talk.words) for path in paths_of(diff)))
+    found = [path for path in source_paths_in(talk.words) if path not in told]
+    told += found[: max(most - len(told), 1)]
     asked = [one.argument("path") for one in talk.made("read_file")]
-    wanted = [path for path in dict.fromkeys(told) if path not in asked]
+    wanted = [path for path in told if path not in asked]
     if not told:
         return look_around(talk, most)
     if "read_file" in talk.tools and wanted:

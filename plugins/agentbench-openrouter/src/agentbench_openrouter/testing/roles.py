@@ -22,8 +22,9 @@ _FORMS: Mapping[str, frozenset[str]] = {
     "patcher": frozenset({"unified_diff"}),
     "tester": frozenset({"verdict", "advice"}),
 }
-_MOST_READ = {"searcher": 7, "patcher": 2}  # files
+_MOST_READ = {"searcher": 7, "patcher": 3}  # files
 _MOST_PATCHES = 8
+_DEEPEST = 20  # levels of a schema
 _NO_RESULT = "ended without a result"
 _AROUND = 3  # lines
 _BEFORE_AND_NOW = re.compile(r"Before the last change it printed:(.*)\nNow it prints:(.*)", re.DOTALL)
@@ -121,24 +122,22 @@ _MOVES: Mapping[str, Callable[[Role, Talk], Mapping[str, Any] | None]] = {
 }
 
 
-def filled(schema: Mapping[str, Any]) -> dict[str, Any]:
+def filled(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """The least that fits a JSON schema of an object: a value of the right type for everything that is required."""
     properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, Mapping) or not isinstance(required, list):
+    if not isinstance(properties, Mapping) or not isinstance(required, list) or depth > _DEEPEST:
         return {}
-    return {name: _value(properties.get(name)) for name in required if isinstance(name, str)}
+    return {name: _value(properties.get(name), depth) for name in required if isinstance(name, str)}
 
 
-def _value(schema: object) -> Any:
+def _value(schema: object, depth: int) -> Any:
     schema = schema if isinstance(schema, Mapping) else {}
-    choices = schema.get("enum")
+    choices, kind, least = schema.get("enum"), schema.get("type"), schema.get("minimum")
     if isinstance(choices, list) and choices:
         return choices[0]
-    kind = schema.get("type")
     if kind == "object":
-        return filled(schema)
-    least = schema.get("minimum")
-    values: Mapping[Any, Any] = {
+        return filled(schema, depth + 1)
+    values: Mapping[str, Any] = {
         "integer": least or 0,
         "number": least or 0,
         "boolean": False,

@@ -7,30 +7,37 @@ from collections.abc import Callable
 
 from .mutations import mutations
 from .smells import smells
-from .source import Repair, Source
+from .source import Edit, Repair, Source
 from .statements import statements
 
 
-def repairs(text: str, suspicion: Callable[[Repair], float] | None = None) -> list[Repair]:
-    """What could mend a file, best first; nothing for a file that is no Python.
+def repairs(source: Source, suspicion: Callable[[Repair], float] | None = None) -> list[tuple[float, Repair]]:
+    """What could mend a file, each with its weight, the heaviest first. Not all of it is Python: see :func:`mended`.
 
     Args:
-        text: the file.
+        source: the file.
         suspicion: how suspicious the place of a repair is, 0 to 1; ``None``: all places alike.
     """
-    try:
-        source = Source(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    found: dict[str, tuple[float, int, Repair]] = {}
-    for number, repair in enumerate((*smells(source), *mutations(source), *statements(source))):
+    found: dict[tuple[Edit, ...], tuple[float, Repair]] = {}
+    for repair in (*smells(source), *mutations(source), *statements(source)):
         weight = repair.weight * (1.0 if suspicion is None else suspicion(repair))
-        changed = source.after(repair.edits)
-        if weight <= 0 or changed == text or (changed in found and found[changed][0] >= weight):
-            continue
-        if is_python(changed):
-            found[changed] = (weight, -number, repair)
-    return [repair for _, _, repair in sorted(found.values(), key=lambda entry: entry[:2], reverse=True)]
+        if weight > 0 and (repair.edits not in found or found[repair.edits][0] < weight):
+            found[repair.edits] = (weight, repair)
+    return sorted(found.values(), key=lambda entry: -entry[0])
+
+
+def mended(source: Source, repair: Repair) -> str | None:
+    """The file with a repair; nothing if that is no Python, or what it was."""
+    text = source.after(repair.edits)
+    return text if text != source.text and is_python(text) else None
+
+
+def source_of(text: str) -> Source | None:
+    """A file as a source; nothing if it is no Python."""
+    try:
+        return Source(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def is_python(text: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from .judging import Trial, Verdict, run, warm_up
-from .ranking import repairs
+from .ranking import mended, repairs, source_of
 from .smells import smells
 from .source import Repair, Source, unified_diff
 
@@ -35,9 +35,10 @@ _SHARE_OF_SMELLS = 0.5
 class Candidate:
     """A repair of one file."""
 
+    number: int
+    """Its place among all, from 1."""
     path: str
     repair: Repair
-    weight: float
     after: str
 
 
@@ -51,6 +52,8 @@ class Search:
         self._at_once = max(at_once, 1)
         self._place = Path(tempfile.mkdtemp(prefix="workshop-"))
         self._copies: list[Path] = []
+        self._sources: dict[str, Source] = {}
+        self._patience = 2.0  # seconds for one trial
         self.told: list[str] = []
         """What there is to say."""
 
@@ -85,18 +88,23 @@ class Search:
     def _left(self) -> float:
         return max(self._until - time.monotonic(), 0.1)
 
-    def _candidates(self, traced: Sequence[Verdict], failing: Sequence[str]) -> list[Candidate]:
+    def _candidates(self, traced: Sequence[Verdict], failing: Sequence[str]) -> list[tuple[float, str, Repair]]:
         """Every repair of every file that failing tests touch, best first."""
-        found: list[Candidate] = []
+        found: list[tuple[float, str, Repair]] = []
         for path, lines in suspicions(traced, failing).items():
-            text = self._read(path)
-            if text is None:
-                continue
-            weighed = _Weights(text, lines)
-            for repair in repairs(text, weighed.suspicion):
-                after = Source(text).after(repair.edits)
-                found.append(Candidate(path, repair, repair.weight * weighed.suspicion(repair), after))
-        return sorted(found, key=lambda one: -one.weight)
+            source = source_of(self._read(path) or "")
+            if source is not None:
+                self._sources[path] = source
+                found += [
+                    (weight, path, repair) for weight, repair in repairs(source, _Weights(source, lines).suspicion)
+                ]
+        return sorted(found, key=lambda one: -one[0])
+
+    def _usable(self, candidates: Sequence[tuple[float, str, Repair]], skip: int) -> Iterator[Candidate]:
+        for number, (_, path, repair) in enumerate(candidates[skip:], start=skip + 1):
+            after = mended(self._sources[path], repair)
+            if after is not None:
+                yield Candidate(number, path, repair, after)
 
     def _read(self, path: str) -> str | None:
         name = path.rpartition("/")[2]
@@ -107,10 +115,12 @@ class Search:
         except (OSError, ValueError):
             return None
 
-    def _try(self, candidates: Sequence[Candidate], skip: int, failing: Sequence[str], whole: Verdict) -> str:
+    def _try(
+        self, candidates: Sequence[tuple[float, str, Repair]], skip: int, failing: Sequence[str], whole: Verdict
+    ) -> str:
         tried, best, last = skip, None, 0
-        for candidate, verdict in self._outcomes(candidates[skip:], failing):
-            tried += 1
+        for candidate, verdict in self._outcomes(self._usable(candidates, skip), failing):
+            tried = candidate.number
             if last and tried > last:
                 break
             mended = verdict.passed & whole.failed
@@ -123,16 +133,17 @@ class Search:
                 break
             best = best or candidate  # a part is better than nothing; the rest is for the next time
             last = last or tried + _MORE_AFTER_A_PART
+        if best is None and time.monotonic() < self._until - self._patience:
+            tried = len(candidates)  # what came after the last one was no Python
         self.told.append(f"tried up to number {tried}, {len(candidates) - tried} left")
         if best is None:
             return ""
         best = self._rounded_off(best, whole)
         self.told.append(f"chosen: {best.repair.kind} at {best.path}:{best.repair.line}")
-        return unified_diff(best.path, self._read(best.path) or "", best.after)
+        return unified_diff(best.path, self._sources[best.path].text, best.after)
 
-    def _outcomes(self, candidates: Sequence[Candidate], failing: Sequence[str]) -> Iterator[tuple[Candidate, Verdict]]:
+    def _outcomes(self, waiting: Iterator[Candidate], failing: Sequence[str]) -> Iterator[tuple[Candidate, Verdict]]:
         """Candidates in order, each with what became of the failing tests; several are tried at once."""
-        waiting = iter(candidates)
         running: dict[Path, tuple[Trial, Candidate]] = {}
         order: list[Candidate] = []
         done: dict[int, Verdict] = {}
@@ -183,8 +194,7 @@ class Search:
 
     def _rounded_off(self, best: Candidate, whole: Verdict) -> Candidate:
         """With what smells in the same function mended as well, where the tests still agree."""
-        text = self._read(best.path) or ""
-        source = Source(text)
+        source = self._sources[best.path]
         start, end = source.function_at(best.repair.line)
         for smell in smells(source):
             if not start <= smell.line <= end or smell.overlaps(best.repair):
@@ -200,13 +210,10 @@ class Search:
 class _Weights:
     """How suspicious the places of one file are."""
 
-    def __init__(self, text: str, lines: Mapping[int, float]) -> None:
+    def __init__(self, source: Source, lines: Mapping[int, float]) -> None:
         self._lines = lines
         self._most = max(lines.values(), default=0.0)
-        try:
-            self._top = set(Source(text).top_lines())
-        except (SyntaxError, ValueError, RecursionError):
-            self._top = set()
+        self._top = set(source.top_lines())
 
     def suspicion(self, repair: Repair) -> float:
         """0 to 1."""

@@ -87,7 +87,7 @@ def _first_alternative(source: Source, node: ast.Call) -> Iterator[Repair]:
     if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id in ("sorted", "reversed"):
         return
     longest = f"sorted({source.code(given)}, key=len, reverse=True)"
-    yield Repair("longest_first", node.lineno, (source.replace(given, longest),), _SURE)
+    yield Repair("long_before_short", node.lineno, (source.replace(given, longest),), _SURE)
 
 
 def _escaped_escape(source: Source, node: ast.Call) -> Iterator[Repair]:

@@ -1,0 +1,373 @@
+"""The mechanic as a function: a conversation in, an answer out."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import copy
+import dataclasses
+import inspect
+import io
+import json
+import keyword
+import re
+import sys
+import tokenize
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agentbench_openrouter.testing
+from agentbench_openrouter.testing import mechanic
+from agentbench_openrouter.testing.bringing import packed, pieces
+from agentbench_openrouter.testing.guessing import patched
+from agentbench_openrouter.testing.mechanic import next_answer
+from agentbench_openrouter.testing.said import Said
+from agentbench_openrouter.testing.server import Seen
+from agentbench_openrouter.testing.workshop.__main__ import BEGIN, END
+
+HOME = Path(agentbench_openrouter.testing.__file__).parent
+ROOT = Path(__file__).parents[3]
+
+OUTPUT = """\
+src/shelf.py:3: AssertionError
+FAILED tests/test_shelf.py::test_room - assert 4 == 5
+2 failed, 3 passed in 0.1s
+"""
+TOLD = f"Shelves are too small.\n\nThe command `python -m pytest -q tests` prints:\n\n{OUTPUT}"
+SHELF = "def room(shelf, books):\n    if shelf is None:\n        return len(shelf) - 1\n    return shelf < books\n"
+CHANGE = "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {key: {"type": "string"} for key in required} | properties}
+    return {"type": "function", "function": {"name": name, "parameters": {**schema, "required": list(required)}}}
+
+
+ALL = [tool("list_files"), tool("read_file", "path"), tool("run", "command"), tool("apply_patch", "unified_diff")]
+READING = [tool("list_files"), tool("read_file", "path"), tool("apply_patch", "unified_diff")]
+
+
+class Chat:
+    """A conversation with the mechanic, whose tools a test plays."""
+
+    def __init__(self, told: str, tools: list[dict[str, Any]], **settings: Any) -> None:
+        self.request = {"messages": [{"role": "system", "content": "Repair."}], "tools": tools, **settings}
+        self.say(told)
+
+    def say(self, text: str) -> None:
+        self.request["messages"].append({"role": "user", "content": text})
+
+    def ask(self) -> Said:
+        before = copy.deepcopy(self.request)
+        said = next_answer(self.request)
+        assert self.request == before
+        assert next_answer(self.request) == said, "it remembers something"
+        return said
+
+    def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
+        """Ask; the answer must be one call of ``expected``, whose result is ``result``. Gives its arguments."""
+        said = self.ask()
+        assert [call.name for call in said.calls] == [expected], said
+        arguments = said.calls[0].arguments
+        assert isinstance(arguments, Mapping)
+        number = f"c{len(self.request['messages'])}"
+        function = {"name": expected, "arguments": json.dumps(arguments)}
+        asked = {"role": "assistant", "content": said.text, "tool_calls": [{"id": number, "function": function}]}
+        self.request["messages"] += [asked, {"role": "tool", "tool_call_id": number, "content": result}]
+        return arguments
+
+    def bring(self) -> None:
+        for _ in pieces(self.request.get("max_tokens", 4096)):
+            self.call("exit_code: 0\nstdout: \nstderr: ", expected="run")
+
+
+def looked(*lines: str, change: str = "") -> str:
+    told = "".join(f"workshop: {line}\n" for line in lines)
+    return f"exit_code: {int(not change)}\nstdout:\n{told}" + (f"{BEGIN}\n{change}{END}" if change else "")
+
+
+# --- trying ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cap", [2048, 4096, 100_000])
+def test_the_workshop_comes_in_answers_that_are_short_enough(cap: int) -> None:
+    chat = Chat(TOLD, ALL, max_tokens=cap)
+    brought = ""
+    for number, _ in enumerate(pieces(cap)):
+        command = chat.call("exit_code: 0", expected="run")["command"]
+        assert len(command) < cap * 4
+        found = re.fullmatch(r"printf %s '([^']*)' (>>?) \S+", command)
+        assert found is not None
+        assert found[2] == (">>" if number else ">")
+        brought += found[1]
+    assert brought == packed()
+    last = chat.call("", expected="run")["command"]
+    assert "python -m workshop" in last
+    assert last.endswith("--skip 0 tests")
+
+
+def test_what_helps_is_sent_as_a_diff_and_then_it_is_done() -> None:
+    chat = Chat(TOLD, ALL)
+    chat.bring()
+    chat.call(looked("3 tests pass, 2 fail", "chosen: x", change=CHANGE), expected="run")
+    assert chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")["unified_diff"] == CHANGE
+    chat.say("`python -m pytest -q tests` passes with this change. It prints:\n\n5 passed")
+    assert chat.ask().calls == ()
+
+
+def test_a_part_is_mended_first_and_then_the_rest() -> None:
+    chat = Chat(TOLD, ALL)
+    chat.bring()
+    chat.call(looked("3 tests pass, 2 fail", change=CHANGE), expected="run")
+    chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")
+    chat.say("`python -m pytest -q tests` still fails with this change. It prints:\n\n1 failed")
+    again = chat.call(looked("4 tests pass, 1 fail", change=CHANGE), expected="run")["command"]
+    assert again.endswith("--skip 0 tests")
+    assert "END" not in again, "the workshop is there already"
+    chat.call("error: not_editable: no", expected="apply_patch")
+    assert (
+        "--skip" in chat.call(looked("4 tests pass, 1 fail", "tried up to number 9, 0 left"), expected="run")["command"]
+    )
+    assert chat.ask().calls == ()
+
+
+def test_it_goes_on_where_it_stopped_and_gives_up_in_time() -> None:
+    chat = Chat(TOLD, ALL)
+    chat.bring()
+    nothing = "tried up to number 40, 60 left"
+    chat.call(looked("3 tests pass, 2 fail", nothing), expected="run")
+    assert "--skip 40 " in chat.call(looked("3 tests pass, 2 fail", nothing), expected="run")["command"]
+    assert "give up" in chat.ask().text
+
+
+def test_nothing_fails() -> None:
+    chat = Chat(TOLD, ALL)
+    chat.bring()
+    chat.call(looked("5 tests pass, 0 fail"), expected="run")
+    assert chat.ask().calls == ()
+
+
+def test_a_sandbox_in_which_nothing_can_be_tried() -> None:
+    chat = Chat(TOLD, ALL)
+    chat.bring()
+    chat.call("exit_code: 127\nstdout: \nstderr: python: not found", expected="run")
+    chat.call("paths:\n  src/shelf.py", expected="list_files")  # reading is left
+
+
+# --- guessing ----------------------------------------------------------------------------------------------------
+
+
+def test_without_running_anything_it_reads_and_guesses() -> None:
+    chat = Chat(TOLD, READING)
+    chat.call("paths:\n  src/__init__.py\n  src/shelf.py\n  tests/test_shelf.py\nomitted: 0", expected="list_files")
+    file = f"text:\n{SHELF.rstrip()}\ntotal_lines: 4\nomitted_chars: 0\n[left: 20 steps]"
+    assert chat.call(file, expected="read_file") == {"path": "src/shelf.py"}
+    seen, now = {SHELF}, SHELF
+    for _ in range(5):
+        diff = chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")["unified_diff"]
+        chat.say("`python -m pytest -q tests` still fails with this change. It prints:\n\n2 failed")
+        now = patched(now, diff)
+        ast.parse(now)
+        assert now not in seen
+        changed = [line for line, given in zip(now.splitlines(), SHELF.splitlines(), strict=False) if line != given]
+        assert len(changed) == 1, "what did not help was not taken back"
+        seen.add(now)
+
+
+def test_a_guess_that_is_refused_is_not_made_again() -> None:
+    chat = Chat(TOLD, READING)
+    chat.call("paths:\n  src/shelf.py\nomitted: 0", expected="list_files")
+    chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file")
+    refused = [chat.call("error: bad_patch: no", expected="apply_patch")["unified_diff"] for _ in range(4)]
+    assert len(set(refused)) == 4
+
+
+# --- roles -------------------------------------------------------------------------------------------------------
+
+ROUTER = tool("decide", "task", action={"type": "string", "enum": ["search", "patch", "test", "stop"]})
+SEARCHER = tool("report", files={"type": "array"}, summary={"type": "string"})
+PATCHER = tool("report", "unified_diff", explanation={"type": "string"})
+TESTER = tool("report", "advice", verdict={"type": "string", "enum": ["passes", "progress", "same", "worse"]})
+
+
+def test_router() -> None:
+    chat = Chat(TOLD, [ROUTER])
+    assert chat.call("result: found", expected="decide")["action"] == "search"
+    for _ in range(3):
+        assert chat.call("result: still fails", expected="decide")["action"] == "patch"
+    assert chat.call("result: same", expected="decide")["action"] == "test"
+    said = chat.call("result: The patcher ended without a result: no report", expected="decide")
+    assert said["action"] == "patch"
+    assert chat.call("", expected="decide")["action"] == "stop"
+
+
+def test_searcher() -> None:
+    chat = Chat(TOLD, [*READING[:2], SEARCHER])
+    chat.call("paths:\n  src/shelf.py\n  tests/test_shelf.py\nomitted: 0", expected="list_files")
+    chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file")
+    report = chat.call("", expected="report")
+    (file,) = report["files"]
+    assert file["path"] == "src/shelf.py"
+    (snippet,) = file["snippets"]
+    assert snippet["text"] in SHELF
+    assert SHELF.splitlines()[snippet["first_line"] - 1] == snippet["text"].splitlines()[0]
+
+
+def test_patcher_reads_what_was_found_and_reports_a_diff() -> None:
+    chat = Chat(f"{TOLD}\nFound so far:\n\nsrc/shelf.py: looks odd\n\nYour task: mend", [*READING[:2], PATCHER])
+    assert chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file") == {
+        "path": "src/shelf.py"
+    }
+    first = chat.call("error: refused: no", expected="report")["unified_diff"]
+    assert patched(SHELF, first) != SHELF
+    assert chat.call("", expected="report")["unified_diff"] != first
+
+
+def test_patcher_takes_back_what_others_did() -> None:
+    changed = SHELF.replace("<", ">")
+    made = "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -4 +4 @@\n-    return shelf < books\n+    return shelf > books\n"
+    told = f"{TOLD}\n\nThese changes have been made already, and are in the files:\n\n{made}\n\nYour task: mend"
+    chat = Chat(told, [*READING[:2], PATCHER])
+    chat.call(f"text:\n{changed}total_lines: 4\nomitted_chars: 0", expected="read_file")
+    after = patched(changed, chat.call("", expected="report")["unified_diff"])
+    assert after not in (SHELF, changed)
+    assert sum(one != two for one, two in zip(after.splitlines(), SHELF.splitlines(), strict=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        ("3 failed, 1 passed", "1 failed, 3 passed", "progress"),
+        ("3 failed, 1 passed", "3 failed, 1 passed", "same"),
+        ("1 failed", "2 failed", "worse"),
+        ("1 failed", "4 passed", "passes"),
+        ("FAILED (failures=3)", "FAILED (failures=2)", "progress"),
+    ],
+)
+def test_tester(before: str, now: str, verdict: str) -> None:
+    told = f"Before the last change it printed:\n\n{before}\n\nNow it prints:\n\n{now}\n\nYour task: judge"
+    assert Chat(told, [TESTER]).call("", expected="report")["verdict"] == verdict
+
+
+def test_a_tool_that_nobody_knows_is_called_as_its_schema_wants() -> None:
+    nested = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
+    given = tool("vote", "why", "for_what", for_what=nested)
+    chat = Chat("Vote.", [given])
+    assert chat.call("thanks", expected="vote") == {"why": "-", "for_what": {"n": 3}}
+    assert chat.ask().calls == ()
+
+
+def test_without_tools_there_are_words() -> None:
+    said = next_answer({"messages": [{"role": "user", "content": "hello"}]})
+    assert (said.calls, bool(said.text)) == ((), True)
+
+
+# --- whatever is asked -------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+NAMES = st.sampled_from(["run", "apply_patch", "read_file", "list_files", "report", "decide"])
+CALLS = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(["a", "b"]) | JSON,
+        "function": st.fixed_dictionaries(
+            {"name": NAMES | JSON, "arguments": st.sampled_from(['{"path": "x.py"}', "{", ""]) | JSON}
+        )
+        | JSON,
+    }
+)
+CONTENTS = st.sampled_from(
+    [
+        TOLD,
+        CHANGE,
+        looked("tried up to number 1, 2 left"),
+        looked(change=CHANGE),
+        f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0",
+    ]
+)
+MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "tool"]) | JSON},
+    optional={
+        "content": CONTENTS | JSON,
+        "tool_calls": st.lists(CALLS | JSON, max_size=3) | JSON,
+        "tool_call_id": st.just("a") | JSON,
+    },
+)
+OFFERED = st.lists(st.sampled_from([*ALL, ROUTER, SEARCHER, PATCHER, TESTER]) | JSON, max_size=5)
+REQUESTS = JSON | st.fixed_dictionaries(
+    {"messages": st.lists(MESSAGES | JSON, max_size=6) | JSON, "tools": OFFERED | JSON, "max_tokens": JSON}
+)
+
+
+@given(REQUESTS)
+@settings(deadline=None, max_examples=300)
+def test_no_request_is_too_odd(request: Any) -> None:
+    seen = Seen(number=1, method="POST", path="", headers={}, body=request, raw=b"", at=0, connection=1)
+    reply = mechanic(request, seen)
+    assert reply.status == 200
+    json.dumps(reply.json)
+
+
+@given(st.text(alphabet="ab\n \\+-@", max_size=60), st.text(alphabet="ab\n \\+-@", max_size=200))
+def test_no_diff_is_too_odd(text: str, diff: str) -> None:
+    assert isinstance(patched(text, diff), str)
+    assert isinstance(patched(text, diff, back=True), str)
+
+
+# --- it knows nothing of the tasks -------------------------------------------------------------------------------
+
+
+def _names(text: str) -> Iterator[str]:
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        tokens = []
+    for token in tokens:
+        if token.type == tokenize.NAME:
+            yield token.string
+        elif token.type == tokenize.STRING:
+            yield from re.findall(r"\w+", token.string)
+
+
+def _own_words(name: str) -> bool:
+    """Whether a name is put together from words, so that nobody has it by chance."""
+    return len(name.strip("_")) > 7 and bool(re.search(r"[a-z]_[a-z]|[a-z][A-Z]", name.strip("_")))
+
+
+_PYTHONS = (str, bytes, list, dict, set, int, tuple, ast, re, tokenize, io, argparse, unicodedata)
+
+
+def test_it_contains_nothing_of_any_task() -> None:
+    """No id, no package or file name, no name of their programs, tests and solutions, apart from Python's."""
+    tasks = [path.parent for path in ROOT.glob("tasks/*/*/task.yaml")]
+    assert len(tasks) > 20
+    theirs = {task.name for task in tasks}
+    for task in tasks:
+        theirs |= {path.name for path in (task / "repo").rglob("*") if (path / "__init__.py").exists()}
+        for path in task.rglob("*.py"):
+            theirs |= {name for name in _names(path.read_text(encoding="utf-8")) if _own_words(name)}
+        added = [line[1:] for line in (task / "solution.patch").read_text().splitlines() if line[:1] in "+-"]
+        theirs |= {name for name in re.findall(r"\w+", "\n".join(added)) if _own_words(name)}
+    pythons = (
+        set(inspect.signature(dataclasses.field).parameters)
+        | set(keyword.kwlist)
+        | set(sys.stdlib_module_names)
+        | set(dir(builtins))
+    )
+    for kind in (*_PYTHONS, argparse.ArgumentParser):
+        pythons |= set(dir(kind))
+    for path in ROOT.glob("agentbench_core/**/*.py"):
+        pythons |= set(_names(path.read_text(encoding="utf-8")))  # the project's own words, used everywhere
+    ours = "\n".join(path.read_text(encoding="utf-8") for path in HOME.rglob("*.py"))
+    words = set(re.findall(r"[\w-]+", ours)) | set(re.findall(r"\w+", ours))
+    assert sorted((theirs - pythons) & words) == []

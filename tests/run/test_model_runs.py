@@ -1,0 +1,169 @@
+"""Runs with the llm `openrouter` over real HTTP: faults in the middle of a run, and replays of a whole one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run, steady
+from agentbench_core.run.purse import spent_usd
+from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call, error, failing_from
+
+NOISY = (
+    'echo "at $(date) in $(mktemp -d) as process $$: $(date +%N | cut -c1-4 | sed s/^/0./)s"; '
+    'echo "object at 0x$(date +%s%N | cut -c9-18)"; grep -q fixed app.txt'
+)
+"""A failing command that never prints the same twice."""
+PATCH = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
+KEY = "sk-or-v1-" + "0123abcd" * 8
+FLAGS = ("--agent", "baseline", "--llm", "openrouter", "--model", "loopback/mechanic", "--allow-unisolated")
+
+
+def works(request: Mapping[str, Any], seen: Seen) -> Reply:
+    """A model that looks, runs, patches, and needs no more than that."""
+    turn = sum(message["role"] == "assistant" for message in request["messages"])
+    steps = [
+        call("list_files", {"root": "", "glob": None}),
+        call("run", {"command": NOISY}),
+        call("read_file", {"path": "app.txt"}),
+        call("apply_patch", {"unified_diff": PATCH}),
+    ]
+    return answer(
+        f"Step {turn}.", tool_calls=[steps[turn]], reasoning_details=[{"type": "reasoning.text", "text": "so"}]
+    )
+
+
+@pytest.fixture
+def twelve(make_task: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve tasks, and a key."""
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
+    commands = {"failing_command": NOISY, "passing_command": NOISY}
+    for number in range(12):
+        make_task(f"t{number:02}", validation=commands)
+
+
+def run_directory(out: str = "artifacts/runs") -> Path:
+    (directory,) = Path(out).iterdir()
+    return directory
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def calls_made(run: Path) -> dict[str, list[tuple[str, str, str]]]:
+    """By attempt: each tool call and its result, without what differs between two equal runs."""
+    return {
+        path.parent.parent.name: [
+            (line["call"]["tool"], json.dumps(line["call"]["arguments"]), steady(json.dumps(line["result"])))
+            for line in lines(path)
+        ]
+        for path in sorted(run.glob("tasks/*/agent/tool_calls.jsonl"))
+    }
+
+
+def verdicts(run: Path) -> list[tuple[str, str, bool, bool]]:
+    found = [(r["task_id"], r["outcome"], r["result"]["passed"], r["scored"]) for r in lines(run / "attempts.jsonl")]
+    return sorted(found)
+
+
+def ledger(run: Path) -> int:
+    return sum(line["type"] == "llm_request" for line in lines(run / "events.jsonl"))
+
+
+def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: Any) -> None:
+    """Identical tool calls, patches and verdicts; offline: the server is gone, and the key too."""
+    with LoopbackServer(works, require_key=KEY) as server:
+        done = agentbench("run", "--suite", "mini", *FLAGS, "--set", f"llm.base_url={server.base_url}")
+        assert done.code == 0, done.err
+        assert "12 of 12 scored attempts passed" in done.out
+        asked = len(server.chat_requests)
+    recorded = run_directory()
+    replay = agentbench("replay", str(recorded), "--workers", "8", "--allow-unisolated", "--out", "again")
+    assert replay.code == 0, replay.err
+    assert "12 of 12 scored attempts passed" in replay.out
+    assert "replayed: 12 of 12" in replay.out
+    again = run_directory("again")
+    assert calls_made(again) == calls_made(recorded)
+    assert sum(map(len, calls_made(again).values())) == 12 * 6
+    for path in recorded.glob("tasks/*/diffs/final.patch"):
+        assert (again / path.relative_to(recorded)).read_bytes() == path.read_bytes()
+    assert verdicts(again) == verdicts(recorded)
+    assert ledger(again) == ledger(recorded) == asked
+    assert spent_usd(open_run(again)) == 0 < spent_usd(open_run(recorded))
+
+
+def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
+    twelve: None, agentbench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt says what it asked and what was recorded; none is scored."""
+    with LoopbackServer(works) as server:
+        agentbench("run", "--suite", "mini", "--task", "t0[0-2]", *FLAGS, "--set", f"llm.base_url={server.base_url}")
+    recorded = run_directory()
+    prompts = "agentbench_core.plugin.prompts.importlib.resources"
+    real = open_prompt()
+    monkeypatch.setattr(f"{prompts}.files", lambda package: Changed(real.replace("repair a program", "mend a program")))
+    replay = agentbench("replay", str(recorded), "--allow-unisolated", "--out", "again")
+    assert replay.code == 0
+    assert "not scored (missing, not failed): 3" in replay.out
+    shown = agentbench("runs", "show", str(run_directory("again"))).out
+    assert shown.count("nothing recorded asks this; the nearest differs so:") == 3
+    assert "-  You repair a program in a repository." in shown
+    assert "+  You mend a program in a repository." in shown
+
+
+def open_prompt() -> str:
+    import agentbench_core.builtin
+
+    (directory,) = agentbench_core.builtin.__path__
+    return (Path(directory) / "prompts/system_v1.txt").read_text()
+
+
+class Changed:
+    """A package with another prompt in it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __truediv__(self, name: str) -> Changed:
+        return self
+
+    def read_text(self, encoding: str) -> str:
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "until", "code", "unscored"),
+    [
+        (error(429, "slow down", headers={"Retry-After": "1"}), 8, 0, 0),
+        (error(500, "down"), 9, 0, 1),
+        (error(401, "who are you?"), None, 4, 1),
+        (error(402, "Insufficient credits"), None, 4, 1),
+    ],
+    ids=["rate limit", "outage", "auth", "credits"],
+)
+def test_a_fault_in_the_middle_of_a_run(
+    twelve: None, agentbench: Any, fault: Reply, until: int | None, code: int, unscored: int
+) -> None:
+    """F18, F19, F20, F21: what the provider broke is not scored, resuming completes it, the ledger has every call."""
+    flags = ("--suite", "mini", "--task", "t0[0-4]", *FLAGS, "--workers", "1", "--set", "llm.max_exchanges=3")
+    with LoopbackServer(failing_from(works, 7, fault, until=until)) as server:
+        done = agentbench("run", *flags, "--set", f"llm.base_url={server.base_url}")
+        assert done.code == code, done.err
+        run = run_directory()
+        broken = [verdict for verdict in verdicts(run) if not verdict[3]]
+        assert [verdict[1] for verdict in broken] == ["llm_error"] * unscored
+        assert all(verdict[2] for verdict in verdicts(run) if verdict[3])
+        server.responder = works
+        resumed = agentbench("run", "--resume", str(run), "--allow-unisolated")
+        assert resumed.code == 0, resumed.err
+        assert "5 of 5 scored attempts passed" in resumed.out
+        assert ledger(run) == len(server.chat_requests)
+        assert spent_usd(open_run(run)) >= server.billed_usd - 1e-9  # what a 500 has cost nobody knows
+        known = [line["cost_usd"] for line in lines(run / "events.jsonl") if line.get("cost_usd") is not None]
+        assert sum(known) == pytest.approx(server.billed_usd)
+    assert open_run(run).status() == "completed"
