@@ -1,14 +1,17 @@
 """What calls of a model cost the harness. Run by ``make bench``.
 
-1. 200 attempts at once, sandbox ``local``, each making 10 calls that a loopback server in a process of its own answers
-   after 1 s over HTTP, each with a tool call (``read_file``): how long is it from the beginning of the first agent phase
-   to the end of the last, against the 10 s that nobody can save, and how much memory does the harness need?
+1. 200 attempts at once, sandbox ``local``, each making 10 calls that a loopback server in a process of its own
+   answers after 1 s over HTTP, each with a tool call (``read_file``): how long is it from the beginning of the first
+   agent phase to the end of the last, against the 10 s that nobody can save, and how much memory does it take?
+   Files lie in memory where there is a place for them: what is measured is the harness, and not how fast a disk makes
+   files (TMPDIR names another place).
 2. The harness's own CPU per call, without latency, HTTP and sandbox: does it grow with the conversation?
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -36,6 +39,7 @@ ATTEMPTS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 CALLS = 10
 LATENCY_SEC = 1.0
 LENGTHS = (50, 400)
+MEMORY = "/dev/shm"
 
 SERVER = """
     import sys
@@ -226,7 +230,7 @@ def own_cpu(root: Path) -> None:
         ]
         done = subprocess.run(
             command,
-            env={"PYTHONPATH": str(root / "site"), "PATH": "/usr/bin:/bin"},
+            env={**os.environ, "PYTHONPATH": str(root / "site")},
             capture_output=True,
             text=True,
             check=True,
@@ -238,6 +242,9 @@ def own_cpu(root: Path) -> None:
 
 
 def main() -> None:
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
+        os.environ["TMPDIR"] = MEMORY
+        tempfile.tempdir = None
     with tempfile.TemporaryDirectory() as directory:
         install(Path(directory) / "site")
         many_at_once(Path(directory))

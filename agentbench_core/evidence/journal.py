@@ -7,6 +7,7 @@ Every change of a run directory that a crash could split in two is a numbered *s
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import json
 import os
@@ -26,10 +27,15 @@ _SEAL_LENGTH = len(_SEAL % 0)
 _steps = itertools.count(1)
 
 
+@functools.cache
+def _wanted() -> str:
+    return os.environ.get(CRASH_AT, "")
+
+
 def step(half: Callable[[], object] = lambda: None) -> None:
     """Number the next step of this process; die here if the crash switch says so, with ``half`` of it done."""
     number = next(_steps)
-    wanted = os.environ.get(CRASH_AT)
+    wanted = _wanted()
     if wanted == f"{number}+":
         half()
     if wanted in (f"{number}", f"{number}+"):

@@ -59,7 +59,11 @@ class Redactor:
 
     def clean_text(self, text: str) -> str:
         """The same for text, also such as is not fit for UTF-8."""
-        return self.clean(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        if len(text) < SHORTEST and text.isascii():
+            return text
+        data = text.encode("utf-8", "surrogatepass")
+        cleaned = self.clean(data)
+        return text if cleaned is data else cleaned.decode("utf-8", "surrogatepass")
 
     def clean_value(self, value: Any) -> Any:
         """Plain data with every text in it cleaned, and fit for JSON: numbers and our own words stay.

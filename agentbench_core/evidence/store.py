@@ -52,6 +52,8 @@ class AttemptFiles:
         self.directory = directory
         self._redactor = redactor
         self._refused = refused
+        self._grown: dict[str, str] = {}
+        """Paths of the files that grow line by line."""
         journal.step(lambda: directory.mkdir(parents=True))
         directory.mkdir(parents=True)
 
@@ -76,8 +78,11 @@ class AttemptFiles:
     def append_json(self, name: str, value: object) -> None:
         """Add one line of JSON to a file."""
         line = journal.json_line(self.cleaned(value))
-        with self._disk(), self._path(name).open("ab") as file:
-            file.write(line)
+        with self._disk():
+            if name not in self._grown:
+                self._grown[name] = str(self._path(name))
+            with open(self._grown[name], "ab") as file:  # noqa: PTH123 - every call of a model comes here
+                file.write(line)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
         """Write both streams of a phase, shortened; with ``full`` also all that the sandbox kept of them."""

@@ -97,14 +97,15 @@ class _Attempt:
         if baseline.trouble:
             found.outcome, found.trouble = baseline.trouble
             return
-        deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
         with self._fork(prepared) as workspace:
+            deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
                 model = self.bench.models.get(self.plan.variant.name)
                 agent = AgentPhase(self.plan, prepared.environment, baseline, self.files, self.log, deadline, model)
                 found.agent = agent.run(workspace)
                 found.outcome = found.agent.outcome
-            with self._phase("freeze"):
+            with self._phase("freeze"), shared.turns.taken() as waited:
+                deadline.extend(waited)
                 change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
                 self._keep(workspace, change)
         if change.kept and found.outcome not in UNSCORED:

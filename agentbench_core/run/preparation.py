@@ -13,6 +13,7 @@ from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupte
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
 from agentbench_core.run.once import Once
+from agentbench_core.run.turns import Turns
 from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import (
     BaselineFinished,
@@ -111,6 +112,7 @@ class Preparations:
         self._baselines: Once[Baseline] = Once()
         self._setups: dict[Path, SetupRecorder] = {}
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
+        self.turns = Turns(stop)
         self.place = scratch.path
         """Where all forks lie."""
 
@@ -156,9 +158,10 @@ class Preparations:
     def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
         target = self._scratch.place(name)
-        fork(environment.workspace, target)
-        if hidden:
-            self.add_hidden(task, target)
+        with self.turns.taken():
+            fork(environment.workspace, target)
+            if hidden:
+                self.add_hidden(task, target)
         return target
 
     @staticmethod

@@ -90,7 +90,7 @@ class Probing:
 def test_every_agent_works_in_a_container_that_knows_nothing_of_the_model(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
-    """H27: calls are made on the host only; no key, base URL or traffic of a model is inside, or in an argument."""
+    """H27, H31: calls are made on the host; no key, address or traffic of a model is inside, or in an argument."""
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     command = {"failing_command": "python -m pytest -q", "passing_command": "python -m pytest -q"}
     environment = {"docker_image": "agentbench/py-runner:0.1.0", "timeout_sec": 200, "cpu_limit": 2}

@@ -130,7 +130,7 @@ def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) ->
 def test_a_killed_run_pays_for_what_it_had_sent(
     make_task: Any, run: Run, agentbench: Any, agentbench_process: Any
 ) -> None:
-    """The harness dies between request and answer: the worst case counts when the run is resumed."""
+    """F21: the harness dies between request and answer: the worst case counts when the run is resumed."""
     make_task()
     flags = ("--agent", "asks", *FLAGS, "--set", "llm.cost=0.01", "--max-cost-usd", "0.03")
     run_once = ("run", "--suite", "mini", *flags)
