@@ -58,13 +58,13 @@ def summary(run: RunView) -> str:
     changes = [change for again in run.manifest.resumed for change in again.changes]
     if changes:
         lines.append(f"mixed: resumed although {len(changes)} things had changed, such as {changes[0][:_LONGEST]}")
-    lines += _model(records)
+    lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
     return visible("\n".join(lines)).rstrip() + "\n"
 
 
-def _model(records: Sequence[AttemptRecord]) -> list[str]:
+def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
     """What a model was asked for and has cost, where one was asked; replayed answers are no fresh samples."""
     used = [record.usage for record in records]
     calls = sum(usage.llm_calls for usage in used)
@@ -73,7 +73,10 @@ def _model(records: Sequence[AttemptRecord]) -> list[str]:
     if calls:
         tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in used)
         names = ", ".join(sorted({record.model.name for record in records if record.model}))
-        lines.append(f"model {names}: {calls} calls, {tokens} tokens, {sum(usage.cost_usd for usage in used):.4f} USD")
+        known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
+        lines.append(f"model {names}: {calls} calls, {tokens} tokens, {known:.4f} USD")
+        if spent > known + 0.00005:
+            lines.append(f"spent at most: {spent:.4f} USD, with attempts tried again and what nobody knows the cost of")
     if replayed:
         lines.append(f"replayed: {replayed} of {len(records)}; the model's answers are those of an earlier run")
     return lines

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +24,57 @@ from agentbench_core import (
     Request,
     RunView,
     dump,
+    load,
     open_run,
     steady,
 )
 from agentbench_core.builtin.options import ReplayOptions
 
 _SHOWN = 60  # lines of a difference
+_COMPARED = 100  # lines of one message that are held against each other
 _CONTEXT = 2
+_REDACTED = "[redacted "
 
-_steady = functools.lru_cache(maxsize=4096)(steady)
+_steady = functools.lru_cache(maxsize=1024)(steady)
 
 
-@attrs.define
+@attrs.frozen
+class _Asked:
+    """A request by digests, without what differs between two equal runs: of all but its messages, and of each."""
+
+    head: str
+    messages: tuple[str, ...]
+
+
+@attrs.frozen
 class _Answer:
-    """A recorded call: the request in canonical form, and what came of it."""
+    """A recorded call: its place among those of its attempt, who asked what, and what came of it."""
 
-    asked: Mapping[str, Any]
+    number: int
+    agent: str
+    asked: _Asked
+    request: Request
     completion: Completion
-    used: bool = False
+
+
+_Tape = Mapping[_Asked, Sequence[_Answer]]
 
 
 class Replay:
     """Implements ``LLM``. Every run directory is its cassette.
 
-    A call is answered by the first recorded one of the same task and repeat that asked the same and was not used yet:
-    so nothing depends on what runs at the same time.
+    A call is answered by the first recorded one of the same task and repeat that asked the same and was not used yet
+    in this attempt; what the same agent asked goes first. So nothing depends on what runs at the same time, unless
+    sub-agents get their names in another order.
+
+    Not replayed: limits in money, since answers cost nothing. An attempt that ended by one goes on until it asks what
+    nobody had asked.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
         self._from = options.from_
-        self._tapes: dict[tuple[str, int], Mapping[str, list[_Answer]]] = {}
+        self._tapes: dict[tuple[str, int], _Tape] = {}
+        self._used: dict[str, set[int]] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
@@ -69,37 +90,75 @@ class Replay:
             raise InputError(f"{self._from} has no calls of a model to replay", remedy="See: agentbench runs list")
         return ModelFacts(
             context_tokens=manifest.model.context_tokens,
+            answer_tokens=manifest.model.answer_tokens,
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
             known={"replayed_from": manifest.run_id, "normaliser": STEADY_VERSION},
+            warnings=tuple(self._warnings()),
         )
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """The recorded answer, at no cost. Raises LLMError with what differs when nothing recorded asked the same."""
+        """The recorded answer, at no cost.
+
+        Raises LLMError with what differs when nothing recorded asked the same, and where the answer had a secret in it.
+        """
         call.deadline.check()
-        asked = _canonical(call.as_written(dump(request)))
+        written = load(call.as_written(dump(request)), Request, where="the request")
+        asked = _asked(written, {})
         with self._lock:
             tape = self._tape(call.task_id, call.repeat)
-            for answer in tape.get(_key(asked), ()):
-                if not answer.used:
-                    answer.used = True
-                    usage = attrs.evolve(answer.completion.usage, cost_usd=0.0)
-                    return attrs.evolve(answer.completion, usage=usage)
-            every = [answer for answers in tape.values() for answer in answers]
-        raise LLMError(_missed(asked, every, call), remedy="A replay answers only what was asked in just this way.")
+            used = self._used.setdefault(call.attempt_id, set())
+            left = [answer for answer in tape.get(asked, ()) if answer.number not in used]
+            if left:
+                answer = min(left, key=lambda answer: (answer.agent != call.agent, answer.number))
+                used.add(answer.number)
+                return _at_no_cost(answer.completion)
+            recorded = [(answer, answer.number in used) for answers in tape.values() for answer in answers]
+        raise LLMError(
+            _missed(written, asked, recorded, call), remedy="A replay answers only what was asked in just this way."
+        )
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _tape(self, task_id: str, repeat: int) -> Mapping[str, list[_Answer]]:
+    def _warnings(self) -> Iterator[str]:
+        if any(again.changes for again in self._run.manifest.resumed):
+            yield (
+                f"{self._from} was resumed with --changed-ok: its attempts were not all made with the same settings, "
+                "tasks and versions, so it cannot be replayed as one run"
+            )
+
+    def _tape(self, task_id: str, repeat: int) -> _Tape:
         place = (task_id, repeat)
         if place not in self._tapes:
-            tape: dict[str, list[_Answer]] = {}
-            for request, completion in self._run.answers(task_id, repeat):
-                asked = _canonical(dump(request))
-                tape.setdefault(_key(asked), []).append(_Answer(asked, completion))
+            tape: dict[_Asked, list[_Answer]] = {}
+            seen: dict[int, str] = {}
+            answers = list(self._run.answers(task_id, repeat))  # all are kept, so that no two objects have one id
+            for number, (agent, request, completion) in enumerate(answers):
+                asked = _asked(request, seen)
+                tape.setdefault(asked, []).append(_Answer(number, agent, asked, request, completion))
             self._tapes[place] = tape
         return self._tapes[place]
+
+
+def _at_no_cost(completion: Completion) -> Completion:
+    if any(_REDACTED in repr(call.arguments) for call in completion.message.tool_calls):
+        raise LLMError(
+            "the recorded answer calls a tool with a secret, which the recording does not have",
+            remedy="Run this attempt with the model: what this call did cannot be done again.",
+        )
+    if completion.usage is None:
+        return completion
+    return attrs.evolve(completion, usage=attrs.evolve(completion.usage, cost_usd=0.0))
+
+
+def _asked(request: Request, seen: dict[int, str]) -> _Asked:
+    """What identifies a request. ``seen`` has digests by the id of a message: a recording shares its messages."""
+    for message in request.messages:
+        if id(message) not in seen:
+            seen[id(message)] = _digest(dump(message))
+    head = _digest(dump(attrs.evolve(request, messages=())))
+    return _Asked(head, tuple(seen[id(message)] for message in request.messages))
 
 
 def _canonical(value: Any) -> Any:
@@ -113,45 +172,65 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _key(asked: Mapping[str, Any]) -> str:
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def _digest(value: Any) -> str:
+    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _missed(asked: Mapping[str, Any], recorded: Sequence[_Answer], call: LLMCall) -> str:
+def _missed(request: Request, asked: _Asked, recorded: Sequence[tuple[_Answer, bool]], call: LLMCall) -> str:
     where = f"task {call.task_id}, repeat {call.repeat}"
     if not recorded:
         return f"no call of a model was recorded for {where}"
-    nearest = max(recorded, key=lambda answer: (_alike(asked, answer.asked), not answer.used))
-    lines = list(
-        difflib.unified_diff(_lines(nearest.asked), _lines(asked), "recorded", "asked now", n=_CONTEXT, lineterm="")
-    )
-    if not lines:
+    nearest, _ = max(recorded, key=lambda item: (_alike(asked, item[0].asked), not item[1], -item[0].number))
+    if nearest.asked == asked:
         return f"{where}: this was asked more often than it was recorded"
-    more = len(lines) - _SHOWN
-    shown = [*lines[:_SHOWN], *([f"[{more} more lines]"] if more > 0 else [])]
-    return "\n".join([f"{where}: nothing recorded asks this; the nearest differs so:", *shown])
+    return "\n".join(
+        [f"{where}: nothing recorded asks this; the nearest differs so:", *_difference(nearest, request, asked)]
+    )
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+def _alike(one: _Asked, other: _Asked) -> int:
     """How near two requests are: messages that are the same in the same place, against how much longer one is."""
-    mine, others = one["messages"], other["messages"]
-    same: int = sum(a == b for a, b in zip(mine, others, strict=False))
-    return 2 * same - abs(len(mine) - len(others))
+    same = sum(a == b for a, b in zip(one.messages, other.messages, strict=False))
+    return 2 * same - abs(len(one.messages) - len(other.messages))
 
 
-def _lines(asked: Mapping[str, Any]) -> list[str]:
-    """A request as people read it."""
-    settings = {key: value for key, value in asked.items() if key not in ("messages", "tools")}
-    lines = [f"{key}: {value}" for key, value in sorted(settings.items())]
-    for tool in asked["tools"]:
-        lines.append(f"tool {json.dumps(tool, sort_keys=True, ensure_ascii=False)}")
-    for message in asked["messages"]:
-        lines += [f"{message['role']}:", *_indented(message["content"].splitlines())]
-        rest = {key: value for key, value in message.items() if value and key not in ("role", "content")}
-        lines += _indented(json.dumps({k: v}, sort_keys=True, ensure_ascii=False) for k, v in sorted(rest.items()))
+def _same_beginning(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many items two sequences have in common before the first that differs."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _difference(recorded: _Answer, request: Request, asked: _Asked) -> Sequence[str]:
+    """Settings and tools where they differ, and the first message that does; what follows from it is not looked at.
+
+    Nor is what lies far behind the first line that differs: a program under test wrote it, and comparing takes time.
+    """
+    same = _same_beginning(recorded.asked.messages, asked.messages)
+    with_head = recorded.asked.head != asked.head
+    before, now = (_lines(one, with_head, same) for one in (recorded.request, request))
+    start = max(0, _same_beginning(before, now) - _CONTEXT)
+    pair = (before[start : start + _COMPARED], now[start : start + _COMPARED])
+    names = (f"recorded, message {same + 1}", f"asked now, message {same + 1}")
+    lines = list(difflib.unified_diff(*pair, *names, n=_CONTEXT, lineterm=""))
+    more = len(lines) - _SHOWN
+    return [*lines[:_SHOWN], *([f"[{more} more lines]"] if more > 0 else [])]
+
+
+def _lines(request: Request, with_head: bool, index: int) -> Sequence[str]:
+    """The message at ``index``, if there is one, and what else is asked, as people read it."""
+    lines = []
+    if with_head:
+        settings = _canonical(dump(attrs.evolve(request, messages=(), tools=())))
+        lines += [f"{key}: {value}" for key, value in sorted(settings.items()) if value]
+        lines += [f"tool {_json(_canonical(dump(tool)))}" for tool in request.tools]
+    for message in request.messages[index : index + 1]:
+        value = _canonical(dump(message))
+        rest = {key: item for key, item in value.items() if item and key not in ("role", "content")}
+        shown = [*value["content"].split("\n"), *(_json({key: item}) for key, item in sorted(rest.items()))]
+        lines += [f"{message.role}:", *(f"  {line}" for line in shown)]
     return lines
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -95,7 +95,7 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
     before = project_layers()
     presets = read_presets()
     if not typed["variant"]:
-        resolved = resolve(with_preset([*before, *flags], presets))
+        resolved = resolve(with_preset([*before, *flags], presets), app.registry.name_of)
         return {resolved.settings.agent.name or "default": resolved}
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
@@ -105,7 +105,7 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
     for name, variant in named:
         if name in seen:
             raise click.UsageError(f"variant {name!r} is given twice")
-        seen[name] = resolve(with_preset([*before, variant, *flags], presets))
+        seen[name] = resolve(with_preset([*before, variant, *flags], presets), app.registry.name_of)
     return seen
 
 

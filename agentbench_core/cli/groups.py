@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
-from agentbench_core.inputs.suite import TASK_FILE, Task, read_task
+from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
 from agentbench_core.run.group import Group
 from agentbench_core.run.variant import Variant, make_ready
 from agentbench_core.values.record import RunManifest
@@ -66,7 +67,7 @@ def resumed_group(
     tasks = _tasks(runs[0], typed.get("tasks"))
     flags = flag_layers(typed)
     resolved = {
-        name: resolve([recorded(str(run.directory / MANIFEST), run.manifest.config), *flags])
+        name: resolve([recorded(str(run.directory / MANIFEST), run.manifest.config), *flags], app.registry.name_of)
         for name, run in by_variant.items()
     }
     for each in resolved.values():
@@ -80,21 +81,34 @@ def resumed_group(
     return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok)
 
 
-def replayed_group(app: App, directory: str, typed: Mapping[str, Any], *, allow_unisolated: bool) -> Group:
+def replayed_group(
+    app: App, directory: str, typed: Mapping[str, Any], globs: Sequence[str], *, allow_unisolated: bool
+) -> Group:
     """A run once more, with the model's answers as they were recorded, and flags over its settings.
 
-    Raises InputError.
+    Only tasks whose id matches one of ``globs``, if there are any. Raises InputError, also when one of them is gone.
     """
     run = open_run(Path(directory))
     if run.manifest.model is None:
         raise InputError(f"{directory} asked no model, so there is nothing to replay", remedy="Run it: agentbench run")
     answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
     settings = [recorded(str(run.directory / MANIFEST), run.manifest.config), answers, *flag_layers(typed)]
-    resolved = resolve(settings)
+    resolved = resolve(settings, app.registry.name_of)
     _check_redacted(resolved)
-    tasks = _tasks(run, typed.get("tasks"))
+    tasks = select(_tasks(run, typed.get("tasks")), globs)
+    _check_there(run, tasks, globs)
     variant = make_ready(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
     return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant])
+
+
+def _check_there(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[str]) -> None:
+    """A replay of a part must not look like one of the whole, unless somebody asked for the part."""
+    wanted = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
+    if gone := sorted(wanted - {task.spec.id for task in tasks}):
+        raise InputError(
+            f"tasks of {run.directory} are not there any more: {', '.join(gone)}",
+            remedy="Put them back, say where they are (--tasks DIR), or name those to replay (--task GLOB)",
+        )
 
 
 def _check_redacted(resolved: Resolved) -> None:

@@ -127,7 +127,9 @@ def _tell(message: str, *, debug: bool) -> None:
         import traceback  # not needed in the common case, and slow to load
 
         traceback.print_exc()
-    say(f"error: {message}", err=True)
+    from agentbench_core.evidence.redaction import Redactor  # likewise
+
+    say(f"error: {Redactor(os.environ).clean_text(message)}", err=True)
 
 
 def console() -> None:

@@ -46,10 +46,10 @@ def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
     app: App = ctx.obj
     debug = bool(ctx.find_root().params.get("debug"))
     registry = app.registry
-    chosen = [c for c in registry.all() if c.name == name] or [c for c in registry.all() if c.source.plugin == name]
+    chosen = [c for c in registry.all() if name in c.names] or [c for c in registry.all() if c.source.plugin == name]
     unusable = [p for p in app.plugins.plugins if p.source.plugin == name and p.status != "ok"]
     if not chosen and not unusable:
-        known = {c.name for c in registry.all()} | {p.source.plugin for p in app.plugins.plugins}
+        known = {each for c in registry.all() for each in c.names} | {p.source.plugin for p in app.plugins.plugins}
         raise UnknownNameError(
             f"nothing is called {name!r}{did_you_mean(name, known)}", remedy="See: agentbench plugins list"
         )
@@ -87,9 +87,15 @@ def _schema_type(schema: dict[str, Any]) -> str:
 def _component_row(app: App, component: Component) -> tuple[str, ...]:
     source = component.source
     shadowed = component.kind == "command" and component.name in CORE_COMMANDS
-    conflict = shadowed or (component.kind, component.name) in app.registry.conflicts()
+    conflicts = app.registry.conflicts()
+    conflict = shadowed or any((component.kind, name) in conflicts for name in component.names)
     status = "conflict" if conflict else "ok"
-    return component.name, component.kind, source.distribution, source.version, status, component.summary
+    also = f" (also called {_aliases(component)})" if component.aliases else ""
+    return component.name, component.kind, source.distribution, source.version, status, f"{component.summary}{also}"
+
+
+def _aliases(component: Component) -> str:
+    return ", ".join(sorted(component.aliases))
 
 
 def _plugin_row(plugin: Plugin) -> tuple[str, ...]:
@@ -113,6 +119,7 @@ def _unusable_as_plain(plugin: Plugin) -> dict[str, object]:
 def _as_plain(component: Component) -> dict[str, object]:
     return {
         "name": component.name,
+        "aliases": sorted(component.aliases),
         "kind": component.kind,
         "summary": component.summary,
         "capabilities": sorted(component.capabilities),
@@ -134,6 +141,8 @@ def _show(component: Component) -> None:
     source = component.source
     say(f"{component.kind} {component.name}: {component.summary}")
     say(f"  from {source.distribution} {source.version}, plugin {source.plugin!r}")
+    if component.aliases:
+        say(f"  also called: {_aliases(component)}")
     if component.capabilities:
         say(f"  capabilities: {', '.join(sorted(component.capabilities))}")
     if component.kind == "sandbox" and "isolated" not in component.capabilities:

@@ -15,11 +15,13 @@ from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.progress import progress
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
+from agentbench_core.evidence.reader import open_run
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
 from agentbench_core.run.group import Group
 from agentbench_core.run.runner import FinishedRun, run_group
 from agentbench_core.run.variant import make_ready
+from agentbench_core.values.failures import Outcome
 
 _UNISOLATED = click.option(
     "--allow-unisolated", is_flag=True, help="Let a model steer an agent on a sandbox that does not isolate."
@@ -74,15 +76,17 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 @click.command()
 @click.argument("run_dir")
 @replay_flags
+@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
 @_UNISOLATED
 @click.pass_obj
-def replay(app: App, /, run_dir: str, allow_unisolated: bool, **typed: Any) -> int:
+def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
     """Make every attempt of a run again, with the answers that its model gave then: offline, and at no cost.
 
     Tools and tests run anew. Where an agent asks what was not asked then, its attempt stops and says what differs.
-    Records are marked as replayed.
+    Records are marked as replayed. The exit code is 1 when one of them asked what was not recorded.
     """
-    return _run(app, replayed_group(app, run_dir, typed, allow_unisolated=allow_unisolated), allow_unisolated)
+    group = replayed_group(app, run_dir, typed, task_globs, allow_unisolated=allow_unisolated)
+    return _run(app, group, allow_unisolated)
 
 
 def _new_group(
@@ -113,7 +117,25 @@ def _run(app: App, group: Group, allow_unisolated: bool) -> int:
         flags += ["--allow-unisolated"] if allow_unisolated else []
         say(f"to go on: {shlex.join(['agentbench', 'run', *flags])}", err=True)
     interrupted = any(run_.status == "interrupted" for run_ in left)
-    return 130 if interrupted else RunStoppedError.exit_code if left else 0
+    if left:
+        return 130 if interrupted else RunStoppedError.exit_code
+    return 1 if _missed(group, finished) else 0
+
+
+def _missed(group: Group, finished: Sequence[FinishedRun]) -> bool:
+    """Whether attempts of a replay could not be replayed, which is said."""
+    if not any(variant.llm and variant.llm.can("replays") for variant in group.variants):
+        return False
+    missed = [
+        f"{run_.directory}: {record.task_id}, repeat {record.repeat}"
+        for run_ in finished
+        for record in open_run(run_.directory).records()
+        if record.replayed and record.outcome is Outcome.LLM_ERROR
+    ]
+    if missed:
+        first, more = missed[0], f", and {len(missed) - 1} more" if len(missed) > 1 else ""
+        say(f"not replayed, for a reason that `agentbench runs show` gives: {first}{more}", err=True)
+    return bool(missed)
 
 
 def _say_what_is_not_in_use(app: App) -> None:

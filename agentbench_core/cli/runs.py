@@ -70,7 +70,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
-        *_spent(records),
+        *_spent(run, records),
         ("command", shlex.join(manifest.argv)),
         ("harness", f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()),
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
@@ -132,7 +132,7 @@ def rebuild_run(run_dir: Path) -> None:
         say(said)
 
 
-def _spent(records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
+def _spent(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
     """What the records say that models were asked for and have cost; nothing where no model was asked."""
     calls = sum(record.usage.llm_calls for record in records)
     if not calls:
@@ -141,7 +141,12 @@ def _spent(records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
     cost = sum(record.usage.cost_usd for record in records)
     replayed = ", replayed" if any(record.replayed for record in records) else ""
     names = ", ".join(sorted({record.model.name for record in records if record.model}))
-    return (("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),)
+    spent = run.spent_usd()
+    most = f"{spent:.4f} USD at most, superseded attempts and exchanges of unknown cost included"
+    return (
+        ("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),
+        *([("spent", most)] if spent > cost + 0.00005 else []),
+    )
 
 
 def _row(run: RunDirectory) -> dict[str, object]:

@@ -39,7 +39,7 @@ def validate_tasks(
     Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
     that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid.
     """
-    resolved = resolve([*project_layers(), *flag_layers(typed)])
+    resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
     settings = resolved.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
     variant = without_agents("validation", resolved, app.registry)

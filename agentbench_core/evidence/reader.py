@@ -13,7 +13,7 @@ from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal, layout
 from agentbench_core.values.conversation import ConversationRecord, requests
-from agentbench_core.values.events import EVENT_CLASSES, Entry, TaskFinished, event_type
+from agentbench_core.values.events import EVENT_CLASSES, Entry, LLMRequest, TaskFinished, event_type
 from agentbench_core.values.messages import Completion, Request
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 
@@ -67,12 +67,26 @@ class RunDirectory:
         """Why attempts ended as they did, in words, by attempt id."""
         return {end["attempt_id"]: end["explanation"] for end in self._ends()}
 
-    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[Request, Completion]]:
-        """Each answered call of a model in the last attempt at a task, in order."""
+    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
+        """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
         path = self.directory / layout.task_directory(task_id, repeat) / layout.CONVERSATION
         if path.exists():
             lines = journal.lines(path, sealed=False)
             yield from requests(load(value, ConversationRecord, where=where) for where, value in lines)
+
+    def spent_usd(self) -> float:
+        """What models have cost so far: every exchange that was sent or was about to be, also of superseded attempts.
+
+        Where nobody knows what one has cost, its reservation counts.
+        """
+        costs: dict[tuple[str, int, int], float] = {}
+        for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):
+            key = (value["attempt_id"], value["call"], value.get("exchange", 1))
+            if value["type"] == event_type(LLMRequest):
+                costs[key] = value["reserved_usd"]
+            elif value["cost_usd"] is not None:
+                costs[key] = value["cost_usd"]
+        return sum(costs.values())
 
     def status(self) -> str:
         """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""

@@ -21,7 +21,7 @@ from typing import IO, Any
 import attrs
 
 from agentbench_core.converter import dump
-from agentbench_core.errors import RunStoppedError
+from agentbench_core.errors import Interrupted, RunStoppedError
 from agentbench_core.evidence import journal, layout
 from agentbench_core.evidence.holding import hold
 from agentbench_core.evidence.redaction import Redactor
@@ -52,10 +52,15 @@ class AttemptFiles:
         self.directory = directory
         self._redactor = redactor
         self._refused = refused
+        self._closed = False
         self._grown: dict[str, str] = {}
         """Paths of the files that grow line by line."""
         journal.step(lambda: directory.mkdir(parents=True))
         directory.mkdir(parents=True)
+
+    def close(self) -> None:
+        """Take nothing more: what comes late would tell another story than the record."""
+        self._closed = True
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
         """Write one file, by its path below the directory. Raises RunStoppedError when the disk takes nothing more."""
@@ -94,6 +99,8 @@ class AttemptFiles:
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
         """Evidence that the disk refuses stops the run: no agent caused that, and the next will not fit either."""
+        if self._closed:
+            raise Interrupted("the attempt has ended")
         try:
             yield
         except OSError as error:

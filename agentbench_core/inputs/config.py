@@ -6,7 +6,7 @@ A file and a flag are the same kind of layer. A later layer wins, leaf by leaf; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -24,6 +24,9 @@ COMPONENTS = ("agent", "llm", "sandbox", "scorer")
 
 _PER_NAME = ("tool", "reporter")
 """Sections that hold options by the name of a component."""
+
+_LISTS = {f"{kind}s": kind for kind in _PER_NAME}
+"""Settings that are lists of names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -140,11 +143,17 @@ def recorded(origin: str, leaves: Mapping[str, Setting]) -> Layer:
     return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}))
 
 
-def resolve(layers: Sequence[Layer]) -> Resolved:
-    """Merge layers, the later over the earlier, over the defaults."""
+def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda kind, name: name) -> Resolved:
+    """Merge layers, the later over the earlier, over the defaults.
+
+    Args:
+        layers: the first is the lowest.
+        name_of: the name of a component, given its kind and a name or an alias: two names of one component are the
+            same choice.
+    """
     leaves: dict[_Key, Setting] = {}
     for each in (Layer(origin="default", values=_defaults()), *layers):
-        flat = dict(_flatten(each.values))
+        flat = dict(_named(_flatten(each.values), name_of))
         for section in COMPONENTS:
             chosen, known = flat.get((section, "name")), leaves.get((section, "name"))
             if chosen is not None and known is not None and known.value != chosen:
@@ -185,6 +194,19 @@ def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Ke
             yield from _flatten(value, (*prefix, key))
         else:
             yield (*prefix, key), value
+
+
+def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str]) -> Iterator[tuple[_Key, Any]]:
+    """The same leaves, with the names of components instead of their aliases."""
+    for (section, *rest), value in leaves:
+        if section in COMPONENTS and rest == ["name"]:
+            yield (section, "name"), name_of(section, value)
+        elif section in _LISTS:
+            yield (section,), [name_of(_LISTS[section], name) for name in value]
+        elif section in _PER_NAME and rest:
+            yield (section, name_of(section, rest[0]), *rest[1:]), value
+        else:
+            yield (section, *rest), value
 
 
 def _nested(flat: Mapping[_Key, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.converter import load
+from agentbench_core.errors import InputError
 from agentbench_core.inputs.config import Layer, layer, resolve
 from agentbench_core.inputs.documents import read_yaml
 
@@ -35,7 +36,8 @@ def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = FILE) ->
     """The same layers above those of the preset that the model's name asks for, if there is one.
 
     A preset may give a model another name, as its provider calls it. Each setting's origin names the file, its version
-    and the preset.
+    and the preset. Raises InputError, also when a preset has options for an llm that it does not name: they would be
+    given to any, and be lost when theirs is named.
     """
     named = resolve(layers).settings.model.name
     found = presets.models.get(named)
@@ -43,6 +45,8 @@ def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = FILE) ->
         return layers
     origin = f"{path} version {presets.version}, {named}"
     preset = layer(origin, found, sections=SECTIONS)
+    if preset.values.get("llm") and not preset.values["llm"].get("name"):
+        raise InputError(f"{origin}: options of an llm, and no llm", remedy="Name it there: llm: {name: NAME, ...}")
     name = preset.values.get("model", {}).get("name")
     renamed = [Layer(origin=origin, values={"model": {"name": name}})] if name else []
     return [preset, *layers, *renamed]

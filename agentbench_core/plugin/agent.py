@@ -21,11 +21,16 @@ class Mandate:
     """What a sub-agent is given: a role, some of the tools, and at most so much of what its parent has left."""
 
     role: str
-    tools: Collection[str] | None = None
+    tools: Collection[str] | None = attrs.field(default=None)
     """Names; ``None`` gives all that the parent has."""
     max_steps: int | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
+
+    @tools.validator
+    def _are_names(self, _: object, tools: object) -> None:
+        if isinstance(tools, str):
+            raise TypeError(f"tools of a mandate are several names, not {tools!r}")
 
 
 def _say_nothing(version: str) -> None:

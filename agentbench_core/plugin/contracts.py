@@ -251,8 +251,11 @@ class RunView(Protocol):
     def explanations(self) -> Mapping[str, str]:
         """Why attempts ended as they did, in words, by attempt id."""
 
-    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[Request, Completion]]:
-        """Each answered call of a model in the last attempt at a task, in order."""
+    def spent_usd(self) -> float:
+        """What models have cost at most, superseded attempts included: where nobody knows, the worst case counts."""
+
+    def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
+        """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
 
 
 class Reporter(Protocol):

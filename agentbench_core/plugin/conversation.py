@@ -17,14 +17,17 @@ _FULL = 0.95
 """Share of the window at which something must go: counts of tokens are estimates."""
 _LEFT = 0.7
 """Share of the window that is left full then, so that not every turn has to drop something."""
-_SHORTEST = 400  # characters of a tool's output that are not worth dropping
+_SMALLEST = 0.25
+"""Share of the window that is for what is read, however much a model may write."""
+_SHORTEST = 400  # characters of output that are not worth dropping
+_BEGINNING = 100  # characters of dropped output that say what it was
 
 
 class Conversation:
     """The messages of one agent with its model.
 
-    Kept inside the model's window by dropping the oldest output of tools first; a call and its result stay together,
-    always. Not thread-safe.
+    Kept inside the model's window by dropping the oldest output first: that of tools, and words that were said as
+    droppable. A call and its result stay together, always. Not thread-safe.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Conversation:
         self._tools = tuple(context.tools.specs if tools is None else tools)
         self._window = context.llm.facts.context_tokens or window
         self._messages = [Message(role="system", content=system)]
+        self._droppable: set[int] = set()
         self._bytes = self._messages[0].size + sum(tool.size for tool in self._tools)
         self._bytes_per_token = _BYTES_PER_TOKEN
         self._last_turn = 1
@@ -59,8 +63,10 @@ class Conversation:
         """What has been said so far, as the model will read it."""
         return tuple(self._messages)
 
-    def say(self, text: str) -> None:
-        """Add words for the model."""
+    def say(self, text: str, *, droppable: bool = False) -> None:
+        """Add words for the model. ``droppable``: they hold output, of which the first line is enough later on."""
+        if droppable:
+            self._droppable.add(len(self._messages))
         self._add(Message(role="user", content=text))
 
     def ask(self) -> Completion:
@@ -77,7 +83,7 @@ class Conversation:
             answer = self._llm.complete(Request(messages=self.messages, tools=self._tools))
             if answer.finish != "context_overflow" or not self._shrink(asked / 2):
                 break
-        if answer.usage.prompt_tokens:
+        if answer.usage and answer.usage.prompt_tokens:
             self._bytes_per_token = min(max(asked / answer.usage.prompt_tokens, 1.0), 8.0)
         self._last_turn = len(self._messages)
         if answer.message.content or answer.message.tool_calls:  # some servers refuse a message without either
@@ -87,9 +93,9 @@ class Conversation:
     def call_tools(self, answer: Completion) -> Sequence[ToolResult]:
         """Make every call of an answer, in order, and take in the results. The model is told what is left."""
         results = []
-        for call in answer.message.tool_calls:
+        for number, call in enumerate(answer.message.tool_calls, start=1):
             results.append(self._context.tools.call(call))
-            self.take_in(call, results[-1], last=call is answer.message.tool_calls[-1])
+            self.take_in(call, results[-1], last=number == len(answer.message.tool_calls))
         return results
 
     def take_in(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
@@ -105,19 +111,22 @@ class Conversation:
     def _fit(self) -> None:
         if self._window is None:
             return
-        room = self._window - (self._llm.facts.answer_tokens or 0)
+        room = max(self._window - (self._llm.facts.answer_tokens or 0), self._window * _SMALLEST)
         if self._bytes / self._bytes_per_token > room * _FULL:
             self._shrink(room * _LEFT * self._bytes_per_token)
 
     def _shrink(self, target: float) -> bool:
-        """Drop tool output, the oldest first, until ``target`` bytes are left; says whether anything went."""
+        """Drop output, the oldest first, until ``target`` bytes are left; says whether anything went."""
         before = self._bytes
         for index, message in enumerate(self._messages):
             if self._bytes <= target:
                 break
-            if message.role != "tool" or len(message.content) <= _SHORTEST:
+            said = index in self._droppable
+            if not (said or message.role == "tool") or len(message.content) <= _SHORTEST:
                 continue
-            kept = 0 if index < self._last_turn else _SHORTEST // 4  # of what nobody has read yet, a beginning
+            kept = 0 if index < self._last_turn else _BEGINNING  # of what nobody has read yet, a beginning
+            if said:
+                kept = max(kept, min(len(message.content.partition("\n")[0]), 2 * _BEGINNING))
             dropped = len(message.content) - kept
             note = f"{message.content[:kept]}\n[{dropped} characters of output dropped: the conversation grew too long]"
             self._messages[index] = attrs.evolve(message, content=note.strip())

@@ -47,6 +47,10 @@ class LLMCall(Protocol):
     def attempt_id(self) -> str:
         """Which attempt calls; unique among all runs."""
 
+    @property
+    def agent(self) -> str:
+        """Which agent of the attempt asks; sub-agents have names of their own."""
+
     def failed(self, exchange: FailedExchange) -> None:
         """The exchange under way has failed, with what it cost. Also for the last one, before LLMError is raised."""
 
@@ -61,7 +65,7 @@ class LLMCall(Protocol):
 
 
 class LLM(Protocol):
-    """A model behind a provider. One per variant, thread-safe. Runs on the host only.
+    """A model behind a provider. One for all variants that want the same of it, thread-safe. Runs on the host only.
 
     Capabilities: ``replays`` (answers come from an earlier run, and such records are marked).
     """

@@ -109,6 +109,11 @@ class Registry:
             )
         return found[0]
 
+    def name_of(self, kind: str, name: str) -> str:
+        """The name behind an alias; any other name as it is, also one that nobody or more than one plugin has."""
+        found = [component.name for component in self.all(kind) if name in component.names]
+        return found[0] if len(found) == 1 else name
+
     def knows(self, kind: str, name: str) -> bool:
         """Whether anything has that name, or that alias."""
         return any(name in component.names for component in self.all(kind))

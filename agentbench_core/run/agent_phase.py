@@ -27,7 +27,7 @@ from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
-from agentbench_core.run.metered_llm import Meter
+from agentbench_core.run.metering import Meter
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
 from agentbench_core.run.run_model import RunModel
@@ -102,7 +102,9 @@ class AgentPhase:
             )
             # From its end on, threads that the agent left behind find every call refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
-            ended = self._solve(agent, self._context(toolbox, meter))
+            if meter:
+                stack.callback(meter.close)
+            ended = self._solve(agent, self._context(toolbox, meter), meter)
             outcome, message = self._outcome(ended), self._message(ended)
         return AgentEnd(
             outcome=outcome,
@@ -155,7 +157,7 @@ class AgentPhase:
         except AttemptStop as stop:
             self._stop.note(stop)
 
-    def _solve(self, agent: Agent, context: AttemptContext) -> object:
+    def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
         """Run the agent in a thread that can be left behind: a thread cannot be killed."""
         ended: list[object] = []
 
@@ -172,7 +174,9 @@ class AgentPhase:
         thread.join(GRACE_SEC)
         if thread.is_alive():
             self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
-        if not ended:
+        if not ended and meter and meter.asking:
+            self._stop.note(LLMError(f"the provider did not return {GRACE_SEC:g} s after its time was over"))
+        elif not ended:
             self._stop.note(DeadlineExceeded("the agent did not stop at its deadline"))
         elif self._deadline.expired:
             self._note(self._deadline.check)
@@ -186,7 +190,7 @@ class AgentPhase:
         if error is None:
             return Outcome(ended.ended) if isinstance(ended, AgentResult) else Outcome.AGENT_ERROR
         if isinstance(error, BudgetExceeded):
-            return Outcome.OUT_OF_BUDGET if self._budget.steps_left else Outcome.OUT_OF_STEPS
+            return Outcome.OUT_OF_STEPS if error.what == "steps" else Outcome.OUT_OF_BUDGET
         return next(outcome for kind, outcome in _OUTCOMES.items() if isinstance(error, kind))
 
     def _message(self, ended: object) -> str:

@@ -70,6 +70,7 @@ def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord
         log.emit(Warning_(message=f"evidence is incomplete: {error}"))
     record, why = attempt.conclusion()
     log.ended = True
+    attempt.files.close()
     store.record(record, why)
     bench.listener.attempt_finished(record, why)
     return record

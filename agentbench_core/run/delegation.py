@@ -13,7 +13,8 @@ import attrs
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.plugin.agent import AttemptContext, Mandate
 from agentbench_core.plugin.contracts import EventLog
-from agentbench_core.run.metered_llm import Meter, MeteredModel
+from agentbench_core.run.metered_llm import MeteredModel
+from agentbench_core.run.metering import Meter
 from agentbench_core.run.toolbox import AgentTools, MeteredToolbox
 from agentbench_core.values.events import Delegation
 from agentbench_core.values.limits import Budget, Deadline

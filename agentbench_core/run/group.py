@@ -30,6 +30,7 @@ from agentbench_core.run.resume import changes, take_up
 from agentbench_core.run.run_model import Halt
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
+from agentbench_core.values.messages import ModelFacts
 from agentbench_core.values.record import Resumption, RunManifest
 
 _SHOWN = 10  # names or differences in one message
@@ -73,12 +74,13 @@ class OpenRun:
     store: Store
     variant: Variant
     plans: Sequence[AttemptPlan]
+    planned: int
     recorded: int = 0
     """How many of the planned attempts have their record."""
     halt: Halt = attrs.field(factory=Halt)
 
 
-def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest:
+def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:
     """The manifest of a variant's run, new or taken up again. Raises InputError when that is not the same run."""
     before = group.resumed.get(variant.name)
     now = make_manifest(
@@ -90,6 +92,7 @@ def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest
         repeats=group.repeats,
         tasks=group.tasks,
         plugins=group.plugins,
+        model=model,
     )
     if before is None:
         return now
@@ -104,7 +107,7 @@ def group_manifest(group: Group, variant: Variant, group_id: str) -> RunManifest
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     first = attrs.evolve(now, created_at=before.manifest.created_at, argv=before.manifest.argv)
-    same = attrs.evolve(before.manifest, tasks=now.tasks)  # they may lie elsewhere now
+    same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # they may lie elsewhere now
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
 
 
@@ -145,7 +148,7 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         if before is None:
             _begin(store, manifest)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
-            yield OpenRun(store=store, variant=variant, plans=plans)
+            yield OpenRun(store=store, variant=variant, plans=plans, planned=len(plans))
             return
         for note in store.mended:
             store.emit(Warning_(message=note))
@@ -158,7 +161,7 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         listener.resumed(rest.kept)
         if not rest.plans:
             listener.note(f"{directory.name}: all {rest.kept} attempts have their record, nothing is left to do")
-        yield OpenRun(store=store, variant=variant, plans=rest.plans, recorded=rest.kept)
+        yield OpenRun(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.kept)
     finally:
         store.close()
 

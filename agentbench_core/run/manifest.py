@@ -13,6 +13,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.records import local_time
 from agentbench_core.run.variant import Variant
+from agentbench_core.values.messages import ModelFacts
 from agentbench_core.values.record import HarnessInfo, PluginEntry, RunManifest, TaskEntry
 
 
@@ -26,6 +27,7 @@ def make_manifest(
     repeats: int,
     tasks: Sequence[Task],
     plugins: Sequence[Provenance],
+    model: ModelFacts | None = None,
 ) -> RunManifest:
     """The manifest of a run that begins now, on this machine."""
     return RunManifest(
@@ -50,6 +52,7 @@ def make_manifest(
             PluginEntry(name=source.plugin, distribution=source.distribution, version=source.version)
             for source in plugins
         ),
+        model=model,
         platform={
             "system": platform.platform(),
             "machine": platform.machine(),

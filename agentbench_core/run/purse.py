@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from agentbench_core.errors import Interrupted
-from agentbench_core.evidence import journal
-from agentbench_core.evidence.layout import EVENTS
-from agentbench_core.evidence.reader import RunDirectory
-from agentbench_core.values.events import LLMFailed, LLMRequest, LLMResponse, event_type
-from agentbench_core.values.limits import Deadline
 
 _LOOK_EVERY_SEC = 0.2
+_CRUMBS = 1e-9  # US dollars: sums of floats are not exact
 
 
 class PurseEmptyError(Interrupted):
@@ -33,19 +28,20 @@ class Purse:
         self._holders = 0
         self._changed = threading.Condition()
 
-    def hold(self, usd: float, deadline: Deadline) -> None:
+    def hold(self, usd: float, waiting: Callable[[float], None]) -> None:
         """Hold back what a call may cost at most; waits while other calls may still give some of theirs back.
 
-        Raises PurseEmptyError when the run has not so much left, and what ``deadline`` raises.
+        ``waiting`` is told before each wait how many seconds that takes. Raises PurseEmptyError when the run has not so
+        much left, and what ``waiting`` raises.
         """
         with self._changed:
-            while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd:
+            while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + _CRUMBS:
                 if not self._holders:
                     raise PurseEmptyError(
                         f"the run may cost {self.max_usd:g} USD: {self.spent_usd:.6f} are spent, "
                         f"and the next call may cost {usd:.6f}"
                     )
-                deadline.check()
+                waiting(_LOOK_EVERY_SEC)
                 self._changed.wait(_LOOK_EVERY_SEC)
             self._held += usd
             self._holders += 1
@@ -57,25 +53,3 @@ class Purse:
             self._held = self._held - held if self._holders else 0.0  # floats leave crumbs
             self.spent_usd += spent
             self._changed.notify_all()
-
-
-def spent_usd(run: RunDirectory) -> float:
-    """What a run has cost so far by its events: every exchange that was sent or was about to be.
-
-    Where nobody knows what one has cost, the reservation counts.
-    """
-    costs: dict[tuple[str, int, int], float] = {}
-    for value in _ledger(run):
-        key = (value["attempt_id"], value["call"], value.get("exchange", 1))
-        if value["type"] == event_type(LLMRequest):
-            costs[key] = value["reserved_usd"]
-        elif value["cost_usd"] is not None:
-            costs[key] = value["cost_usd"]
-    return sum(costs.values())
-
-
-def _ledger(run: RunDirectory) -> Iterator[Mapping[str, Any]]:
-    kinds = {event_type(kind) for kind in (LLMRequest, LLMResponse, LLMFailed)}
-    for _, value in journal.lines(run.directory / EVENTS, sealed=True, type_="llm_"):
-        if value["type"] in kinds:
-            yield value

@@ -32,6 +32,9 @@ TRIED_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM
 """Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
 
 _HOW_NOT_WHAT = ("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "reporters", "reporter.")
+_WINDOW = ("context_tokens", "answer_tokens")
+"""What agents heed of what a provider says of its model."""
+
 _STOPPED = "the harness stopped before this attempt had ended"
 _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
@@ -69,6 +72,7 @@ def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tup
         for manifest in (before, now)
     ]
     found += _differences("setting", *settings)
+    found += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
     found += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
     if not found and before.variant_digest != now.variant_digest:
         found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
-from agentbench_core.errors import UnavailableError
+from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
 from agentbench_core.run.purse import Purse
-from agentbench_core.run.variant import Ready, Variant
+from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.messages import ModelFacts, Request
 from agentbench_core.values.record import ModelInfo
@@ -34,53 +34,58 @@ class Halt:
 
 
 @attrs.frozen(kw_only=True)
-class RunModel:
-    """The model of one variant's run, with the money of that run."""
+class OpenModel:
+    """A provider at work, the model that one variant wants of it, and what it says of that."""
 
     llm: LLM
     info: ModelInfo
     facts: ModelFacts
+    longest_answer: int | None
+    """Tokens that the model can write, whatever it is asked for."""
+
+
+@attrs.frozen(kw_only=True)
+class RunModel(OpenModel):
+    """The same in a run, with the money of that run."""
+
     purse: Purse
     halt: Halt
 
 
-@attrs.frozen(kw_only=True)
-class OpenModel:
-    """A provider at work, and what it says of its model."""
-
-    llm: LLM
-    info: ModelInfo
-    facts: ModelFacts
-
-
 @contextlib.contextmanager
 def open_models(
-    variants: Sequence[Variant], workers: int, max_cost_usd: float | None, stop: Deadline
+    variants: Sequence[Variant],
+    workers: int,
+    max_cost_usd: float | None,
+    stop: Deadline,
+    note: Callable[[str], None],
 ) -> Iterator[Mapping[str, OpenModel]]:
-    """Providers and what they say of their models, by variant; equal ones are shared, so that they know of each other.
+    """Models by variant. Variants that want the same share a provider, so that its calls know of each other.
 
     Raises InputError and UnavailableError when a model cannot be used so.
     """
     with contextlib.ExitStack() as stack:
-        made: dict[str, OpenModel] = {}
+        made: dict[str, tuple[LLM, ModelFacts]] = {}
         found: dict[str, OpenModel] = {}
         for variant in variants:
             if variant.llm is None or variant.model is None:
                 continue
-            key = digest([variant.llm.identity(), attrs.asdict(variant.model), [tool.name for tool in variant.tools]])
+            limits = (max_cost_usd, variant.settings.limits.max_cost_usd)
+            limit = min((limit for limit in limits if limit is not None), default=None)
+            wanted = [variant.llm.identity(), attrs.asdict(variant.model), limit, [t.identity() for t in variant.tools]]
+            key = digest(wanted)
             if key not in made:
-                made[key] = _open(variant, variant.llm, variant.model, workers, max_cost_usd, stop)
-                stack.callback(made[key].llm.close)
-            _check_prices(variant, made[key], max_cost_usd)
-            found[variant.name] = made[key]
+                llm: LLM = variant.llm.make()
+                stack.callback(_close, llm, variant.llm.name, note)
+                made[key] = llm, _facts(llm, variant, variant.model, workers, limit, stop)
+            found[variant.name] = _open_model(variant, variant.model, *made[key])
+            _check_prices(found[variant.name], limit)
         yield found
 
 
-def _open(
-    variant: Variant, ready: Ready, model: ModelInfo, workers: int, max_cost_usd: float | None, stop: Deadline
-) -> OpenModel:
-    llm: LLM = ready.make()
-    limits = [limit for limit in (max_cost_usd, variant.settings.limits.max_cost_usd) if limit is not None]
+def _facts(
+    llm: LLM, variant: Variant, model: ModelInfo, workers: int, limit: float | None, stop: Deadline
+) -> ModelFacts:
     expected = ExpectedCalls(
         request=Request(
             messages=(),
@@ -91,24 +96,41 @@ def _open(
             top_p=model.top_p,
         ),
         workers=workers,
-        max_cost_usd=min(limits, default=None),
+        max_cost_usd=limit,
         deadline=stop.within(_PREFLIGHT_SEC),
     )
     try:
-        facts = llm.preflight(expected)
-    except BaseException:
-        llm.close()
+        facts: object = llm.preflight(expected)
+    except AgentBenchError:
         raise
-    window = facts.context_tokens or variant.settings.model.context_tokens
-    return OpenModel(
-        llm=llm, info=model, facts=attrs.evolve(facts, context_tokens=window, answer_tokens=model.max_tokens)
+    except Exception as error:
+        raise PluginError(f"llm {model.provider!r} failed before the run: {type(error).__name__}: {error}") from error
+    if not isinstance(facts, ModelFacts):
+        raise PluginError(f"llm {model.provider!r} says {facts!r} of its model, which is no ModelFacts")
+    return facts
+
+
+def _open_model(variant: Variant, model: ModelInfo, llm: LLM, facts: ModelFacts) -> OpenModel:
+    longest, asked = facts.answer_tokens, model.max_tokens
+    known = attrs.evolve(
+        facts,
+        context_tokens=facts.context_tokens or variant.settings.model.context_tokens,
+        answer_tokens=min((n for n in (longest, asked) if n is not None), default=None),
     )
+    return OpenModel(llm=llm, info=model, facts=known, longest_answer=longest)
 
 
-def _check_prices(variant: Variant, model: OpenModel, max_cost_usd: float | None) -> None:
+def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
+    """The results are safe by now, whatever a provider makes of its end."""
+    try:
+        llm.close()
+    except Exception as error:  # noqa: BLE001 - see above
+        note(f"llm {name!r} failed to close: {type(error).__name__}: {error}")
+
+
+def _check_prices(model: OpenModel, limit: float | None) -> None:
     """A limit in dollars means nothing for a model without a price."""
-    limited = max_cost_usd is not None or variant.settings.limits.max_cost_usd is not None
-    if limited and None in (model.facts.usd_per_million_input, model.facts.usd_per_million_output):
+    if limit is not None and None in (model.facts.usd_per_million_input, model.facts.usd_per_million_output):
         who = f"model {model.info.name!r} of {model.info.provider!r}"
         raise UnavailableError(
             f"nobody says what {who} costs, so no limit in USD can hold",

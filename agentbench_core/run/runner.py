@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from ulid import ULID
 
 from agentbench_core.errors import Interrupted
 from agentbench_core.evidence.reader import open_run
+from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
 from agentbench_core.run.attempt import Bench, make_attempt
 from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
@@ -20,7 +21,7 @@ from agentbench_core.run.interrupts import FOR_EVER, Interrupts, signals_as_ctrl
 from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import open_preparations
-from agentbench_core.run.purse import Purse, spent_usd
+from agentbench_core.run.purse import Purse
 from agentbench_core.run.run_model import OpenModel, RunModel, open_models
 from agentbench_core.run.space import Space
 from agentbench_core.values.events import RunFinished
@@ -48,15 +49,16 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())
         group_id = str(ULID())
-        manifests = [group_manifest(group, variant, group_id) for variant in group.variants]
         for variant in group.variants:
             variant.try_out()
         stop = Deadline(FOR_EVER)
-        opened = stack.enter_context(open_models(group.variants, group.workers, group.max_cost_usd, stop))
-        for name, model in opened.items():
-            manifests = [attrs.evolve(m, model=model.facts) if m.variant == name else m for m in manifests]
-            for warning in model.facts.warnings:
-                listener.note(f"{name}: {warning}")
+        models = stack.enter_context(
+            open_models(group.variants, group.workers, group.max_cost_usd, stop, listener.note)
+        )
+        facts = {name: model.facts for name, model in models.items()}
+        manifests = [group_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
+        for warning in dict.fromkeys(warning for known in facts.values() for warning in known.warnings):
+            listener.note(warning)
         shared = stack.enter_context(open_preparations(group.variants[0].sandbox, group.tasks, stop, listener.note))
         interrupts = Interrupts(stop)
         stack.enter_context(interrupts.watched())
@@ -67,13 +69,13 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         places = [shared.place, *(run.store.directory for run in runs)]
         bench = Bench(
             shared=shared,
-            models={run.variant.name: _model(run, group, opened) for run in runs if run.variant.name in opened},
+            models={r.variant.name: _model(r, group, models[r.variant.name]) for r in runs if r.variant.name in models},
             stop=stop,
             space=Space(places, group.min_free_mb, listener.note, stop),
             listener=listener,
         )
         _make_attempts(group, runs, bench, interrupts)
-        ends = [_end(run, interrupts) for run in runs]
+        ends = [_end(run, interrupts, group.redactor) for run in runs]
         for run, end in zip(runs, ends, strict=True):
             finished = RunFinished(status=end.status, attempts=run.recorded, reason=end.reason)
             run.store.emit(finished, durable=True)
@@ -82,10 +84,10 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         return ends
 
 
-def _model(run: OpenRun, group: Group, opened: Mapping[str, OpenModel]) -> RunModel:
-    model, before = opened[run.variant.name], group.resumed.get(run.variant.name)
-    purse = Purse(group.max_cost_usd, spent_usd(before) if before else 0.0)
-    return RunModel(llm=model.llm, info=model.info, facts=model.facts, purse=purse, halt=run.halt)
+def _model(run: OpenRun, group: Group, model: OpenModel) -> RunModel:
+    before = group.resumed.get(run.variant.name)
+    purse = Purse(group.max_cost_usd, before.spent_usd() if before else 0.0)
+    return RunModel(**attrs.asdict(model, recurse=False), purse=purse, halt=run.halt)
 
 
 def _make_attempts(group: Group, runs: Sequence[OpenRun], bench: Bench, interrupts: Interrupts) -> None:
@@ -123,9 +125,12 @@ def _collect(pending: dict[Future[bool], OpenRun]) -> None:
         pending.pop(future).recorded += future.result()
 
 
-def _end(run: OpenRun, interrupts: Interrupts) -> FinishedRun:
+def _end(run: OpenRun, interrupts: Interrupts, redactor: Redactor) -> FinishedRun:
+    left = run.planned - run.recorded
+    if left and not interrupts.seen:
+        run.halt.because(f"{left} attempts were not made")
     status = "interrupted" if interrupts.seen else "stopped" if run.halt.reason else "completed"
-    return FinishedRun(directory=run.store.directory, status=status, reason=run.halt.reason)
+    return FinishedRun(directory=run.store.directory, status=status, reason=redactor.clean_text(run.halt.reason))
 
 
 def _report(run: OpenRun, listener: Listener) -> None:

@@ -59,7 +59,8 @@ class Variant:
 
     def agent_for(self, task: Task) -> Ready:
         """The agent that works on a task."""
-        return self.agents[self.settings.agent.name or task.spec.agent.entrypoint]
+        name = self.settings.agent.name or task.spec.agent.entrypoint
+        return next(agent for agent in self.agents.values() if name in agent.component.names)
 
     def try_out(self) -> None:
         """Make everything that attempts will make, so that what cannot be made stops the run before it begins."""
@@ -116,7 +117,8 @@ def make_ready(
     """
     settings = resolved.settings
     ready = without_agents(name, resolved, registry)
-    names = [settings.agent.name] if settings.agent.name else sorted({t.spec.agent.entrypoint for t in tasks})
+    named = {settings.agent.name} if settings.agent.name else {t.spec.agent.entrypoint for t in tasks}
+    names = sorted({registry.name_of("agent", agent) for agent in named})
     _check_entrypoints(settings, names, registry)
     agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]

@@ -90,7 +90,7 @@ def _completed(answer: object, request: Request, number: int) -> Completion:
         ),
     )
     usage = answer.usage
-    if usage == Usage():
+    if usage is None or usage == Usage():
         usage = Usage(prompt_tokens=tokens_of(request), completion_tokens=message.size // _BYTES_PER_TOKEN)
     return attrs.evolve(answer, message=message, usage=usage, model=answer.model or request.model or "scripted")
 
@@ -155,6 +155,7 @@ class CallDouble:
         task_id: str = "task",
         repeat: int = 1,
         attempt_id: str = "",
+        agent: str = "agent",
         exchanges: int | None = None,
         refusal: AttemptStop | None = None,
         listen: Callable[[Told], None] = lambda _: None,
@@ -164,6 +165,7 @@ class CallDouble:
         self.task_id = task_id
         self.repeat = repeat
         self.attempt_id = attempt_id or f"{task_id}-{repeat}"
+        self.agent = agent
         self.told: list[Told] = []
         self._most = exchanges
         self._refusal = refusal or AttemptStop("no further exchange may be sent")

@@ -26,6 +26,7 @@ from agentbench_core import (
     Toolbox,
     ToolCall,
     ToolResult,
+    Usage,
     ToolSpec,
 )
 from agentbench_core.testing.answers import Answer, Script, says, tokens_of
@@ -75,8 +76,9 @@ class ScriptedModel:
         if window is not None and tokens_of(request) > window:
             return says("", finish="context_overflow")
         answer = self.script.answer(request)
-        used = answer.usage.prompt_tokens + answer.usage.completion_tokens
-        self._budget.settle(Held(tokens=0, cost_usd=0.0), tokens=used, cost_usd=answer.usage.cost_usd)
+        usage = answer.usage or Usage()
+        used = usage.prompt_tokens + usage.completion_tokens
+        self._budget.settle(Held(tokens=0, cost_usd=0.0), tokens=used, cost_usd=usage.cost_usd)
         return answer
 
     def paid_from(self, budget: Budget) -> ScriptedModel:
@@ -241,7 +243,7 @@ class ContextDouble:
     def end(self, reason: AttemptStop) -> None:
         """End the attempt now, in the way that fits the reason: its budget is used up, or its time is over."""
         if isinstance(reason, BudgetExceeded):
-            self.budget.max_steps = self.budget.steps
+            self.budget.end(reason)
         else:
             self.deadline.end(reason)
 

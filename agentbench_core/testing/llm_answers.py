@@ -44,6 +44,7 @@ class AnswerChecks(LLMHooks):
     def test_usage(self) -> None:
         """Tokens are counted as the server counts them."""
         usage = self.ask(self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))).usage
+        assert usage is not None
         assert (usage.prompt_tokens, usage.completion_tokens) == (1234, 56)
 
     def test_the_model_is_named(self) -> None:

@@ -29,8 +29,8 @@ class ConversationRecord:
     completion: Completion
 
 
-def requests(records: Iterable[ConversationRecord]) -> Iterator[tuple[Request, Completion]]:
-    """Each answered request as a whole, with its answer, in the order of the lines."""
+def requests(records: Iterable[ConversationRecord]) -> Iterator[tuple[str, Request, Completion]]:
+    """Who asked, each answered request as a whole, and its answer, in the order of the lines."""
     said: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}
     for record in records:
@@ -45,4 +45,4 @@ def requests(records: Iterable[ConversationRecord]) -> Iterator[tuple[Request, C
             temperature=record.temperature,
             top_p=record.top_p,
         )
-        yield request, record.completion
+        yield record.agent, request, record.completion

@@ -98,7 +98,10 @@ class LLMRequest:
 
 @attrs.frozen(kw_only=True)
 class LLMResponse:
-    """A request was answered. ``duration_sec`` is the whole call, of which ``waited_sec`` were the provider's fault."""
+    """A request was answered. ``duration_sec`` is the whole call, of which ``waited_sec`` were the provider's fault.
+
+    ``cost_usd`` is ``None`` where nobody says it: then the reservation counts.
+    """
 
     call: int
     exchange: int = 1
@@ -109,7 +112,7 @@ class LLMResponse:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
-    cost_usd: float
+    cost_usd: float | None
     repaired: int = 0
     waited_sec: float = 0.0
     duration_sec: float

@@ -14,6 +14,9 @@ from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded
 
 N = TypeVar("N", int, float)
 
+_LOOK_EVERY_SEC = 0.2
+_CRUMBS = 1e-9  # US dollars: sums of floats are not exact
+
 
 @attrs.frozen(kw_only=True)
 class Held:
@@ -113,16 +116,16 @@ class Budget:
         max_cost_usd: float | None = None,
         parent: Budget | None = None,
     ) -> None:
-        self.max_steps = max_steps
-        self.max_tokens = max_tokens
-        self.max_cost_usd = max_cost_usd
+        self._max_steps = max_steps
+        self._max_tokens = max_tokens
+        self._max_cost_usd = max_cost_usd
         self.parent = parent
         self.steps = 0
         self.tokens = 0
         self.cost_usd = 0.0
         self._held = Held(tokens=0, cost_usd=0.0)
-        self._over = ""
-        self._lock: threading.RLock = threading.RLock() if parent is None else parent._lock
+        self._over: BudgetExceeded | None = None
+        self._changed: threading.Condition = threading.Condition() if parent is None else parent._changed
 
     def carve(
         self, *, max_steps: int | None = None, max_tokens: int | None = None, max_cost_usd: float | None = None
@@ -133,25 +136,25 @@ class Budget:
     @property
     def limited(self) -> bool:
         """Whether tokens or money have a limit, so that the worst case of a call must be known."""
-        own = self.max_tokens is not None or self.max_cost_usd is not None
+        own = self._max_tokens is not None or self._max_cost_usd is not None
         return own or (self.parent is not None and self.parent.limited)
 
     @property
     def steps_left(self) -> int | None:
         """Tool calls that may still be made."""
-        own = None if self.max_steps is None else max(0, self.max_steps - self.steps)
+        own = None if self._max_steps is None else max(0, self._max_steps - self.steps)
         return _least(own, self.parent.steps_left if self.parent else None)
 
     @property
     def tokens_left(self) -> int | None:
         """Tokens that may still be used."""
-        own = None if self.max_tokens is None else max(0, self.max_tokens - self.tokens)
+        own = None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
         return _least(own, self.parent.tokens_left if self.parent else None)
 
     @property
     def cost_left_usd(self) -> float | None:
         """US dollars that may still be spent."""
-        own = None if self.max_cost_usd is None else max(0.0, self.max_cost_usd - self.cost_usd)
+        own = None if self._max_cost_usd is None else max(0.0, self._max_cost_usd - self.cost_usd)
         return _least(own, self.parent.cost_left_usd if self.parent else None)
 
     @property
@@ -162,61 +165,82 @@ class Budget:
 
     def check(self) -> None:
         """Raise BudgetExceeded when steps, tokens or money are used up, here or in a parent."""
-        if self.parent is not None:
-            self.parent.check()
-        if self.max_steps is not None and self.steps >= self.max_steps:
-            raise BudgetExceeded(f"all {self.max_steps} steps are used up", whose=self)
         self.check_spend()
+        for budget in self._line():
+            budget._check_steps()
 
     def check_spend(self) -> None:
         """Raise BudgetExceeded when tokens or money are used up. Who has no step left may still say something."""
-        if self.parent is not None:
-            self.parent.check_spend()
-        if self._over:
-            raise BudgetExceeded(self._over, whose=self)
-        for name, used, limit in (("tokens", self.tokens, self.max_tokens), ("USD", self.cost_usd, self.max_cost_usd)):
-            if limit is not None and used >= limit:
-                raise BudgetExceeded(f"all {limit:g} {name} are used up", whose=self)
+        for budget in self._line():
+            if budget._over:
+                raise budget._over
+            if budget._max_tokens is not None and budget.tokens >= budget._max_tokens:
+                raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", whose=budget, what="tokens")
+
+    def end(self, reason: BudgetExceeded) -> None:
+        """Nothing more may be used; the first reason stays."""
+        self._over = self._over or reason
 
     def spend_step(self) -> int:
         """Count one tool call and return its number in the attempt, from 1. Raises BudgetExceeded when none is left."""
-        with self._lock:
-            if self._over:
-                raise BudgetExceeded(self._over, whose=self)
-            if self.max_steps is not None and self.steps >= self.max_steps:
-                raise BudgetExceeded(f"all {self.max_steps} steps are used up", whose=self)
-            number = self.steps + 1 if self.parent is None else self.parent.spend_step()
-            self.steps += 1
-            return number
+        with self._changed:
+            line = self._line()
+            for budget in line:
+                if budget._over:
+                    raise budget._over
+                budget._check_steps()
+            for budget in line:
+                budget.steps += 1
+            return line[-1].steps
 
-    def hold(self, most: Held) -> None:
-        """Hold back what a call may use at most.
+    def hold(self, most: Held, deadline: Deadline | None = None) -> None:
+        """Hold back what a call may use at most; waits while other calls may still give some of theirs back.
 
-        Raises BudgetExceeded when there is not so much; from then on for everything, however little it asks for.
+        Raises BudgetExceeded when there is not so much, and from then on for everything, however little it asks for.
         """
-        with self._lock:
-            tokens = self.tokens + self._held.tokens + most.tokens
-            cost = self.cost_usd + self._held.cost_usd + most.cost_usd
-            if self.max_tokens is not None and tokens > self.max_tokens:
-                used = f"{self.tokens} of {self.max_tokens} tokens are used"
-                self._over = self._over or f"{used}, and the next call may take {most.tokens}"
-            if self.max_cost_usd is not None and cost > self.max_cost_usd:
-                used = f"{self.cost_usd:.6f} of {self.max_cost_usd:g} USD are spent"
-                self._over = self._over or f"{used}, and the next call may cost {most.cost_usd:.6f}"
-            if self._over:
-                raise BudgetExceeded(self._over, whose=self)
-            if self.parent is not None:
-                self.parent.hold(most)
-            self._held = self._held.plus(most)
+        with self._changed:
+            line = self._line()
+            while not all(budget._has_room(most) for budget in line):
+                if deadline is not None:
+                    deadline.check()
+                self._changed.wait(_LOOK_EVERY_SEC)
+            for budget in line:
+                budget._held = budget._held.plus(most)
 
     def settle(self, held: Held, *, tokens: int, cost_usd: float) -> None:
         """Count what a call has used, in place of what was held back for it."""
-        with self._lock:
-            self._held = self._held.plus(Held(tokens=-held.tokens, cost_usd=-held.cost_usd))
-            self.tokens += tokens
-            self.cost_usd += cost_usd
-            if self.parent is not None:
-                self.parent.settle(held, tokens=tokens, cost_usd=cost_usd)
+        with self._changed:
+            for budget in self._line():
+                budget._held = budget._held.plus(Held(tokens=-held.tokens, cost_usd=-held.cost_usd))
+                budget.tokens += tokens
+                budget.cost_usd += cost_usd
+            self._changed.notify_all()
+
+    def _line(self) -> list[Budget]:
+        """This budget and those that it is carved from; the attempt's own is the last."""
+        line = [self]
+        while line[-1].parent is not None:
+            line.append(line[-1].parent)
+        return line
+
+    def _check_steps(self) -> None:
+        if self._max_steps is not None and self.steps >= self._max_steps:
+            raise BudgetExceeded(f"all {self._max_steps} steps are used up", whose=self, what="steps")
+
+    def _has_room(self, most: Held) -> bool:
+        """Whether a call fits beside those under way. Raises BudgetExceeded when it would not fit alone either."""
+        tokens, cost = self.tokens + most.tokens, self.cost_usd + most.cost_usd
+        if self._max_tokens is not None and tokens > self._max_tokens:
+            said = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
+            self._over = self._over or BudgetExceeded(said, whose=self, what="tokens")
+        if self._max_cost_usd is not None and cost > self._max_cost_usd + _CRUMBS:
+            spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD are spent"
+            said = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
+            self._over = self._over or BudgetExceeded(said, whose=self, what="money")
+        if self._over:
+            raise self._over
+        enough = self._max_tokens is None or tokens + self._held.tokens <= self._max_tokens
+        return enough and (self._max_cost_usd is None or cost + self._held.cost_usd <= self._max_cost_usd + _CRUMBS)
 
 
 def _least(*amounts: N | None) -> N | None:

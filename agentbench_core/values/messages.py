@@ -24,7 +24,7 @@ _OVERHEAD = 32
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{field.name} is {value!r}, which is no amount of money")
+        raise ValueError(f"{field.name} is {value!r}: expected a number that is not below 0")
 
 
 def _json(value: object) -> str:
@@ -98,8 +98,12 @@ class Message:
     @functools.cached_property
     def size(self) -> int:
         """Bytes that a model has to read; no tokenizer makes more tokens of them, its own marks included."""
-        calls = sum(_OVERHEAD + len(call.tool) + len(_json(call.arguments)) for call in self.tool_calls)
-        return _OVERHEAD + len(self.content.encode(errors="replace")) + calls + len(_json(self.opaque))
+        calls = sum(
+            _OVERHEAD + len(_json(call.tool)) + len(_json(call.arguments)) + len(_json(call.id))
+            for call in self.tool_calls
+        )
+        said = len(self.content.encode(errors="replace")) + len(_json(self.tool_call_id))
+        return _OVERHEAD + said + calls + len(_json(self.opaque))
 
 
 @attrs.frozen(kw_only=True)
@@ -112,10 +116,10 @@ class Request:
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    model: str = ""
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    model: str = attrs.field(default="", validator=_TEXT)
+    max_tokens: int | None = attrs.field(default=None, validator=optional(and_(instance_of(int), ge(1))))
+    temperature: float | None = attrs.field(default=None, validator=optional(_amount))
+    top_p: float | None = attrs.field(default=None, validator=optional(_amount))
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +143,8 @@ class Completion:
 
     message: Message = attrs.field(validator=instance_of(Message))
     finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
-    usage: Usage = attrs.field(default=Usage(), validator=instance_of(Usage))
+    usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
+    """What it used and cost; ``None`` where nobody says, and then the worst case counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
     """Who answered behind the provider."""
     model: str = attrs.field(default="", validator=_TEXT)

@@ -15,9 +15,12 @@ from hypothesis import strategies as some
 from agentbench_core import (
     AgentTurnStarted,
     BudgetExceeded,
+    Completion,
     Conversation,
+    Deadline,
     Message,
     ModelFacts,
+    Request,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -213,6 +216,73 @@ def test_room_for_the_answer(make: Make) -> None:
             assert ("dropped" not in double.last_messages[-1].content) == whole
 
 
+@pytest.mark.parametrize("answer_tokens", [800, 1000, 5000])
+def test_room_for_the_question(make: Make, answer_tokens: int) -> None:
+    """A quarter of the window is for what is read, however much a model may write: it is not left without output."""
+    facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
+    with make([calls(prints(1000, "output"), usage=Usage(prompt_tokens=1)), "Done."], facts=facts) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.call_tools(chat.ask())
+        chat.ask()
+        assert "dropped" not in double.last_messages[-1].content
+
+
+def test_words_that_hold_output(make: Make) -> None:
+    """They go as the output of tools goes, the oldest first, but for their first line; all other words stay."""
+    facts = ModelFacts(context_tokens=1500, answer_tokens=100)
+    with make([*["Hm."] * 4, "Done."], facts=facts) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.say("These words stay. " * 30)
+        for number in range(4):
+            chat.ask()
+            chat.say(f"`make {number}` fails:\n\n" + "x" * 1500, droppable=True)
+        chat.ask()
+        _, words, *said = [message.content for message in double.last_messages if message.role != "assistant"]
+    assert words == "These words stay. " * 30
+    assert said[0] == "`make 0` fails:\n[1502 characters of output dropped: the conversation grew too long]"
+    assert said[-1] == "`make 3` fails:\n\n" + "x" * 1500
+    dropped = ["dropped" in message for message in said]
+    assert dropped == sorted(dropped, reverse=True)
+
+
+def test_words_and_results_go_by_their_age(make: Make) -> None:
+    """What is older goes first, whoever said it."""
+    with make([*[calls(prints(1200))] * 3, "Done."], facts=ModelFacts(context_tokens=1700)) as double:
+        chat = Conversation(double.context, "Be good.")
+        for _ in range(3):
+            chat.call_tools(chat.ask())
+            chat.say("It prints:\n" + "x" * 1200, droppable=True)
+        chat.ask()
+        assert unpaired(double.last_messages) == ""
+        outputs = [message.content for message in double.last_messages if message.role in ("tool", "user")]
+    dropped = ["dropped" in output for output in outputs]
+    assert dropped == sorted(dropped, reverse=True)
+    assert 0 < sum(dropped) < len(dropped)
+
+
+def test_one_call_object_twice(make: Make) -> None:
+    """Each has its result; what is left is told once."""
+    call = attrs.evolve(prints(1), id="same")
+    with make([calls(call, call)]) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.call_tools(chat.ask())
+    assert ["left" in message.content for message in chat.messages[2:]] == [False, True]
+
+
+def test_nobody_says_what_was_used(make: Make) -> None:
+    """Then nothing is learnt of it."""
+
+    class Silent:
+        facts = ModelFacts()
+
+        def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
+            return says("Done.")
+
+    with make([]) as double:
+        chat = Conversation(attrs.evolve(double.context, llm=Silent()), "Be good.")
+        assert chat.ask().usage is None
+
+
 def test_a_window_that_the_agent_knows(make: Make) -> None:
     """Counts where nobody else says; what is known of the model counts more."""
     for facts, window, whole in (
@@ -280,6 +350,9 @@ def test_the_end_passes(make: Make) -> None:
         with pytest.raises(BudgetExceeded):
             chat.call_tools(answer)
         assert len(double.trace.tool_calls) == 3
+    with make(["Hm.", "Hm."], max_tokens=1) as double:
+        chat = Conversation(double.context, "Be good.")
+        chat.ask()
         with pytest.raises(BudgetExceeded):
             chat.ask()
 
@@ -311,7 +384,8 @@ TURNS = some.lists(
     some.tuples(
         some.lists(some.integers(min_value=0, max_value=6000), max_size=4),
         some.sampled_from(["", "I look.", "größe" * 50]),
-        some.booleans(),
+        some.sampled_from(["", "Go on."]),
+        some.integers(min_value=0, max_value=6000),
     ),
     min_size=1,
     max_size=8,
@@ -320,28 +394,31 @@ TURNS = some.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS, window=some.integers(min_value=300, max_value=8000))
-def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], str, bool]], window: int) -> None:
+def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], str, str, int]], window: int) -> None:
     """Whatever is said and printed: calls keep their results, nothing changes its place, words are never dropped.
 
     And a request is only too long when no output is left in it that could go.
     """
-    answers = [calls(*map(prints, sizes), text=text) for sizes, text, _ in turns]
+    answers = [calls(*map(prints, sizes), text=text) for sizes, text, _, _ in turns]
     facts = ModelFacts(context_tokens=window, answer_tokens=50)
     with make([*answers, "Done."], facts=facts, max_steps=None) as double:
         chat = Conversation(double.context, "Be good.")
         words = ["Be good."]
-        for _, text, speaks in turns:
+        for _, text, spoken, told in turns:
             answer = chat.ask()
             words += [text] if text and answer.finish != "context_overflow" else []
             chat.call_tools(answer)
-            if speaks:
-                chat.say("Go on.")
-                words.append("Go on.")
+            if spoken:
+                chat.say(spoken)
+                words.append(spoken)
+            if told:
+                chat.say("It prints:\n" + "x" * told, droppable=True)
+                words.append("It prints:")
         last = chat.ask()
         for request in double.requests:
             assert unpaired(request.messages) == ""
-        spoken = [message.content for message in chat.messages if message.role != "tool" and message.content]
+        kept = [message.content for message in chat.messages if message.role != "tool" and message.content]
         said = last.message.content
-        assert spoken == [*words, *([said] if said else [])]
+        assert [text.partition("\n")[0] for text in kept] == [*words, *([said] if said else [])]
         if last.finish == "context_overflow":
-            assert all(len(message.content) <= 400 for message in chat.messages if message.role == "tool")
+            assert all(len(message.content) <= 400 for message in chat.messages if message.role in ("tool", "user"))

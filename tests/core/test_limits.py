@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from agentbench_core import Budget, BudgetExceeded, Deadline, DeadlineExceeded, Interrupted
@@ -64,23 +66,33 @@ def test_what_a_call_may_take_is_held_back() -> None:
     budget = Budget(max_tokens=100, max_cost_usd=1.0)
     first = Held(tokens=60, cost_usd=0.5)
     budget.hold(first)
-    budget.settle(first, tokens=30, cost_usd=0.1)
-    assert (budget.tokens_left, budget.cost_left_usd) == (70, 0.9)
-    budget.hold(first)
-    with pytest.raises(BudgetExceeded, match="30 of 100 tokens are used, and the next call may take 60"):
+    budget.settle(first, tokens=50, cost_usd=0.1)
+    assert (budget.tokens_left, budget.cost_left_usd) == (50, 0.9)
+    said = "50 of 100 tokens are used, and the next call may take 60"
+    with pytest.raises(BudgetExceeded, match=said) as raised:
         budget.hold(first)
-    with pytest.raises(BudgetExceeded, match="30 of 100"):
+    assert (raised.value.whose, raised.value.what) == (budget, "tokens")
+    with pytest.raises(BudgetExceeded, match=said):
         budget.hold(Held(tokens=1, cost_usd=0.0))
-    with pytest.raises(BudgetExceeded, match="30 of 100"):
+    with pytest.raises(BudgetExceeded, match=said):
         budget.spend_step()
 
 
 def test_money_is_never_overshot() -> None:
-    """Calls at once hold back together."""
+    """What would not fit alone is refused at once; what only waits for others waits, as long as there is time."""
     budget = Budget(max_cost_usd=1.0)
-    budget.hold(Held(tokens=0, cost_usd=0.6))
-    with pytest.raises(BudgetExceeded, match=r"0\.000000 of 1 USD are spent, and the next call may cost 0\.600000"):
-        budget.hold(Held(tokens=0, cost_usd=0.6))
+    most = Held(tokens=0, cost_usd=0.6)
+    budget.hold(most)
+    with pytest.raises(DeadlineExceeded):
+        budget.hold(most, Deadline(0.3))
+    waiting = threading.Thread(target=budget.hold, args=(most,))
+    waiting.start()
+    budget.settle(most, tokens=0, cost_usd=0.3)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    budget.settle(most, tokens=0, cost_usd=0.3)
+    with pytest.raises(BudgetExceeded, match=r"0\.600000 of 1 USD are spent, and the next call may cost 0\.600000"):
+        budget.hold(most)
 
 
 def test_a_share_counts_above_and_ends_below() -> None:

@@ -100,7 +100,8 @@ def test_every_agent_works_in_a_container_that_knows_nothing_of_the_model(
         model.port = int(server.base_url.rsplit(":", 1)[1].split("/")[0])
         flags = ("--agent", variant, "--sandbox", "docker", "--llm", "openrouter", "--model", "loopback/mechanic")
         done = agentbench(
-            "run", "--suite", "mini", *flags, "--set", f"llm.base_url={server.base_url}", "--max-cost-usd", "1"
+            *("run", "--suite", "mini", *flags, "--max-cost-usd", "1"),
+            *("--set", f"llm.base_url={server.base_url}", "--set", "llm.key_env=OPENROUTER_API_KEY"),
         )
         calls, billed = len(server.chat_requests), server.billed_usd
     assert done.code == 0, done.err

@@ -59,11 +59,14 @@ def test_every_kind_of_answer() -> None:
         ]
     )
     answers = [script.answer(ASKED) for _ in range(6)]
-    assert (answers[0].finish, answers[0].model, answers[0].usage.prompt_tokens) == ("length", "other", 7)
+    first, second = answers[0].usage, answers[1].usage
+    assert first is not None
+    assert second is not None
+    assert (answers[0].finish, answers[0].model, first.prompt_tokens) == ("length", "other", 7)
     assert [answer.message.content for answer in answers] == ["as it is", "words", "", "two", "What now?", "deep"]
     assert [answer.finish for answer in answers[1:4]] == ["stop", "tool_calls", "tool_calls"]
     assert [answer.model for answer in answers[1:]] == ["maker/model"] * 5
-    assert answers[1].usage.prompt_tokens > 0
+    assert second.prompt_tokens > 0
     ids = [call.id for answer in answers for call in answer.message.tool_calls]
     assert len(ids) == len(set(ids)) == 3
     assert script.requests == [ASKED] * 6
@@ -138,12 +141,13 @@ def test_a_scripted_model_pays_and_overflows() -> None:
         assert model.complete(long).finish == "context_overflow"
         answer = model.complete(ASKED)
         assert answer.message.content == "one"
+        assert answer.usage is not None
         assert double.budget.tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 0
         assert double.requests == [long, ASKED]
         with pytest.raises(DeadlineExceeded):
             model.complete(ASKED, Deadline(0.0))
         ends = [double.trace.end]  # a deadline of the agent's own is no end
-        double.budget.max_tokens = 1
+        double.budget.end(BudgetExceeded("all tokens are used up"))
         with pytest.raises(BudgetExceeded):
             model.complete(ASKED)
         ends.append(double.trace.end)

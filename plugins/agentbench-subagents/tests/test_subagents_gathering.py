@@ -19,6 +19,7 @@ from agentbench_core import (
 )
 from agentbench_core.testing import builtin_tools
 from agentbench_subagents.gathering import Gathered, gather
+from agentbench_subagents.packing import pack
 from agentbench_subagents.ranking import Candidate, Group, in_command
 
 OUTPUT = """\
@@ -142,11 +143,11 @@ def test_places_and_reasons_are_kept() -> None:
 
 
 def test_what_a_package_only_passes_on_is_as_near_as_the_package() -> None:
-    """An assertion that fails names the test alone; the class is behind the package's ``__init__``."""
+    """An assertion that fails names the test alone; the class is behind the package's ``__init__``, and tells more."""
     output = "tests/test_cart.py:9: AssertionError\nFAILED tests/test_cart.py::test_mean - assert 1 == 0\n"
     assert ranking(gathered(output, SHOP, max_depth=1)) == [
-        ("src/shop/__init__.py", Group.IMPORTED_AND_USED, 1),
         ("src/shop/cart.py", Group.IMPORTED_AND_USED, 1),
+        ("src/shop/__init__.py", Group.IMPORTED_AND_USED, 1),
         ("src/shop/stock.py", Group.IMPORTED, 1),
         ("tests/test_cart.py", Group.TEST, 0),
     ]
@@ -256,6 +257,44 @@ def test_directories_are_listed_by_themselves_where_the_list_is_cut() -> None:
     found = gather(context_of(tools), OUTPUT, max_files=9, max_depth=0)
     assert tools.calls[:3] == ["list_files  **/*.py", "list_files src **/*.py", "list_files tests **/*.py"]
     assert set(found.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
+
+
+@pytest.mark.parametrize(
+    ("root", "listings"),
+    [
+        ("/ws/", ["**/money.py", "src", "tests"]),
+        ("/odd [ws]/", ["**/money.py", "src", "tests"]),
+    ],
+)
+def test_absolute_paths_where_the_list_is_cut(root: str, listings: list[str]) -> None:
+    """Where the workspace begins in them is not known: the file is looked for by its name."""
+    files = {f"aaa/m{number:04}.py": "" for number in range(2500)} | SHOP
+    tools = tools_over(files)
+    output = OUTPUT.replace("tests/test_cart.py:", f"{root}tests/test_cart.py:").replace("src/", f"{root}src/")
+    found = gather(context_of(tools), output, max_files=9, max_depth=0)
+    listed = [call.removeprefix("list_files ").replace("**/*.py", "").strip() for call in tools.calls[1:4]]
+    assert listed == listings
+    assert set(found.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
+
+
+def test_absolute_paths_where_the_list_is_cut_but_has_one_of_them() -> None:
+    """That one says where the workspace begins, at no cost; a path of elsewhere leads nowhere."""
+    files = {f"aaa/m{number:04}.py": "" for number in range(2500)} | SHOP
+    tools = tools_over(files)
+    gather(
+        context_of(tools), f"/ws/aaa/m0001.py:1: in f\n{OUTPUT.replace('src/', '/ws/src/')}", max_files=0, max_depth=0
+    )
+    assert tools.calls[1:] == ["list_files src **/*.py", "list_files tests **/*.py"]
+    tools = tools_over(files)
+    gather(context_of(tools), "".join(f"/opt/x[{n}.py:1: in f\n" for n in range(9)), max_files=0, max_depth=0)
+    assert tools.calls[1:] == ["list_files  **/x\\[8.py", "list_files  **/x\\[0.py"]
+
+
+def test_a_file_with_a_line_that_is_too_long_is_named() -> None:
+    """What the tool gives is cut within the first line, so there is none to show."""
+    found = gathered("a.py:2: ValueError\n", {"a.py": "a = 1;" * 20_000 + "\nb = 2\n"})
+    made = pack(found.candidates, found.sources, 1000, found.unread)
+    assert made.text.endswith("nothing\n\nNot packed:\n- a.py: its lines are too long to be read")
 
 
 def test_an_output_that_names_everything_is_read_in_time_and_kept_short() -> None:

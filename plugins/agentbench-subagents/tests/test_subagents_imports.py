@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_subagents.imports import Import, Imported, Modules, imports_of, uses
+from agentbench_subagents.imports import Import, Imported, Modules, callees, imports_of, uses
 from agentbench_subagents.sources import Source
 
 FILES = (
@@ -125,6 +125,30 @@ def test_sum(cart):
     found = uses(Source.of("tests/test_x.py", text), [(13, 14)])
     assert {"Cart", "checked", "shop.money.rounded", "cart"} <= found
     assert "Nothing" not in found
+
+
+def test_what_lines_call_in_their_own_file() -> None:
+    """Step by step, also by methods of the class that the lines stand in; cycles end."""
+    text = """\
+def a():
+    return b()
+def b():
+    return a()
+class Cart:
+    def mean(self):
+        return self.total() / other.total()
+    def total(self):
+        return a()
+class Other:
+    def total(self): ...
+"""
+    source = Source.of("a.py", text)
+    assert callees(source, [(6, 7)]) == (
+        ((6, 7), (8, 9)),
+        ((1, 2), (6, 7), (8, 9)),
+        ((1, 2), (3, 4), (6, 7), (8, 9)),
+    )
+    assert callees(source, []) == callees(Source.of("a.py", "def f(:"), [(1, 1)]) == ()
 
 
 def test_imported_files_with_what_is_used_of_them() -> None:

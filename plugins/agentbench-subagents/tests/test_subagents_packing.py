@@ -1,5 +1,6 @@
 """Packing into a budget: whole files, parts, outlines, and a manifest that says so."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -37,7 +38,7 @@ def test_whole_files_with_their_manifest() -> None:
 
 
 def test_what_does_not_fit_whole_is_cut_to_the_definitions_that_are_named() -> None:
-    """With the imports, and the head of the class that a method stands in."""
+    """With the imports, the head of the class that a method stands in, and the first lines of the rest."""
     text = (
         "import os\n\n"
         + function("first", 60)
@@ -50,14 +51,15 @@ def test_what_does_not_fit_whole_is_cut_to_the_definitions_that_are_named() -> N
     line = text.splitlines().index("        return 1") + 1
     made = pack([candidate("a.py", lines=(line,))], {"a.py": source}, SMALLEST)
     head = text.splitlines().index("class Cart:") + 1
-    assert packed(made) == {"a.py": ((1, 1), (head, head), (line - 1, line))}
-    assert f"- a.py: lines 1-1, {head}-{head}, {line - 1}-{line} of {source.total}, about" in made.text
-    assert "import os\n[...]\nclass Cart:\n[...]\n    def mean(self):\n        return 1" in made.text
+    assert packed(made) == {"a.py": ((1, 3), (head, head), (line - 1, line + 1))}
+    assert f"- a.py: lines 1-3, {head}-{head}, {line - 1}-{line + 1} of {source.total}, about" in made.text
+    cut = "[...]\nclass Cart:\n[...]\n    def mean(self):\n        return 1\ndef last():"
+    assert f"import os\n\ndef first():\n{cut}" in made.text
 
 
 def test_a_definition_that_is_too_long_is_cut_to_the_lines_around() -> None:
     source = Source.of("a.py", function("long", 500))
-    assert packed(pack([candidate("a.py", lines=(200,))], {"a.py": source}, 400)) == {"a.py": ((185, 215),)}
+    assert packed(pack([candidate("a.py", lines=(200,))], {"a.py": source}, 400)) == {"a.py": ((1, 1), (185, 215))}
     assert packed(pack([candidate("a.py", symbols=("long",))], {"a.py": source}, 400)) == {"a.py": ((1, 16),)}
 
 
@@ -74,13 +76,63 @@ def test_parts_of_every_file_come_before_whole_ones() -> None:
     sources = {path: Source.of(path, text) for path, text in texts.items()}
     ranked = [candidate("a.py", symbols=("f",)), candidate("b.py", Group.FRAME, symbols=("h",))]
     enough_for_one = tokens_of(texts["a.py"]) + 400
-    assert packed(pack(ranked, sources, enough_for_one)) == {"a.py": ((1, 80),), "b.py": ((1, 30),)}
+    assert packed(pack(ranked, sources, enough_for_one)) == {"a.py": ((1, 80),), "b.py": ((1, 31),)}
 
 
 def test_what_is_named_by_nothing_is_outlined_when_there_is_no_room() -> None:
     text = "".join(function(f"f{number}", 30) for number in range(9))
     made = pack([candidate("a.py")], {"a.py": Source.of("a.py", text)}, 400)
     assert packed(made) == {"a.py": tuple((1 + 30 * n, 1 + 30 * n) for n in range(9))}
+
+
+def test_free_room_is_for_what_is_called_in_the_same_file() -> None:
+    """From the place that is named on, also by methods of one class; what nobody calls is outlined."""
+    calls = "    def mean(self):\n        return self.total()\n    def total(self):\n        return summed()\n"
+    others = "".join(function(f"f{number}", 60) for number in range(6))
+    text = f"class Cart:\n{calls}{others}def summed():\n    return 1\n{others}"
+    source = Source.of("a.py", text)
+    spans = packed(pack([candidate("a.py", lines=(3,))], {"a.py": source}, 500))["a.py"]
+    shown = {number for first, last in spans for number in range(first, last + 1)}
+    assert {1, 2, 3, 4, 5, 366, 367} <= shown
+    heads = {definition.head[0] for definition in source.definitions}
+    assert heads <= shown
+    assert len(shown) < 40
+
+
+def test_of_a_long_chain_of_calls_as_much_as_fits() -> None:
+    """And of an outline that has no room the part that is nearest to what is named."""
+    chain = "".join(f"def f{n}():\n    return f{n + 1}()\n" + "    # so it goes\n" * 9 for n in range(400))
+    source = Source.of("a.py", chain)
+    made = pack([candidate("a.py", lines=(2003,))], {"a.py": source}, 700)
+    shown = {number for first, last in made.packed[0].spans for number in range(first, last + 1)}
+    assert {first + line for first in range(2003, 2003 + 5 * 11, 11) for line in (0, 1)} <= shown
+    assert made.tokens > 500
+    assert all(first > 1000 and last < 3000 for first, last in made.packed[0].spans)
+    assert re.search(r"- a.py: lines (\d+-\d+, ){11}\d+-\d+ and \d+ more parts of 4400, about", made.text)
+
+
+def test_free_room_leaves_some_for_saying_what_was_left_out() -> None:
+    text = "".join(function(f"function_{number}", 10) for number in range(500))
+    unread = [LeftOut(path=f"{number}.py", reason="not read") for number in range(5)]
+    made = pack([candidate("a.py", lines=(50,))], {"a.py": Source.of("a.py", text)}, 600, unread)
+    assert all(f"\n- {each.path}: not read" in made.text for each in unread)
+
+
+def test_a_file_with_lines_that_are_too_long_to_be_read_is_said() -> None:
+    """Also a file that was cut before what is named in it, and that defines nothing."""
+    sources = {
+        "a.py": Source.of("a.py", "a = 1;" * 100, of_lines=3),
+        "b.py": Source.of("b.py", "x = 1\n" * 900 + "x =", of_lines=9000),
+    }
+    made = pack([candidate("a.py", lines=(2,)), candidate("b.py", lines=(8000,))], sources, 1000)
+    assert made.packed == ()
+    assert made.left_out == (
+        LeftOut(path="a.py", reason="its lines are too long to be read"),
+        LeftOut(
+            path="b.py",
+            reason="900 of its 9000 lines were read, and what is named is not among them",
+        ),
+    )
 
 
 def test_what_is_left_out_is_said_with_the_reason() -> None:

@@ -207,6 +207,161 @@ def test_the_last_steps_are_not_searched_away(attempt: Any, fix: str) -> None:
     assert [child for _, child, _, _ in delegations(double)] == ["patcher-1"]
 
 
+def test_a_router_that_goes_on_searching_when_nothing_can_be_searched_is_ended(attempt: Any) -> None:
+    """The same with changes to take back where none was made; one such decision in between is forgiven."""
+    for action, steps, why in (("search", 3, "the last 2 steps are for a patch"), ("undo", 9, "There is no change to")):
+        with attempt(lambda request, action=action: decide(action), max_steps=steps) as double:
+            result = solve(double)
+            assert (double.budget.steps, len(double.requests)) == (1, 2)
+        assert result.ended == "gave_up"
+        assert result.message.startswith("2 decisions in a row were in vain; the last: ")
+        assert why in result.message
+    router = iter([decide("undo"), decide("test"), decide("undo"), decide("test"), decide("stop", "enough")])
+    judging = by_role(router=lambda request: next(router), tester=lambda request: report(verdict="same", advice="no"))
+    with attempt(judging) as double:
+        assert solve(double).message == "the router stopped: enough"
+
+
+def worse(old: str, new: str) -> str:
+    return f"--- a/src/shop/money.py\n+++ b/src/shop/money.py\n@@ -1,2 +1,2 @@\n def total(prices):\n-{old}\n+{new}\n"
+
+
+SUM, FIRST, SECOND = ("    return sum(prices[1:])", "    return 1 / 0", "    return nothing")
+
+
+def test_a_change_is_taken_back_and_the_one_before_it_too(attempt: Any, fix: str) -> None:
+    """One step each; sub-agents are told what is in the files, and what is not any more; advice on it is forgotten."""
+    answers = [
+        decide("patch"),
+        report(unified_diff=worse(SUM, FIRST)),
+        decide("patch"),
+        report(unified_diff=worse(FIRST, SECOND)),
+        decide("test"),
+        report(verdict="worse", advice="take it back"),
+        decide("undo", "it is worse"),
+        decide("undo", "as is this"),
+        decide("undo", "and this?"),
+        decide("patch"),
+        report(unified_diff=fix),
+    ]
+    with attempt(answers) as double:
+        assert solve(double).ended == "completed"
+        assert double.text("src/shop/money.py") == "def total(prices):\n    return sum(prices)\n"
+        used = [call.tool for call in double.trace.tool_calls]
+    assert used == ["run", *["apply_patch", "run"] * 2, "apply_patch", "apply_patch", "apply_patch", "run"]
+    assert "1 of those before are still in the files" in came_of(double, 4)
+    assert "ZeroDivisionError" in came_of(double, 4)
+    assert "NameError" not in came_of(double, 4)
+    assert "no other was made" in came_of(double, 5)
+    assert "AssertionError: 2 != 3" in came_of(double, 5)
+    assert came_of(double, 6).startswith("result: There is no change to take back.")
+    told = double.last_messages[1].content
+    assert "This was tried, and taken back since it did not help:" in told
+    assert told.count("+    return 1 / 0") == told.count("+    return nothing") == 1
+    assert "These changes have been made already" not in told
+    assert "take it back" not in told
+
+
+def test_a_change_that_cannot_be_taken_back_is_told(attempt: Any) -> None:
+    """Lines taken out without any around them have no place to go back to: it stays, and the router knows."""
+    answers = [
+        decide("patch"),
+        report(unified_diff="--- a/src/shop/cart.py\n+++ b/src/shop/cart.py\n@@ -2 +1,0 @@\n-\n"),
+        decide("undo"),
+        decide("stop", "enough"),
+    ]
+    answers[1] = report(
+        unified_diff=answers[1].arguments["unified_diff"].replace("-\n", '-    """Prices in cents."""\n')
+    )
+    with attempt(answers) as double:
+        assert solve(double).message == "the router stopped: enough"
+        assert "Prices in cents" not in double.text("src/shop/cart.py")
+    assert "The last change could not be taken back: patch_conflict: " in came_of(double, 2)
+
+
+def test_a_report_about_files_that_are_not_there_goes_back(attempt: Any) -> None:
+    """Those that the searcher did not read are read, from its share, once each."""
+    answers = [
+        decide("search"),
+        report(files=[{"path": "no/such.py", "why": "w", "snippets": [{"first_line": 9, "text": "print(1)"}]}]),
+        report(files=[{"path": "no/such.py", "why": "w"}, {"path": "/etc/passwd", "why": "w"}]),
+        report(**FOUND),
+        decide("stop", "enough"),
+    ]
+    with attempt(answers) as double:
+        solve(double)
+        used = [call.arguments.get("path") for call in double.trace.tool_calls[1:]]
+        said = [message.content for request in double.requests[2:4] for message in request.messages[-1:]]
+    assert used == ["no/such.py", "/etc/passwd", "src/shop/money.py"]
+    assert said[0].startswith("error: refused: 'no/such.py' cannot be read: not_found")
+    assert "; '/etc/passwd' cannot be read: " in said[1]
+    assert "it drops the first price\nsrc/shop/money.py: sums" in came_of(double, 1)
+
+
+def test_first_lines_are_put_right(attempt: Any) -> None:
+    """They are looked for in what was read, at no cost; lines that are not there are passed on as that."""
+    snippets = [
+        {"first_line": 400, "text": "    def sum(self):\n        return total(self.prices)  \n"},
+        {"text": "class Cart:"},
+        {"first_line": 3, "text": "print('invented')"},
+    ]
+    answers = [
+        decide("search"),
+        ToolCall(tool="read_file", arguments={"path": "src/shop/cart.py", "start_line": 4}),
+        report(files=[{"path": "./src/shop/cart.py", "why": "sums", "snippets": snippets}]),
+        decide("stop", "enough"),
+    ]
+    with attempt(answers) as double:
+        solve(double)
+        assert double.budget.steps == 2
+    assert (
+        "src/shop/cart.py: sums\nfrom line 10:\n    def sum(self):\n        return total(self.prices)\n"
+        "from line 4:\nclass Cart:\nnot found in what was read of it, as it stands here:\nprint('invented')"
+    ) in came_of(double, 1)
+
+
+def test_of_lines_that_stand_in_many_places_those_next_to_what_was_said_are_meant(attempt: Any) -> None:
+    """Blank lines before them are lines of the snippet."""
+    snippets = [{"first_line": 6, "text": "\nx = 1\n\n"}, {"first_line": 9, "text": "y = 2\nx = 1"}]
+    answers = [
+        decide("search"),
+        report(files=[{"path": "a.py", "why": "sums", "snippets": snippets}]),
+        decide("stop", "enough"),
+    ]
+    with attempt(answers, files={"a.py": "x = 1\ny = 2\n" * 9}, failing_command="false") as double:
+        solve(double)
+    assert "from line 6:\n\nx = 1\nfrom line 8:\ny = 2\nx = 1" in came_of(double, 1)
+
+
+def test_without_a_step_left_a_file_is_reported_as_unread(attempt: Any) -> None:
+    answers = [decide("search"), report(**FOUND), decide("stop", "enough")]
+    with attempt(answers) as double:
+        solve(double, searcher_steps=0)
+        assert double.budget.steps == 1
+    assert "src/shop/money.py: sums (nobody has read it yet)" in came_of(double, 1)
+
+
+def test_what_an_earlier_search_found_is_kept(attempt: Any) -> None:
+    answers = [
+        decide("search"),
+        report(**FOUND),
+        decide("search"),
+        report(files=[{"path": "src/shop/cart.py", "why": "calls it"}]),
+        decide("search"),
+        report(files=[], summary="nothing here"),
+        decide("patch"),
+        says("hm"),
+        says("hm"),
+        decide("stop", "enough"),
+    ]
+    with attempt(answers) as double:
+        solve(double)
+    assert "result: nothing here" in came_of(double, 3)
+    told = next(request for request in double.requests if role_of(request) == "patcher").messages[1].content
+    found = "it drops the first price\nsrc/shop/cart.py: calls it\nsrc/shop/money.py: sums\n"
+    assert f"Found so far:\n\n{found}" in told
+
+
 def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
     """It is applied, and then there is no step to run the command: the change stays, and is judged."""
     answers = by_role(router=lambda request: decide("patch"), patcher=lambda request: report(unified_diff=fix))
@@ -253,7 +408,7 @@ def test_decisions_are_bounded(attempt: Any) -> None:
     [
         (
             decide("dance"),
-            "3 reports were refused; the last: decide: action: expected one of search, patch, test,",
+            "3 reports were refused; the last: decide: action: expected one of search, patch, undo, test,",
         ),
         (says("no", finish="refusal"), "the model refuses"),
         (says("Let us search."), "no report came, although it was asked for"),
@@ -277,6 +432,8 @@ def test_a_command_that_passes_from_the_start_is_judged_by_others(attempt: Any, 
     with attempt(answers, failing_command="true") as double:
         result = solve(double)
         assert "`true` passes with it" in came_of(double, 1)
+        for request in double.requests[:2]:
+            assert "`true` passes as things are. Tests that nobody sees here judge" in request.messages[1].content
     assert (result.ended, result.message) == ("completed", "the router stopped: done")
 
 

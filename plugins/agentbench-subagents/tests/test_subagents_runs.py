@@ -127,6 +127,7 @@ def test_subagents(run: Run, fix: str) -> None:
     assert [(e["agent"], e["tool"]) for e in ran.events("tool_call_started")] == [
         ("subagents", "run"),
         ("searcher-1", "locate_failures"),
+        ("searcher-1", "read_file"),  # it reports a file that it has not read: the file is looked up
         ("subagents", "apply_patch"),
         ("subagents", "apply_patch"),
         ("subagents", "run"),

@@ -146,3 +146,22 @@ def test_any_text_is_read(text: str, total: int) -> None:
         assert all(1 <= number <= source.total for number in source.lines)
         for definition in source.definitions:
             assert 1 <= definition.span[0] <= definition.head[1] <= definition.span[1] <= source.total
+
+
+@pytest.mark.parametrize(
+    ("text", "passes_on"),
+    [
+        (
+            '"""A shop."""\nfrom .cart import Cart\n\n__all__ = ["Cart"]\n__all__ += ["x"]\n__version__: str = "1"\n',
+            True,
+        ),
+        ("from .cart import *\n", True),
+        ("from .cart import Cart\n\nCart.size = 1\n", False),
+        ("from .cart import Cart\n\nsize = 1\n", False),
+        ("from .cart import Cart\n\ndef f(): ...\n", False),
+        ('"""Nothing."""\n', False),
+        ("from .cart import (\n", False),
+    ],
+)
+def test_a_package_that_only_passes_on(text: str, passes_on: bool) -> None:
+    assert Source.of("a/__init__.py", text).passes_on is passes_on

@@ -4,18 +4,39 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench_core import Rerun
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet
-from agentbench_subagents.wording import Known, assignment, findings, judgement, patched, shortened
+from agentbench_subagents.wording import (
+    Change,
+    Known,
+    assignment,
+    findings,
+    judgement,
+    patched,
+    router_opening,
+    shortened,
+    undone,
+)
 
-KNOWN = Known(command="make test", instruction="It fails.\n")
+
+def ran(output: str, *, passed: bool = False) -> Rerun:
+    return Rerun(passed=passed, output=output, digest=output)
+
+
+def change(diff: str, output: str, *, passed: bool = False) -> Change:
+    return Change(diff=diff, undo="", found=ran(output, passed=passed))
+
+
+KNOWN = Known(command="make test", instruction="It fails.\n", first=ran("2 failed\n"))
 
 
 def test_an_assignment_grows_with_what_is_known() -> None:
     assert assignment(KNOWN, "look") == "It fails.\n\nYour task: look"
     found = SearchReport(files=(CandidateFile(path="a.py", why="sums"),))
-    known = attrs.evolve(KNOWN, output="1 failed\n", findings=found, applied=("+x",), advice="no")
+    known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),), findings=found, taken_back=("+z",), advice="no")
     assert assignment(known, "look") == (
         "It fails.\n\n"
+        "This was tried, and taken back since it did not help:\n\n+z\n\n"
         "These changes have been made already, and are in the files:\n\n+x\n\n"
         "With them `make test` prints:\n\n1 failed\n\n"
         "Found so far:\n\na.py: sums\n\n"
@@ -25,14 +46,21 @@ def test_an_assignment_grows_with_what_is_known() -> None:
 
 
 def test_a_judgement_before_and_after_a_change() -> None:
-    assert judgement(KNOWN, "2 failed\n", "judge") == (
+    assert judgement(KNOWN, "judge") == (
         "The command is `make test`.\n\nNothing has been changed yet. It prints:\n\n2 failed\n\nYour task: judge"
     )
-    known = Known(command="make test", instruction="", output="1 failed\n", applied=("+x", "+y"))
-    assert judgement(known, "2 failed\n", "judge") == (
-        "The command is `make test`.\n\nBefore the last change it printed:\n\n2 failed\n\nThe change:\n\n+y\n\n"
+    known = attrs.evolve(KNOWN, changes=(change("+x", "3 failed\n"), change("+y", "1 failed\n")))
+    assert judgement(known, "judge") == (
+        "The command is `make test`.\n\nBefore the last change it printed:\n\n3 failed\n\nThe change:\n\n+y\n\n"
         "Now it prints:\n\n1 failed\n\nYour task: judge"
     )
+
+
+def test_where_the_command_passes_from_the_start_everybody_is_told_who_judges() -> None:
+    known = attrs.evolve(KNOWN, first=ran("ok\n", passed=True))
+    for told in (router_opening(known), assignment(known, "look"), judgement(known, "judge")):
+        assert "`make test` passes as things are. Tests that nobody sees here judge the repair" in told
+    assert "passes as things are" not in router_opening(KNOWN)
 
 
 def test_findings_with_their_lines() -> None:
@@ -42,15 +70,68 @@ def test_findings_with_their_lines() -> None:
     assert findings(SearchReport(files=())) == "nothing"
 
 
+def test_lines_that_are_not_in_the_file_are_said_to_be_so() -> None:
+    file = CandidateFile(path="a.py", why="sums", snippets=(Snippet(text="x = 1"),))
+    assert findings(SearchReport(files=(file,))) == (
+        "a.py: sums\nnot found in what was read of it, as it stands here:\nx = 1"
+    )
+
+
+def test_of_many_findings_the_first_ones_are_kept() -> None:
+    long = (Snippet(first_line=1, text="x" * 6000),)
+    files = tuple(CandidateFile(path=f"{number}.py", why="sums", snippets=long) for number in range(9))
+    shown = findings(SearchReport(files=files, summary="It sums."))
+    assert [number for number in range(9) if f"{number}.py" in shown] == [0, 1, 2, 3]
+    assert shown.endswith("\n[... 5 more files]")
+    assert len(shown) < 22_500
+
+
 def test_what_came_of_a_patch() -> None:
     report = PatchReport(unified_diff="", explanation="it was off by one")
-    assert patched(report, "make", "1 failed\n", passes=False, alike=2) == (
-        "The diff was applied (it was off by one). `make` still fails, in the same way as before, 2 times in a row, "
-        "with it. It prints:\n\n1 failed"
+    known = attrs.evolve(KNOWN, command="make", changes=(change("+x", "1 failed\n"),))
+    start = "The diff was applied (it was off by one). `make` still fails"
+    assert patched(report, known, 0) == f"{start} with it. It prints:\n\n1 failed"
+    assert patched(report, known, 1) == f"{start}, in the same way as before, with it. It prints:\n\n1 failed"
+    assert patched(report, known, 2) == (
+        f"{start}, in the same way as before, 2 times in a row, with it. It prints:\n\n1 failed"
     )
-    assert patched(PatchReport(unified_diff=""), "make", "", passes=True, alike=0) == (
+    passing = attrs.evolve(KNOWN, command="make", changes=(change("+x", "", passed=True),))
+    assert patched(PatchReport(unified_diff=""), passing, 0) == (
         "The diff was applied. `make` passes with it. It prints:\n\n"
     )
+
+
+def test_what_is_left_when_a_change_was_taken_back() -> None:
+    assert undone(KNOWN) == "The last change was taken back; no other was made. `make test` printed then:\n\n2 failed"
+    known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),))
+    assert undone(known) == (
+        "The last change was taken back; 1 of those before are still in the files. "
+        "`make test` printed then:\n\n1 failed"
+    )
+
+
+def test_of_two_reports_each_file_is_kept_once() -> None:
+    """What is newer first; lines that were found earlier stay; a report without files takes nothing away."""
+    one, two = (Snippet(first_line=number, text=f"x = {number}") for number in (1, 2))
+    earlier = SearchReport(
+        files=(
+            CandidateFile(path="a.py", why="old", snippets=(one,)),
+            CandidateFile(path="b.py", why="old", snippets=(one,)),
+            CandidateFile(path="c.py", why="old"),
+        ),
+        summary="first",
+    )
+    newer = SearchReport(
+        files=(CandidateFile(path="b.py", why="new"), CandidateFile(path="a.py", why="new", snippets=(two,)))
+    )
+    joined = newer.after(earlier)
+    assert [(file.path, file.why, file.snippets) for file in joined.files] == [
+        ("b.py", "new", (one,)),
+        ("a.py", "new", (two,)),
+        ("c.py", "old", ()),
+    ]
+    assert joined.summary == "first"
+    assert SearchReport(files=(), summary="nothing here").after(earlier) == earlier
 
 
 @given(st.text(max_size=300), st.integers(3, 100))

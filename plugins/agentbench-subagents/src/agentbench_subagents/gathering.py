@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,26 +74,37 @@ class _Gathering:
             if source is not None:
                 imported = imported_by(source, candidate, modules)
                 board.add(each for each in imported if each.depth <= self._max_depth)
-        ranked = board.ranked
+        ranked = sorted(board.ranked, key=lambda it: (it.standing, self._passes_on(it.path)))
         unread = [self._unread(it.path) for it in ranked if it.path not in self._sources]
-        return Gathered(candidates=ranked, sources=self._sources, unread=tuple(unread))
+        return Gathered(candidates=tuple(ranked), sources=self._sources, unread=tuple(unread))
+
+    def _passes_on(self, path: str) -> bool:
+        """Whether a file is a package that only passes on: what it takes elsewhere tells more."""
+        return path.endswith("__init__.py") and path in self._sources and self._sources[path].passes_on
 
     def _list(self, places: Sequence[Location]) -> tuple[list[str], Found]:
         """The Python files of the workspace, and what the output names of them.
 
-        Where the list is cut, the directories that the output names are listed by themselves.
+        Where the list is cut, the directories that the output names are listed by themselves. Where the workspace
+        begins in an absolute path is seen from a file that it has: if need be, one is looked for by its name.
         """
         paths, omitted = self._listed("")
         found = find(places, paths)
         if omitted:
-            tops = dict.fromkeys(path.split("/")[0] for path in found.elsewhere if not path.startswith(("/", ".")))
+            missing = found.elsewhere
+            for path in [path for path in missing if path.startswith("/")][:_MORE_LISTINGS]:
+                if not _root(found):
+                    paths = sorted({*paths, *self._listed("", f"**/{_escaped(path.rpartition('/')[2])}")[0]})
+                    found = find(places, paths)
+            inside = (path.removeprefix(_root(found)) for path in missing)
+            tops = dict.fromkeys(path.split("/")[0] for path in inside if not path.startswith(("/", ".")))
             for top in [top for top in tops if not top.endswith(".py")][:_MORE_LISTINGS]:
                 paths = sorted({*paths, *self._listed(top)[0]})
             found = find(places, paths)
         return paths, found
 
-    def _listed(self, root: str) -> tuple[list[str], bool]:
-        result = self._call("list_files", root=root, glob="**/*.py")
+    def _listed(self, root: str, glob: str = "**/*.py") -> tuple[list[str], bool]:
+        result = self._call("list_files", root=root, glob=glob)
         paths = [path for path in result.fields.get("paths", ()) if not is_foreign(path)]
         return paths, bool(result.fields.get("omitted"))
 
@@ -119,7 +131,7 @@ class _Gathering:
             first, last = max(1, beyond[0] - _BEYOND), min(total, beyond[0] + _BEYOND)
             more = self._read_file(path=candidate.path, start_line=first, end_line=last)
             if more.ok:
-                source = source.with_lines(first, more.fields["text"])
+                source = source.with_lines(first, more.fields["text"], cut=bool(more.fields["omitted_chars"]))
         self._sources[candidate.path] = source
         return source
 
@@ -133,3 +145,14 @@ class _Gathering:
 
     def _call(self, tool: str, **arguments: Any) -> ToolResult:
         return self._context.tools.call(ToolCall(tool=tool, arguments=arguments))
+
+
+def _root(found: Found) -> str:
+    """Where the workspace begins in absolute paths, with a slash at its end; empty if none says so."""
+    named = ((place.path, path) for path, places in found.files.items() for place in places)
+    return next((full.removesuffix(path) for full, path in named if full.startswith("/") and full.endswith(path)), "")
+
+
+def _escaped(name: str) -> str:
+    """A glob that means a name."""
+    return re.sub(r"([\\*?\[])", r"\\\1", name)

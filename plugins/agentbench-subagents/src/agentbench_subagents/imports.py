@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,7 @@ from agentbench_subagents.sources import Source, Span
 _FAR = 5
 """How many definitions of its own file a line may be away from the names that it uses."""
 _LONGEST_NAME = 20  # parts
+_OWN = re.compile(r"(?:self|cls)\.")
 
 
 @attrs.frozen(kw_only=True)
@@ -52,21 +54,33 @@ def uses(source: Source, spans: Iterable[Span]) -> frozenset[str]:
 
     So a test that gets a fixture, or calls a helper beside it, uses what these use.
     """
+    return frozenset(name for _, names in _reached(source, spans) for name in names)
+
+
+def callees(source: Source, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
+    """The functions and classes of the file that some lines name; with those that these name; and so on."""
+    return tuple(reached for reached, _ in _reached(source, spans))[1:]
+
+
+def _reached(source: Source, spans: Iterable[Span]) -> Iterator[tuple[tuple[Span, ...], set[str]]]:
+    """Some lines with the names in them; then the same for the definitions that those name; and so on."""
     if source.tree is None:
-        return frozenset()
+        return
     names = [found for node in ast.walk(source.tree) for found in _names(node)]
-    found: set[str] = set()
     seen: set[Span] = set()
     waiting = set(spans)
     for _ in range(_FAR):
         new = waiting - seen
+        if not new:
+            return
         seen |= new
         lines = {line for first, last in new for line in range(first, last + 1)}
         occurring = {name for line, name in names if line in lines}
-        found |= occurring
-        heads = {name.partition(".")[0] for name in occurring}
-        waiting |= {it.span for it in source.definitions if it.name in heads}
-    return frozenset(found)
+        yield tuple(sorted(seen)), occurring
+        classes = {it.name for first, _ in new for it in source.around(first) if it.is_class}
+        meant = {name.partition(".")[0] for name in occurring}
+        meant |= {f"{owner}.{name.split('.')[1]}" for owner in classes for name in occurring if _OWN.match(name)}
+        waiting |= {it.span for it in source.definitions if it.name in meant}
 
 
 class Modules:

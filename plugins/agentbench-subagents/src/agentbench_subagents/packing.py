@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from agentbench_subagents.imports import callees
 from agentbench_subagents.ranking import Candidate, spans_of
 from agentbench_subagents.sources import Source, Span
 
@@ -21,6 +22,7 @@ _GAP = 3  # lines between two parts that are rather shown than left out
 _FRAME = 300
 """Bytes kept for the lines that are in every pack."""
 _REASONS = 2  # that are named for one file
+_SPANS = 12  # that are named for one file
 _LONGEST = 300  # characters of a reason
 
 
@@ -68,8 +70,8 @@ def pack(
     """Pack files, the best first.
 
     First every file gets the parts that its candidate names; then, in the same order, whole files as long as they
-    fit; then outlines of what is still missing. What is in the text never comes to more than ``max_tokens``, which
-    must be at least ``SMALLEST``.
+    fit; then, of files that are not whole, what those parts call in them, and outlines as far as there is room. What is
+    in the text never comes to more than ``max_tokens``, which must be at least ``SMALLEST``.
 
     Args:
         ranked: the candidates, the best first.
@@ -77,8 +79,9 @@ def pack(
         max_tokens: for everything, the manifest included.
         unread: those that were not read, with the reason.
     """
+    unread = tuple(unread)
     room = max_tokens * BYTES_PER_TOKEN - _FRAME
-    read = [it for it in ranked if it.path in sources and sources[it.path].lines]
+    read = [it for it in ranked if it.path in sources and sources[it.path].total]
     chosen: dict[str, tuple[Span, ...]] = {}
 
     def choose(candidate: Candidate, levels: Iterable[tuple[Span, ...]]) -> None:
@@ -97,14 +100,18 @@ def pack(
     for candidate in read:
         if sources[candidate.path].whole:
             choose(candidate, [_everything(sources[candidate.path])])
-    for candidate in read:
-        if candidate.path not in chosen:
-            choose(candidate, [outline(sources[candidate.path])])
+    kept = min(room // 2, sum(_size(_note(each)) + 1 for each in (*_missing(read, chosen, sources), *unread)))
+    room -= kept
+    for step in (called, outlines):
+        for candidate in read:
+            source = sources[candidate.path]
+            so_far = chosen.get(candidate.path, ())
+            if so_far != _everything(source):
+                choose(candidate, step(source, candidate, so_far))
 
     packed = [_packed(sources[it.path], chosen[it.path], it.why) for it in read if it.path in chosen]
-    left_out = [_no_room(it, sources[it.path]) for it in read if it.path not in chosen]
-    left_out += unread
-    return _written(packed, left_out, sources, max_tokens, room)
+    left_out = (*_missing(read, chosen, sources), *unread)
+    return _written(packed, left_out, sources, max_tokens, room + kept)
 
 
 def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
@@ -112,9 +119,8 @@ def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
     spans = list(spans_of(source, candidate.lines, candidate.symbols))
     if not spans:
         return ()
-    heads = [it.head for first, last in spans for it in source.around(first) if it.is_class]
     wide = [_window(source, first) if first == last else (first, last) for first, last in spans]
-    return _merged(source, [*source.import_spans, *heads, *wide])
+    return _merged(source, [*source.import_spans, *_heads(source, spans), *wide])
 
 
 def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
@@ -123,9 +129,27 @@ def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
     return _merged(source, [_window(source, line) for line in (*candidate.lines, *starts)])
 
 
-def outline(source: Source) -> tuple[Span, ...]:
-    """The first lines of everything that is defined."""
-    return _merged(source, [it.head for it in source.definitions])
+def called(source: Source, candidate: Candidate, so_far: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
+    """With what is called in the file itself by what the candidate names, as far as it goes; then less far."""
+    for spans in reversed(callees(source, spans_of(source, candidate.lines, candidate.symbols))):
+        yield _merged(source, [*so_far, *spans, *_heads(source, spans)])
+
+
+def outlines(source: Source, candidate: Candidate, so_far: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
+    """With the first lines of everything that is defined; then of three quarters, what is nearest; and so on."""
+    heads = sorted((it.head for it in source.definitions), key=lambda head: _distance(head, so_far))
+    while heads:
+        yield _merged(source, [*so_far, *heads])
+        heads = heads[: len(heads) * 3 // 4]
+
+
+def _distance(head: Span, spans: Sequence[Span]) -> int:
+    return min((max(first - head[1], head[0] - last) for first, last in spans), default=head[0])
+
+
+def _heads(source: Source, spans: Iterable[Span]) -> list[Span]:
+    """The heads of the classes that some lines stand in."""
+    return [it.head for first, _ in spans for it in source.around(first) if it.is_class]
 
 
 def _everything(source: Source) -> tuple[Span, ...]:
@@ -162,9 +186,20 @@ def _packed(source: Source, spans: tuple[Span, ...], why: str) -> Packed:
     return Packed(path=source.path, spans=spans, total=source.total, tokens=tokens, why=why)
 
 
-def _no_room(candidate: Candidate, source: Source) -> LeftOut:
-    needed = tokens_of("\n".join(source.lines.values()))
-    return LeftOut(path=candidate.path, reason=f"about {needed} tokens, for which there was no room")
+def _missing(
+    read: Iterable[Candidate], chosen: Mapping[str, Sequence[Span]], sources: Mapping[str, Source]
+) -> Iterator[LeftOut]:
+    return (_left_out(it, sources[it.path]) for it in read if it.path not in chosen)
+
+
+def _left_out(candidate: Candidate, source: Source) -> LeftOut:
+    known = "\n".join(source.lines.values())
+    reason = f"about {tokens_of(known)} tokens, for which there was no room"
+    if not source.lines:
+        reason = "its lines are too long to be read"
+    elif not (source.whole or excerpt(source, candidate) or windows(source, candidate)):
+        reason = f"{len(source.lines)} of its {source.total} lines were read, and what is named is not among them"
+    return LeftOut(path=candidate.path, reason=reason)
 
 
 def _cost(source: Source, spans: tuple[Span, ...], why: str) -> int:
@@ -182,12 +217,18 @@ def _section(source: Source, spans: tuple[Span, ...]) -> str:
 def _lines(spans: tuple[Span, ...], total: int) -> str:
     if spans == ((1, total),):
         return f"all {total} lines"
-    return f"lines {', '.join(f'{first}-{last}' for first, last in spans)} of {total}"
+    named = ", ".join(f"{first}-{last}" for first, last in spans[:_SPANS])
+    more = f" and {len(spans) - _SPANS} more parts" if len(spans) > _SPANS else ""
+    return f"lines {named}{more} of {total}"
 
 
 def _manifest_line(packed: Packed) -> str:
     lines = _lines(packed.spans, packed.total)
     return f"- {packed.path}: {lines}, about {packed.tokens} tokens: {_short(packed.why)}"
+
+
+def _note(left_out: LeftOut) -> str:
+    return f"- {left_out.path}: {_short(left_out.reason)}"
 
 
 def _short(why: str) -> str:
@@ -203,7 +244,7 @@ def _written(
     """The text. Lines about what was left out take what room there is."""
     omitted: list[str] = []
     for each in left_out:
-        line = f"- {each.path}: {_short(each.reason)}"
+        line = _note(each)
         room -= _size(line) + 1
         if room < 0:
             break

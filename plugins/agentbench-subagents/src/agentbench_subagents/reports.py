@@ -13,17 +13,21 @@ from agentbench_core import option
 class Decision:
     """What the router wants next."""
 
-    action: Literal["search", "patch", "test", "stop"] = option(
-        help="search: find the code; patch: change it; test: judge the latest output of the command; stop: end"
+    action: Literal["search", "patch", "undo", "test", "stop"] = option(
+        help="search: find the code; patch: change it; undo: take back the last change; "
+        "test: judge the latest output of the command; stop: end"
     )
-    task: str = option(help="what the sub-agent shall do, in full: it knows nothing of this; for stop, the reason")
+    task: str = option(
+        help="what the sub-agent shall do, and what you suspect: it sees the failure, the findings and the changes so "
+        "far, and nothing else of this; for undo and stop, the reason"
+    )
 
 
 @attrs.frozen(kw_only=True)
 class Snippet:
     """Some lines of a file, as they are."""
 
-    first_line: int = option(help="number of the first line, from 1", minimum=1)
+    first_line: int | None = option(None, help="number of the first line, from 1, as far as known", minimum=1)
     text: str = option(help="the lines, copied exactly")
 
 
@@ -42,6 +46,17 @@ class SearchReport:
 
     files: tuple[CandidateFile, ...] = option(help="the most likely place of the defect first")
     summary: str = option("", help="what seems to be the cause")
+
+    def after(self, earlier: SearchReport) -> SearchReport:
+        """Both reports as one: each file once, what is newer first; one that names no file changes nothing."""
+        if not self.files:
+            return earlier
+        files: dict[str, CandidateFile] = {}
+        for file in (*self.files, *earlier.files):
+            newer = files.get(file.path)
+            if newer is None or not newer.snippets:
+                files[file.path] = attrs.evolve(newer or file, snippets=file.snippets)
+        return SearchReport(files=tuple(files.values()), summary=self.summary or earlier.summary)
 
 
 @attrs.frozen(kw_only=True)

@@ -16,13 +16,16 @@ from agentbench_core import (
     Mandate,
     Prompt,
     ToolCall,
+    ToolResult,
     rerun,
 )
 from agentbench_subagents import wording
+from agentbench_subagents.checking import Looking
 from agentbench_subagents.consulting import Consultation, Failure, Role, accept_all
 from agentbench_subagents.options import SubagentsOptions
 from agentbench_subagents.reports import Decision, PatchReport, SearchReport, TestReport
-from agentbench_subagents.wording import Known
+from agentbench_subagents.undoing import reverse
+from agentbench_subagents.wording import Change, Known
 
 R = TypeVar("R")
 
@@ -92,12 +95,9 @@ class _Repair:
         self._context = context
         self._options = options
         self._roles = roles()
-        self._known = Known(command=context.failing_command, instruction=context.instruction)
-        self._last = rerun(context)
-        self._before = self._last.output
-        self._passes_already = self._last.passed
-        """Then hidden tests judge, and the router says when it is done."""
+        self._known = Known(command=context.failing_command, instruction=context.instruction, first=rerun(context))
         self._alike = 0
+        self._in_vain = 0
 
     def run(self) -> AgentResult:
         router = Consultation(self._roles.router, self._context, self._options, tries=self._options.report_tries)
@@ -105,84 +105,108 @@ class _Repair:
         for _ in range(self._options.max_rounds):
             decision = router.ask(came_of_it)
             if isinstance(decision, Failure):
-                return AgentResult(ended="gave_up", message=f"the router: {decision.reason}")
+                return _gave_up(f"the router: {decision.reason}")
             if decision.action == "stop":
                 return self._stopped(decision.task)
             came_of_it = self._do(decision)
-            if self._last.passed and not self._passes_already:
+            if self._known.last.passed and not self._known.first.passed:
                 return AgentResult(message="the failing command passes")
             if self._alike >= self._options.same_failure:
-                said = f"the command fails in the same way after {self._alike} changes"
-                return AgentResult(ended="gave_up", message=said)
-        return AgentResult(
-            ended="gave_up", message=f"{self._options.max_rounds} decisions did not make the command pass"
-        )
+                return _gave_up(f"the command fails in the same way after {self._alike} changes")
+            if self._in_vain >= self._options.idle_turns:
+                return _gave_up(f"{self._in_vain} decisions in a row were in vain; the last: {came_of_it}")
+        return _gave_up(f"{self._options.max_rounds} decisions did not make the command pass")
 
     def _stopped(self, why: str) -> AgentResult:
         said = f"the router stopped: {why}"
-        return AgentResult(message=said) if self._last.passed else AgentResult(ended="gave_up", message=said)
+        return AgentResult(message=said) if self._known.last.passed else _gave_up(said)
 
     def _do(self, decision: Decision) -> str:
         """Have a decision carried out; what came of it, for the router. Raises BudgetExceeded without a step left."""
         if self._context.budget.steps_left == 0:
             rerun(self._context)  # whatever needs a step is refused now: so the harness hears of it
+        if problem := self._in_the_way(decision):
+            self._in_vain += 1
+            return problem
+        self._in_vain = 0
         if decision.action == "search":
             return self._search(decision.task)
         if decision.action == "patch":
             return self._patch(decision.task)
-        return self._test(decision.task)
+        return self._undo() if decision.action == "undo" else self._test(decision.task)
+
+    def _in_the_way(self, decision: Decision) -> str:
+        """Why nothing can come of a decision."""
+        steps = self._options.searcher_steps
+        if decision.action == "search" and steps and self._share(steps) == 0:
+            return wording.failed("searcher", f"the last {_KEPT} steps are for a patch and to run the command")
+        if decision.action == "undo" and not self._known.changes:
+            return "There is no change to take back."
+        return ""
 
     def _search(self, task: str) -> str:
-        options = self._options
-        if options.searcher_steps and self._share(options.searcher_steps) == 0:
-            return wording.failed("searcher", f"the last {_KEPT} steps are for a patch and to run the command")
-        report = self._consult(
-            self._roles.searcher, wording.assignment(self._known, task), options.searcher_tokens, options.searcher_steps
-        )
+        role, options = self._roles.searcher, self._options
+        child = self._delegated(role, options.searcher_tokens, options.searcher_steps)
+        looking = Looking(child.tools, child.budget)
+        child = attrs.evolve(child, tools=looking)
+        report = self._consult(role, child, wording.assignment(self._known, task), looking.unknown)
         if isinstance(report, Failure):
-            return wording.failed("searcher", report.reason)
-        self._known = attrs.evolve(self._known, findings=report)
+            return wording.failed(role.name, report.reason)
+        report = looking.checked(report)
+        known = self._known.findings
+        self._known = attrs.evolve(self._known, findings=report if known is None else report.after(known))
         return wording.findings(report)
 
     def _patch(self, task: str) -> str:
-        options = self._options
-        report = self._consult(
-            self._roles.patcher,
-            wording.assignment(self._known, task),
-            options.patcher_tokens,
-            options.patcher_steps,
-            self._applied,
-        )
+        role, options = self._roles.patcher, self._options
+        applied = ToolResult.success()
+
+        def apply(report: PatchReport) -> str:
+            nonlocal applied
+            applied = self._apply(report.unified_diff)
+            return _problem(applied)
+
+        child = self._delegated(role, options.patcher_tokens, options.patcher_steps)
+        report = self._consult(role, child, wording.assignment(self._known, task), apply)
         if isinstance(report, Failure):
-            return wording.failed("patcher", report.reason)
+            return wording.failed(role.name, report.reason)
         found = rerun(self._context)
-        self._alike = self._alike + 1 if found.digest == self._last.digest and not found.passed else 0
-        self._before, self._last = self._last.output, found
-        applied = (*self._known.applied, report.unified_diff)
-        self._known = attrs.evolve(self._known, applied=applied, output=found.output, advice="")
-        return wording.patched(report, self._known.command, found.output, passes=found.passed, alike=self._alike)
+        self._alike = self._alike + 1 if found.digest == self._known.last.digest and not found.passed else 0
+        undo = reverse(report.unified_diff, applied.fields.get("moved", {}))
+        change = Change(diff=report.unified_diff, undo=undo, found=found)
+        self._known = attrs.evolve(self._known, changes=(*self._known.changes, change), advice="")
+        return wording.patched(report, self._known, self._alike)
+
+    def _undo(self) -> str:
+        *others, last = self._known.changes
+        if problem := _problem(self._apply(last.undo)):
+            return f"The last change could not be taken back: {problem}"
+        taken_back = (*self._known.taken_back, last.diff)
+        self._known = attrs.evolve(self._known, changes=tuple(others), taken_back=taken_back, advice="")
+        return wording.undone(self._known)
 
     def _test(self, task: str) -> str:
-        told = wording.judgement(self._known, self._before, task)
-        report = self._consult(self._roles.tester, told, self._options.tester_tokens, 0)
+        role = self._roles.tester
+        child = self._delegated(role, self._options.tester_tokens, 0)
+        report = self._consult(role, child, wording.judgement(self._known, task))
         if isinstance(report, Failure):
-            return wording.failed("tester", report.reason)
+            return wording.failed(role.name, report.reason)
         self._known = attrs.evolve(self._known, advice=report.advice)
         return wording.judged(report)
 
-    def _applied(self, report: PatchReport) -> str:
-        """Apply a patch; what is wrong with it, for the patcher."""
-        result = self._context.tools.call(ToolCall(tool="apply_patch", arguments={"unified_diff": report.unified_diff}))
-        return "" if result.ok else f"{result.error_type}: {result.error_message}"
+    def _apply(self, diff: str) -> ToolResult:
+        return self._context.tools.call(ToolCall(tool="apply_patch", arguments={"unified_diff": diff}))
+
+    def _delegated(self, role: Role[R], tokens: int, steps: int) -> AttemptContext:
+        """What a sub-agent works in: a share of what is left."""
+        offered = {spec.name for spec in self._context.tools.specs}
+        mandate = Mandate(role=role.name, tools=role.tools & offered, max_steps=self._share(steps), max_tokens=tokens)
+        return self._context.delegate(mandate)
 
     def _consult(
-        self, role: Role[R], task: str, tokens: int, steps: int, accept: Callable[[R], str] = accept_all
+        self, role: Role[R], child: AttemptContext, task: str, accept: Callable[[R], str] = accept_all
     ) -> R | Failure:
-        """Have a sub-agent do something with a share of what is left."""
-        context = self._context
-        offered = {spec.name for spec in context.tools.specs}
-        mandate = Mandate(role=role.name, tools=role.tools & offered, max_steps=self._share(steps), max_tokens=tokens)
-        child = context.delegate(mandate)
+        """Have a sub-agent do something with its share."""
         try:
             consultation = Consultation(role, child, self._options, tries=self._options.report_tries, accept=accept)
             return consultation.ask(task)
@@ -195,3 +219,11 @@ class _Repair:
         """So many steps, or what is left but for those that are kept."""
         left = self._context.budget.steps_left
         return steps if left is None else max(0, min(steps, left - _KEPT))
+
+
+def _gave_up(why: str) -> AgentResult:
+    return AgentResult(ended="gave_up", message=why)
+
+
+def _problem(result: ToolResult) -> str:
+    return "" if result.ok else f"{result.error_type}: {result.error_message}"

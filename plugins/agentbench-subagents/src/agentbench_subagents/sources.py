@@ -51,9 +51,9 @@ class Source:
             total = max(of_lines, total)
         return cls(path=path, lines=dict(enumerate(lines, start=1)), total=total)
 
-    def with_lines(self, first: int, text: str) -> Source:
-        """The same file, with lines from further down. ``first`` counts from 1."""
-        more = dict(enumerate(lines_of(text), start=first))
+    def with_lines(self, first: int, text: str, *, cut: bool = False) -> Source:
+        """The same file, with lines from further down. ``first`` counts from 1; ``cut``: the last is not all there."""
+        more = dict(enumerate(lines_of(text)[: -1 if cut else None], start=first))
         return attrs.evolve(self, lines={**more, **self.lines}, total=max(self.total, *more, 0))
 
     @property
@@ -86,6 +86,11 @@ class Source:
         imports = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
         return tuple((node.lineno, node.end_lineno or node.lineno) for node in imports)
 
+    @cached_property
+    def passes_on(self) -> bool:
+        """Whether it only passes on what others define: nothing but imports, texts and names like ``__all__``."""
+        return self.tree is not None and bool(self.import_spans) and all(map(_passes_on, self.tree.body))
+
     def around(self, line: int) -> tuple[Definition, ...]:
         """The definitions that a line lies in, the outermost first."""
         return tuple(it for it in self.definitions if it.span[0] <= line <= it.span[1])
@@ -115,6 +120,14 @@ def parsed(text: str) -> ast.Module | None:
 
 def _starts_statement(line: str) -> bool:
     return line[:1] not in ("", " ", "\t", "\f", "#", ")", "]", "}")
+
+
+def _passes_on(node: ast.stmt) -> bool:
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(isinstance(target, ast.Name) and target.id.startswith("__") for target in targets)
+    text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return text or isinstance(node, (ast.Import, ast.ImportFrom))
 
 
 def _definitions(tree: ast.Module) -> Iterator[Definition]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
-from agentbench_subagents.reports import PatchReport, SearchReport, TestReport
+from agentbench_core import Rerun
+from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet, TestReport
 
 _OUTPUT = 6000  # characters of a command's output
 _FINDINGS = 20_000  # characters of all that was found
@@ -13,34 +16,57 @@ _DIFF = 6000  # characters of a diff
 
 
 @attrs.frozen(kw_only=True)
+class Change:
+    """A diff that is in the workspace."""
+
+    diff: str
+    undo: str
+    """The diff that takes it back."""
+    found: Rerun
+    """What the command did with it."""
+
+
+@attrs.frozen(kw_only=True)
 class Known:
     """What sub-agents have found out so far."""
 
     command: str
     instruction: str
-    output: str = ""
-    """What the command printed last; empty as long as that is in the instruction."""
+    """With what the command printed at the beginning."""
+    first: Rerun
+    """What it did then. Where it passed, hidden tests judge."""
     findings: SearchReport | None = None
-    applied: tuple[str, ...] = ()
-    """Diffs that are in the workspace, in order."""
+    changes: tuple[Change, ...] = ()
+    taken_back: tuple[str, ...] = ()
+    """Diffs that are no longer in the workspace."""
     advice: str = ""
     """The tester's, about the latest output."""
+
+    @property
+    def last(self) -> Rerun:
+        """What the command does now."""
+        return self.changes[-1].found if self.changes else self.first
+
+    @property
+    def before(self) -> Rerun:
+        """What it did before the last change."""
+        return self.changes[-2].found if len(self.changes) > 1 else self.first
 
 
 def router_opening(known: Known) -> str:
     """The router's first message."""
-    return f"{known.instruction.rstrip()}\n\nDecide what is done first, by calling `decide`."
+    return f"{_told(known)}\n\nDecide what is done first, by calling `decide`."
 
 
 def assignment(known: Known, task: str) -> str:
     """What a searcher or a patcher gets: the failure, the state of things, and its task."""
-    parts = [known.instruction.rstrip()]
-    if known.applied:
-        parts.append(
-            "These changes have been made already, and are in the files:\n\n" + shortened(_joined(known), _DIFF)
-        )
-    if known.output:
-        parts.append(f"With them `{known.command}` prints:\n\n{shortened(known.output.strip(), _OUTPUT)}")
+    parts = [_told(known)]
+    if known.taken_back:
+        parts.append(f"This was tried, and taken back since it did not help:\n\n{_joined(known.taken_back)}")
+    if known.changes:
+        made = _joined([change.diff for change in known.changes])
+        parts.append(f"These changes have been made already, and are in the files:\n\n{made}")
+        parts.append(f"With them `{known.command}` prints:\n\n{_printed(known.last)}")
     if known.findings is not None:
         parts.append(f"Found so far:\n\n{findings(known.findings)}")
     if known.advice:
@@ -49,36 +75,57 @@ def assignment(known: Known, task: str) -> str:
     return "\n\n".join(parts)
 
 
-def judgement(known: Known, before: str, task: str) -> str:
+def judgement(known: Known, task: str) -> str:
     """What a tester gets: the outputs before and after the last change."""
-    now = shortened((known.output or before).strip(), _OUTPUT)
-    parts = [f"The command is `{known.command}`."]
-    if known.output:
-        parts.append(f"Before the last change it printed:\n\n{shortened(before.strip(), _OUTPUT)}")
-        parts.append(f"The change:\n\n{shortened(known.applied[-1], _DIFF)}" if known.applied else "")
-        parts.append(f"Now it prints:\n\n{now}")
+    parts = [f"The command is `{known.command}`.{_passing(known)}"]
+    if known.changes:
+        parts.append(f"Before the last change it printed:\n\n{_printed(known.before)}")
+        parts.append(f"The change:\n\n{shortened(known.changes[-1].diff, _DIFF)}")
+        parts.append(f"Now it prints:\n\n{_printed(known.last)}")
     else:
-        parts.append(f"Nothing has been changed yet. It prints:\n\n{now}")
+        parts.append(f"Nothing has been changed yet. It prints:\n\n{_printed(known.last)}")
     parts.append(f"Your task: {shortened(task, _WORDS)}")
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(parts)
 
 
 def findings(report: SearchReport) -> str:
-    """A searcher's report as others read it."""
-    lines = [shortened(report.summary, _WORDS)] if report.summary else []
-    for file in report.files:
-        lines.append(f"{file.path}: {shortened(file.why, _WORDS)}")
-        lines += [f"from line {snippet.first_line}:\n{snippet.text.rstrip()}" for snippet in file.snippets]
-    return shortened("\n".join(lines), _FINDINGS) or "nothing"
+    """A searcher's report as others read it: the first of its files, if they are too many."""
+    shown = [shortened(report.summary, _WORDS)] if report.summary else []
+    room = _FINDINGS - sum(map(len, shown))
+    for number, file in enumerate(report.files):
+        shown.append(shortened(_found(file), max(room, _WORDS)))
+        room -= len(shown[-1])
+        if room <= 0 and number + 1 < len(report.files):
+            shown.append(f"[... {len(report.files) - number - 1} more files]")
+            break
+    return "\n".join(shown) or "nothing"
 
 
-def patched(report: PatchReport, command: str, output: str, *, passes: bool, alike: int) -> str:
-    """What the router is told after a patch."""
-    again = f", in the same way as before, {alike} times in a row," if alike else ""
-    state = "passes" if passes else f"still fails{again}"
+def _found(file: CandidateFile) -> str:
+    lines = [f"{file.path}: {shortened(file.why, _WORDS)}"]
+    for snippet in file.snippets:
+        lines += [_place(snippet), snippet.text.rstrip()]
+    return "\n".join(lines)
+
+
+def _place(snippet: Snippet) -> str:
+    if snippet.first_line is None:
+        return "not found in what was read of it, as it stands here:"
+    return f"from line {snippet.first_line}:"
+
+
+def patched(report: PatchReport, known: Known, alike: int) -> str:
+    """What the router is told after a patch. ``alike``: changes in a row that left the failure as it was."""
+    again = f", {alike} times in a row" if alike > 1 else ""
+    state = "passes" if known.last.passed else "still fails" + (f", in the same way as before{again}," if alike else "")
     why = f" ({shortened(report.explanation, _WORDS)})" if report.explanation else ""
-    printed = shortened(output.strip(), _OUTPUT)
-    return f"The diff was applied{why}. `{command}` {state} with it. It prints:\n\n{printed}"
+    return f"The diff was applied{why}. `{known.command}` {state} with it. It prints:\n\n{_printed(known.last)}"
+
+
+def undone(known: Known) -> str:
+    """What the router is told when the last change was taken back."""
+    still = f"{len(known.changes)} of those before are still in the files" if known.changes else "no other was made"
+    return f"The last change was taken back; {still}. `{known.command}` printed then:\n\n{_printed(known.last)}"
 
 
 def judged(report: TestReport) -> str:
@@ -98,5 +145,23 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most // 3]}\n[...]\n{text[-2 * most // 3 :]}"
 
 
-def _joined(known: Known) -> str:
-    return "\n".join(diff.rstrip() for diff in known.applied)
+def _told(known: Known) -> str:
+    return f"{known.instruction.rstrip()}{_passing(known)}"
+
+
+def _passing(known: Known) -> str:
+    """What must be said where nothing that can be seen fails."""
+    if not known.first.passed:
+        return ""
+    return (
+        f"\n\n`{known.command}` passes as things are. Tests that nobody sees here judge the repair: go by what the "
+        "task asks for, and keep the command passing."
+    )
+
+
+def _printed(rerun: Rerun) -> str:
+    return shortened(rerun.output.strip(), _OUTPUT)
+
+
+def _joined(diffs: Iterable[str]) -> str:
+    return shortened("\n".join(diff.rstrip() for diff in diffs), _DIFF)

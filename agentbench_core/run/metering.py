@@ -1,0 +1,247 @@
+"""What a call of a model may use, has used, and how it went: one meter per attempt, one entry per exchange."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from typing import Any
+
+import attrs
+
+from agentbench_core.errors import Interrupted, LLMError
+from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.run.attempt_log import AttemptLog
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.purse import PurseEmptyError
+from agentbench_core.run.run_model import RunModel
+from agentbench_core.run.toolbox import Stop
+from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
+from agentbench_core.values.limits import Budget, Deadline, Held
+from agentbench_core.values.messages import Completion, FailedExchange, Request, Usage
+
+_LONGEST = 1 << 20  # tokens of an answer that nothing limits
+
+
+@attrs.define(kw_only=True)
+class Meter:
+    """What all agents of an attempt share: the run's model, the attempt's time, and the count of what was used."""
+
+    plan: AttemptPlan
+    model: RunModel
+    deadline: Deadline
+    log: AttemptLog
+    files: AttemptFiles
+    stop: Stop
+    calls: int = 0
+    usage: Usage = Usage()
+    _open: set[Call] = attrs.field(factory=set)
+    _closed: bool = False
+    _given_until: float = 0.0
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+
+    @property
+    def asking(self) -> bool:
+        """Whether a call of a provider is in progress."""
+        return bool(self._open)
+
+    def begin(self, call: Call) -> int:
+        """The number of a new call, from 1. Raises Interrupted when the attempt has ended."""
+        with self._lock:
+            if self._closed:
+                raise Interrupted("the agent phase is over")
+            self._open.add(call)
+            self.calls += 1
+            return self.calls
+
+    def end(self, call: Call) -> None:
+        """Nothing more comes of a call."""
+        with self._lock:
+            self._open.discard(call)
+
+    def close(self) -> None:
+        """No call begins or goes on from here on; what became of those under way nobody knows."""
+        with self._lock:
+            self._closed = True
+            left = list(self._open)
+        for call in left:
+            call.abandon("the attempt has ended")
+
+    def give_back(self, seconds: float) -> None:
+        """Time that does not count; agents that wait at the same time wait once."""
+        with self._lock:
+            now = time.monotonic()
+            until = now + seconds
+            self.deadline.extend(max(0.0, until - max(now, self._given_until)))
+            self._given_until = max(self._given_until, until)
+
+    def count(self, usage: Usage) -> None:
+        """Take in what an exchange has used."""
+        with self._lock:
+            self.usage = Usage(
+                prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
+                completion_tokens=self.usage.completion_tokens + usage.completion_tokens,
+                cached_tokens=self.usage.cached_tokens + usage.cached_tokens,
+                cost_usd=self.usage.cost_usd + usage.cost_usd,
+            )
+
+    def worst(self, prompt_tokens: int, answer_tokens: int | None) -> Held:
+        """The most that an exchange can use."""
+        facts = self.model.facts
+        window = facts.context_tokens or math.inf
+        prompt = int(min(prompt_tokens, window))
+        bounds = (answer_tokens, self.model.longest_answer, facts.context_tokens)
+        answer = min((bound for bound in bounds if bound is not None), default=_LONGEST)
+        price = prompt * (facts.usd_per_million_input or 0.0) + answer * (facts.usd_per_million_output or 0.0)
+        return Held(tokens=prompt + answer, cost_usd=price / 1e6 + facts.usd_per_request)
+
+
+class Call:
+    """Implements ``LLMCall``: each exchange is held back from the budgets, entered, and settled once."""
+
+    def __init__(
+        self, meter: Meter, agent: str, budget: Budget, request: Request, most_tokens: int, deadline: Deadline
+    ) -> None:
+        self._meter = meter
+        self._budget = budget
+        self._messages = len(request.messages)
+        self._worst = meter.worst(most_tokens, request.max_tokens)
+        self._under_way = False
+        self._lock = threading.RLock()
+        self.agent = agent
+        self.deadline = deadline
+        self.refusal: BaseException | None = None
+        """What :meth:`again` raised last."""
+        self.number = 0
+        self.exchange = 0
+        self.waited = 0.0
+
+    @property
+    def task_id(self) -> str:
+        """See the contract."""
+        return self._meter.plan.task.spec.id
+
+    @property
+    def repeat(self) -> int:
+        """See the contract."""
+        return self._meter.plan.repeat
+
+    @property
+    def attempt_id(self) -> str:
+        """See the contract."""
+        return self._meter.plan.attempt_id
+
+    def again(self) -> None:
+        """Enter one more exchange, or the first; on disk when this returns."""
+        if self._under_way:
+            self.failed(FailedExchange(error="unknown", message="the provider did not say how it ended"))
+        try:
+            self.deadline.check()
+            self._hold()
+            self._enter()
+        except BaseException as error:
+            self.refusal = error
+            raise
+
+    def failed(self, exchange: FailedExchange) -> None:
+        """See the contract."""
+        usage = exchange.usage
+        if not self._settled(usage):
+            return
+        counted = usage or Usage()
+        self._meter.log.emit(
+            LLMFailed(
+                call=self.number,
+                exchange=self.exchange,
+                error=exchange.error,
+                message=exchange.message,
+                status=exchange.status,
+                served_by=exchange.served_by,
+                response_id=exchange.response_id,
+                prompt_tokens=counted.prompt_tokens,
+                completion_tokens=counted.completion_tokens,
+                cached_tokens=counted.cached_tokens,
+                cost_usd=None if usage is None else usage.cost_usd,
+            )
+        )
+
+    def waiting(self, seconds: float) -> None:
+        """See the contract."""
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"nobody can wait {seconds!r} seconds")
+        self.waited += seconds
+        self._give_back(seconds)
+
+    def as_written(self, value: Any) -> Any:
+        """See the contract."""
+        return self._meter.files.cleaned(value)
+
+    def answered(self, completion: Completion) -> int:
+        """The exchange under way gave the answer; gives its number."""
+        if not self._settled(completion.usage):
+            raise LLMError("the provider gave an answer after it had said that there is none")
+        return self.exchange
+
+    def abandon(self, why: str) -> None:
+        """No answer comes any more; nobody knows what became of an exchange that is still under way."""
+        with contextlib.suppress(Interrupted):  # its attempt has its record
+            self.failed(FailedExchange(error="unknown", message=why))
+
+    def _hold(self) -> None:
+        """Hold the worst case back from the attempt's budget and from the run's money."""
+        model = self._meter.model
+        self._budget.hold(self._worst, self.deadline)
+        try:
+            model.purse.hold(self._worst.cost_usd, self._wait_for_money)
+        except BaseException as error:
+            self._budget.settle(self._worst, tokens=0, cost_usd=0.0)
+            if isinstance(error, PurseEmptyError):
+                model.halt.because(error.message)
+            raise
+
+    def _wait_for_money(self, seconds: float) -> None:
+        self._give_back(seconds)
+        self.deadline.check()
+
+    def _give_back(self, seconds: float) -> None:
+        self._meter.give_back(seconds)
+
+    def _enter(self) -> None:
+        with self._lock:
+            try:
+                self.number = self.number or self._meter.begin(self)
+                self.exchange += 1
+                self._under_way = True
+                entry = LLMRequest(
+                    call=self.number,
+                    exchange=self.exchange,
+                    agent=self.agent,
+                    messages=self._messages,
+                    reserved_usd=self._worst.cost_usd,
+                )
+                self._meter.log.emit(entry, durable=True)
+            except BaseException:
+                self._under_way = False
+                self._give_money_back(0, 0.0)
+                raise
+
+    def _settled(self, usage: Usage | None) -> bool:
+        """Settle the exchange under way, if there is one; where nobody knows what it used, as its worst case."""
+        with self._lock:
+            if not self._under_way:
+                return False
+            self._under_way = False
+        if usage is None:
+            self._give_money_back(self._worst.tokens, self._worst.cost_usd)
+            return True
+        self._give_money_back(usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
+        self._meter.count(usage)
+        if usage.cost_usd > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
+            said = f"call {self.number} cost {usage.cost_usd:.6f} USD, by its prices {self._worst.cost_usd:.6f} at most"
+            self._meter.log.emit(Warning_(message=said))
+        return True
+
+    def _give_money_back(self, tokens: int, cost_usd: float) -> None:
+        self._budget.settle(self._worst, tokens=tokens, cost_usd=cost_usd)
+        self._meter.model.purse.settle(self._worst.cost_usd, cost_usd)

@@ -1,0 +1,319 @@
+"""The loop of an agent that repairs: when the failing command is run again, what the model hears, when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import (
+    AgentResult,
+    BudgetExceeded,
+    Completion,
+    Conversation,
+    ModelFacts,
+    StopRules,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    repair_loop,
+    rerun,
+)
+from agentbench_core.testing import FAILING_COMMAND, FIX, ContextDouble, calls, open_bench, says
+from agentbench_core.testing.bench import builtin_tools
+
+Make = Callable[..., AbstractContextManager[ContextDouble]]
+
+PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
+BAD = ToolCall(tool="apply_patch", arguments={"unified_diff": "junk"})
+LOOKS = (
+    ToolCall(tool="list_files", arguments={}),
+    ToolCall(tool="read_file", arguments={"path": "adding.py"}),
+    ToolCall(tool="search", arguments={"pattern": "add"}),
+)
+
+
+def runs(command: str, **more: Any) -> ToolCall:
+    return ToolCall(tool="run", arguments={"command": command, **more})
+
+
+SED = runs("sed -i 's/left - right/left + right/' adding.py")
+
+
+def returns(what: str, instead_of: str = "left - right") -> ToolCall:
+    """A patch that makes the program return something else."""
+    diff = f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3 @@\n-    return {instead_of}\n+    return {what}\n"
+    return ToolCall(tool="apply_patch", arguments={"unified_diff": diff})
+
+
+@pytest.fixture(scope="module")
+def make() -> Iterator[Make]:
+    """Makes a context in which the program has one bug."""
+    with open_bench() as bench:
+        yield bench.context
+
+
+def repaired(double: ContextDouble, **rules: int) -> AgentResult:
+    chat = Conversation(double.context, "Be good.")
+    chat.say(double.context.instruction)
+    return repair_loop(chat, double.context, StopRules(**rules), "v1")
+
+
+def ran(double: ContextDouble) -> list[str]:
+    """What was called, the failing command as ``again``."""
+    names = []
+    for call in double.trace.tool_calls:
+        again = call.tool == "run" and call.arguments == {"command": double.context.failing_command}
+        names.append("again" if again else call.tool)
+    return names
+
+
+def told(double: ContextDouble) -> list[str]:
+    """What the loop said to the model, up to its last request."""
+    return [message.content for message in double.last_messages[2:] if message.role == "user"]
+
+
+def test_a_repair(make: Make) -> None:
+    """It ends as soon as the command passes, without another word; the version of its prompts is in the result."""
+    with make([PATCH]) as double:
+        result = repaired(double)
+        assert ran(double) == ["again", "apply_patch", "again"]
+    assert result == AgentResult(message="the failing command passes", prompt_version="v1")
+
+
+def test_a_command_may_have_repaired_it(make: Make) -> None:
+    """Any command that ran, whatever its exit code, also one that was killed; more than one answer costs one rerun."""
+    for made in (
+        SED,
+        runs(f"{SED.arguments['command']}; exit 3"),
+        runs(f"{SED.arguments['command']}; sleep 60", timeout_sec=1),
+    ):
+        with make([calls(*LOOKS, made, *LOOKS)]) as double:
+            assert repaired(double).message == "the failing command passes"
+            assert ran(double).count("again") == 2
+
+
+def test_looking_costs_nothing(make: Make) -> None:
+    """Files are as they were: no step is spent on the command, also when the model then stops calling tools."""
+    with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
+        assert repaired(double).message == "the model stopped calling tools while the command fails"
+        assert ran(double).count("again") == 1
+        assert told(double) == [f"`{FAILING_COMMAND}` does not pass yet. Go on by calling a tool."]
+
+
+def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
+    """Nothing is repeated to the model, and it does not count as a change that did not help."""
+    looks = [runs(f"cat adding.py; : {number}") for number in range(4)]
+    with make([*looks, PATCH]) as double:
+        assert repaired(double, same_failure=2).ended == "completed"
+        assert ran(double) == ["again", *["run", "again"] * 4, "apply_patch", "again"]
+        assert told(double) == []
+
+
+def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
+    """Nor told again; after a change in the same answer it is."""
+    own = runs(FAILING_COMMAND)
+    with make([own, calls(returns("7"), own), calls(own, returns("left + right", "7"))]) as double:
+        assert repaired(double).ended == "completed"
+        assert ran(double) == ["again", "again", "apply_patch", "again", "again", "apply_patch", "again"]
+        assert told(double) == []
+    with make([calls(PATCH, own)]) as double:
+        assert repaired(double).ended == "completed"
+        assert len(ran(double)) == 3
+
+
+def test_the_command_under_other_circumstances_proves_nothing(make: Make) -> None:
+    """With variables of the model's own it is another command."""
+    command = 'test -n "$SET"'
+    with make([runs(command, env={"SET": "1"}), "Done.", "Done."], failing_command=command) as double:
+        assert repaired(double).ended == "gave_up"
+    with make([calls(SED, runs(FAILING_COMMAND, env={}))]) as double:
+        assert repaired(double).ended == "completed"
+        assert ran(double) == ["again", "run", "run"], "no variables: it is the command itself"
+
+
+def test_what_a_process_in_the_background_repairs(make: Make) -> None:
+    """Before the model hears that the command does not pass, it is run once more; and not twice for nothing."""
+    waiting = runs("(while test ! -e go; do sleep 0.05; done; sed -i s/-/+/ adding.py; touch done) >/dev/null 2>&1 &")
+    until_done = "while [ ! -e done ]; do sleep 0.05; done"
+
+    def go(_: Any) -> Completion:
+        (holder[0].workspace / "go").touch()
+        assert holder[0].sandbox.exec(until_done, deadline=holder[0].deadline).ok
+        return says("It is done.")
+
+    holder: list[ContextDouble] = []
+    with make([waiting, go]) as double:
+        holder.append(double)
+        assert repaired(double).message == "the failing command passes"
+        assert ran(double) == ["again", "run", "again", "again"]
+    with make([runs("true"), "Done.", "Done."]) as double:
+        assert repaired(double).ended == "gave_up"
+        assert ran(double) == ["again", "run", "again", "again"]
+
+
+def test_what_the_model_is_told(make: Make) -> None:
+    """What the command does with the change; and after anything else, if it does otherwise."""
+    odd = runs("sed -i 's/return 7/raise KeyError/' adding.py")
+    with make([returns("7"), odd, says("", finish="length"), "Hm."]) as double:
+        repaired(double)
+        first, second, third = told(double)
+    assert first.startswith(f"`{FAILING_COMMAND}` still fails with this change. It prints:\n\n")
+    assert "7 != 5" in first
+    assert second.startswith(f"`{FAILING_COMMAND}` fails in another way now. It prints:\n\n")
+    assert "KeyError" in second
+    assert third == "Your answer was cut off. Be shorter, and act by calling a tool."
+
+
+def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
+    """A long history of long failures stays inside the window; the model reads what became of each change."""
+    noisy = f"python3 -c 'from adding import add; print((\"line %s \" % add(2, 3)) * 2000)'; {FAILING_COMMAND}"
+    values = [str(number) for number in range(100, 112)]
+    changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]
+    facts = ModelFacts(context_tokens=10_000, answer_tokens=500)
+    with make([*changes, "Hm.", "Hm."], failing_command=noisy, facts=facts) as double:
+        result = repaired(double)
+        assert result.message == "the model stopped calling tools while the command fails"
+        said = [message for message in told(double) if "with this change" in message]
+    assert len(said) == len(changes)
+    assert "dropped: the conversation grew too long" in said[0]
+    assert "line 111 " in said[-1]
+
+
+def test_the_same_failure_again_and_again(make: Make) -> None:
+    """Changes are counted; other values are another failure, also those that look like times."""
+    with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
+        result = repaired(double, same_failure=2)
+    assert (result.ended, result.message) == ("gave_up", "the command fails in the same way after 2 changes")
+    command = "python3 -c \"from adding import add; v = add(2, 3); print('took %d s' % v); raise SystemExit(v != 5)\""
+    values = ["100", "50", "20", "10", "5"]
+    changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]
+    with make(changes, failing_command=command) as double:
+        assert repaired(double, same_failure=1).ended == "completed"
+
+
+def test_equal_failures_have_equal_digests(make: Make) -> None:
+    """Where objects lie and how long it ran until it was killed are no part of a failure; its exit code is."""
+
+    def digest(command: str) -> str:
+        with make(tool_timeout_sec=0.5) as double:
+            return rerun(attrs.evolve(double.context, failing_command=command)).digest
+
+    assert digest("echo at 0x7f3a12345678; false") == digest("echo at 0x7f3a87654321; false")
+    assert digest("false") != digest("exit 2")
+    assert digest("false") != digest("true")
+    assert digest("echo 5 s; false") != digest("echo 6 s; false")
+    killed = digest("echo so far; sleep 60")
+    assert killed == digest("echo so far; sleep 60; true")
+    assert killed != digest("echo further; sleep 60")
+
+
+def test_a_command_that_hangs(make: Make) -> None:
+    """The model reads what it printed before it was killed."""
+    with make(tool_timeout_sec=0.5) as double:
+        found = rerun(attrs.evolve(double.context, failing_command="echo so far; sleep 60"))
+    assert not found.passed
+    assert found.output.startswith("killed after ")
+    assert found.output.endswith("\nso far")
+
+
+def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
+    """A patch and eight bad calls in one answer: the patch may have been right."""
+    with make([calls(PATCH, *[BAD] * 8)]) as double:
+        assert repaired(double).message == "the failing command passes"
+    with make([calls(returns("7"), *[BAD] * 8)]) as double:
+        result = repaired(double)
+        assert ran(double)[-1] == "again"
+    assert result.ended == "tool_error"
+    assert result.message.startswith("8 tool calls in a row failed; the last: ")
+
+
+def test_without_the_tool_run(make: Make) -> None:
+    """Nobody says how the command does: the model says when it is done."""
+    tools = [tool for tool in builtin_tools() if tool.spec.name != "run"]
+    with make([PATCH, BAD, "I am done."], tools=tools) as double:
+        result = repaired(double)
+        assert told(double) == [
+            "Nobody can run the command here, so it is not run again after your changes. "
+            "When you are done, say so in words, without calling a tool."
+        ]
+        assert ran(double) == ["apply_patch", "apply_patch"]
+        assert double.passes()
+    assert (result.ended, result.message) == ("completed", "I am done.")
+
+
+@pytest.mark.parametrize("finish", ["empty", "length"])
+def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any) -> None:
+    """Hidden tests judge; the model says when it is done, and hears nothing false when it says nothing."""
+    with make([PATCH, says("", finish=finish), says("", finish=finish)], failing_command="true") as double:
+        result = repaired(double)
+        opening, passes, further = told(double)
+    assert opening == (
+        "`true` passes with the files that are here: tests that you do not see judge the repair. "
+        "When you are done, say so in words, without calling a tool."
+    )
+    assert passes.startswith("`true` passes with this change.")
+    assert further.startswith("Go on by calling a tool, or say" if finish == "empty" else "Your answer was cut off.")
+    assert (result.ended, result.message) == (
+        "gave_up",
+        "the model stopped calling tools and did not say that it is done",
+    )
+    with make([PATCH, "All is well."], failing_command="true") as double:
+        assert repaired(double).message == "All is well."
+
+
+def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
+    """That it is done is not believed then."""
+    command = "grep -q 'left - right' adding.py"
+    with make([PATCH, "Done.", returns("left - right", "left + right"), "Done."], failing_command=command) as double:
+        result = repaired(double)
+        _, broken, doubted, mended = told(double)
+    assert broken.startswith(f"`{command}` fails with this change.")
+    assert doubted == f"`{command}` no longer passes. Go on by calling a tool."
+    assert mended.startswith(f"`{command}` passes with this change.")
+    assert (result.ended, result.message) == ("completed", "Done.")
+
+
+@pytest.mark.parametrize(
+    ("finish", "words"), [("refusal", "the model refuses"), ("context_overflow", "no longer fits")]
+)
+def test_answers_that_end_it(make: Make, finish: Any, words: str) -> None:
+    """The model will not, or cannot."""
+    with make([says("", finish=finish)]) as double:
+        result = repaired(double)
+    assert (result.ended, words in result.message) == ("gave_up", True)
+
+
+def test_the_budget_ends_it(make: Make) -> None:
+    """Where no step is left to look at the program: its end passes, and what was changed stays."""
+    with make([PATCH], max_steps=2) as double:
+        with pytest.raises(BudgetExceeded):
+            repaired(double)
+        assert double.passes()
+
+
+@attrs.frozen
+class Breaks:
+    """A tool of somebody else's, which changes a file and then breaks down, or says that it does not know how."""
+
+    spec = ToolSpec(name="mend", description="Mend.", parameters={"type": "object", "properties": {}})
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if arguments.get("refuse"):
+            return ToolResult.failure("refused", "I do not know how")
+        context.sandbox.exec(SED.arguments["command"], deadline=context.deadline)
+        raise RuntimeError("broken down")
+
+
+def test_tools_of_others_may_change_files(make: Make) -> None:
+    """Whatever they are called; also when they break down halfway, and not when they refuse."""
+    tools = [*builtin_tools(), Breaks()]
+    with make(
+        [ToolCall(tool="mend", arguments={"refuse": True}), ToolCall(tool="mend", arguments={})], tools=tools
+    ) as double:
+        assert repaired(double).message == "the failing command passes"
+        assert ran(double) == ["again", "mend", "mend", "again"]

@@ -1,0 +1,186 @@
+"""What differs between two equal runs goes, what a program means stays, and no text takes long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core.values.volatile import steady, unplaced
+
+PLACED = {
+    "object": ("<app.Store object at 0x7f3a5c0d1e20>", "<app.Store object at 0x7fe2110a9b40>"),
+    "small address": ("<Store at 0x55a1b2c3>", "<Store at 0x55a1b2d7>"),
+    "id": ("id 140234234234234", "id 139876543210987"),
+    "thread": ("<Thread(Thread-1, started 140012345678901)>", "<Thread(Thread-1, started 140099945678901)>"),
+    "pid": ("pid=12 PID 3456: pid: 7", "pid=991 PID 8: pid: 12345"),
+    "process": ("in process 1234: killed", "in process 77: killed"),
+    "popen": ("subprocess 1234 is still running", "subprocess 777 is still running"),
+    "valgrind": ("==1234==ERROR: heap", "==99==ERROR: heap"),
+    "tempfile": ("open('/tmp/tmpab12cd34/a.txt')", "open('/tmp/tmpzz9_abcd/a.txt')"),
+    "mktemp": ("in /tmp/tmp.aB3dE5fG7h", "in /tmp/tmp.Zz3dE5fG7h"),
+    "escaped": ('"\\n/tmp/tmp.aB3dE5fG7h/x"', '"\\n/tmp/tmp.Zz3dE5fG7h/x"'),
+    "bare name": ("['tmpab12cd34', 'b']", "['tmpzz12cd34', 'b']"),
+    "pytest": ("/tmp/pytest-of-root/pytest-3/test_a0/f", "/tmp/pytest-of-root/pytest-12/test_a0/f"),
+    "macos": ("/private/var/folders/x1/y_z0/T/tmpab12cd34/f", "/private/var/folders/x1/y_z0/T/tmpzz12cd34/f"),
+    "ours": (
+        "/tmp/agentbench-local-a1b2c3d4/fork-12/workspace/app.py",
+        "/somewhere/else/agentbench-local-zzzzzzz1/fork-3/workspace/app.py",
+    ),
+    "our tmp": ("in /tmp/agentbench-local-a1b2c3d4/x-12/tmp/tmp.aB3dE5fG7h", "in /tmp/tmp.Zz3dE5fG7h"),
+    "bare mktemp": ("/scratch/tmp.aB3dE5fG7h tmp.aB3dE5fG7h", "/scratch/tmp.Zz3dE5fG7h tmp.aB3dE5fG7z"),
+    "flag": ("cc -I/tmp/tmpab12cd34/inc", "cc -I/tmp/tmpzz12cd34/inc"),
+    "pytest line": ("===== 1 failed in 0.12s =====", "==== 1 failed in 10.12s ====="),
+    "slow pytest": ("===== 2 failed, 1 passed in 61.12s (0:01:01) =====", "= 2 failed, 1 passed in 59.99s ="),
+    "quiet pytest": ("1 failed in 0.12s", "1 failed in 3.40s"),
+    "slowest": ("0.12s call     test_a.py::test_b", "1.50s call     test_a.py::test_b"),
+    "unittest": ("Ran 3 tests in 0.001s", "Ran 3 tests in 1.201s"),
+    "go": ("--- FAIL: TestA (0.00s)\nFAIL\tx/y\t0.003s", "--- FAIL: TestA (1.20s)\nFAIL\tx/y\t1.203s"),
+    "cargo": ("test result: FAILED. 1 failed; finished in 0.00s", "test result: FAILED. 1 failed; finished in 0.31s"),
+}
+"""Both readers take these out."""
+
+TIMED = {
+    "ls": ("-rw-r--r-- 1 root root 12 Nov 22 08:46 app.py", "-rw-r--r-- 1 root root 12 Dec  2 19:51 app.py"),
+    "old ls": ("-rw-r--r-- 1 root root 12 Nov 22  2024 app.py", "-rw-r--r-- 1 root root 12 Nov 22 09:51 app.py"),
+    "date": ("Sun Nov 22 09:27:39 UTC 2026", "Mon Dec  3 19:07:41 UTC 2027"),
+    "asctime": ("Sun Nov 22 09:27:39 2026", "Mon Nov 23 09:27:41 2026"),
+    "mail": ("Date: Sun, 22 Nov 2026 09:27:39 +0000", "Date: Mon, 2 Nov 2026 09:27:39 GMT"),
+    "iso": ("at 2025-12-15T18:05:12.123+01:00", "at 2025-12-16 19:05:12Z"),
+    "compact": ("log-20251215T180512Z.txt", "log-20251216T080000Z.txt"),
+    "clock": ("18:05:12 start", "8:05:13.5 start"),
+    "epoch": ('"timestamp": 1763800000.12', '"timestamp": 1763800999.7712'),
+    "duration": ("took 3 ms, 1.5 seconds", "took 12 ms, 0.5 s"),
+    "time": ("real\t0m0.512s\nuser\t0m0.1s", "real\t1m0.412s\nuser\t0m0.2s"),
+    "json": ('{"duration_ms": 12, "totalElapsed": 3}', '{"duration_ms": 9, "totalElapsed": 14}'),
+    "repr": ("{'elapsed': 0.1234}", "{'elapsed': 2e-05}"),
+    "pip": ("x.whl (12 kB) 1.2 MB/s eta 0:00:01", "x.whl (12 kB) 300 kB/s eta 0:00:07"),
+    "port": ("127.0.0.1:43219 ('127.0.0.1', 43219) [::1]:50000", "127.0.0.1:51002 ('127.0.0.1', 51002) [::1]:50001"),
+    "seed": ("Using --randomly-seed=3418220", "Using --randomly-seed=991"),
+    "uuid": ("7f9c24e8-3b12-4f0a-9c1d-0a1b2c3d4e5f", "11111111-3B12-4f0a-9c1d-0a1b2c3d4e5f"),
+    "ruler": ("______ test_a ______", "_____ test_a _____"),
+    "temporary": ("/tmp/build/x.o", "/tmp/other/x.o"),
+}
+"""Only a replay may take these out: a change of the program could show in them."""
+
+MEANT = {
+    "numbers": ("assert 3 == 4", "assert 3 == 5"),
+    "hex": ("assert 0xdeadbeef == 0xcafebabe", "assert 0xdeadbeee == 0xcafebabe"),
+    "field": ('{"time": 5, "seconds": 3}', '{"time": 7, "seconds": 3}'),
+    "path": ("FileNotFoundError: /srv/cache/a.txt", "FileNotFoundError: /srv/other/a.txt"),
+    "file": ("FileNotFoundError: /tmp/x/a.txt", "FileNotFoundError: /tmp/x/b.txt"),
+    "relative": ("see src/tmp/a1/x.py", "see src/tmp/b1/x.py"),
+    "day": ("'2024-02-29' != '2024-03-01'", "'2024-03-01' != '2024-03-01'"),
+    "port": ("localhost:8080", "localhost:9090"),
+    "version": ("1.2.3", "1.2.4"),
+}
+"""Nobody takes these out."""
+
+
+def cases(pairs: dict[str, tuple[str, str]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("one", "other"), pairs.values(), ids=pairs.keys())
+
+
+@cases(PLACED)
+def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str) -> None:
+    """By both readers, alone and in the middle of other lines."""
+    for read in (steady, unplaced):
+        assert read(one) == read(other)
+        assert read(f"a\n{one}\nb") == read(f"a\n{other}\nb") != read("a\n\nb")
+
+
+@cases(TIMED)
+def test_a_replay_takes_out_more_than_a_failure_does(one: str, other: str) -> None:
+    """Times, ports and the like go for a replay and stay in a failure."""
+    assert steady(f"a\n{one}\nb") == steady(f"a\n{other}\nb")
+    assert unplaced(one) != unplaced(other)
+
+
+@cases(MEANT)
+def test_what_a_program_means_stays(one: str, other: str) -> None:
+    """Texts that mean something else stay two."""
+    assert steady(one) != steady(other)
+    assert unplaced(one) != unplaced(other)
+
+
+def test_a_failure_keeps_what_the_program_counts() -> None:
+    """A duration or a date that a program computes is its answer."""
+    for one, other in [
+        ("AssertionError: 90 s != 5400 s", "AssertionError: 5400 s != 5400 s"),
+        ("'2024-02-29 00:00' != '2024-03-01 00:00'", "'2024-03-01 00:00' != '2024-03-01 00:00'"),
+        ("process 3 items failed", "process 4 items failed"),
+        ("retry in 5s", "retry in 10s"),
+        ("-----", "------"),
+    ]:
+        assert unplaced(one) != unplaced(other)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda text: f"{text[:3000]}\n[... {len(text) - 6000} characters left out ...]\n{text[-3000:]}",
+        lambda text: f"Run it:\n\n{text[:2000]}\n[...]\n{text[-4000:]}",
+    ],
+    ids=["run", "loop"],
+)
+@pytest.mark.parametrize("line", ["a " * 9000, "some words that are said again\n" * 400], ids=["one line", "lines"])
+def test_a_middle_that_was_left_out_elsewhere_is_seldom_seen(line: str, cut: Callable[[str], str]) -> None:
+    """Longer durations before a cut move it by some characters."""
+    texts = [cut(f"took {took} s\n{line}\ntook {took} s again\n") for took in ("1", "12.5", "10000")]
+    assert len(set(map(steady, texts))) == 1
+    other = cut(f"took 1 s\n{line}\ntook 1 s, and once more\n")
+    assert steady(other) != steady(texts[0])
+
+
+ATOMS = [
+    *("/a", "/", "/tmp/", "/tmp", "/agentbench-a", "/agentbench-aaaaaaaa", "a-", "-a/", "tmp", "tmp_", "pytest-1"),
+    *("1", "1.", "1:", "1 ", "1m", "11:11:11.", "1e-", "0x", "0xf", "f", "139", "20251215T", "2025-12-15T18:05:12."),
+    *('"_duration', '"a', "'a': ", '"time":', "Mon, ", "Nov  ", "Nov 22 08:46", "in 1.", "in 0.12s (", "pid ", "pid"),
+    *(
+        "thread=",
+        "process 1",
+        "(Thread-",
+        "(Thread-a (",
+        "started ",
+        "seed",
+        "seed=",
+        "127.0.0.1",
+        "::1",
+        "1/s",
+        "kB/s",
+    ),
+    *("=", "= ", "=\n", "== a", "--- FAIL: ", "--- FAIL: a", "ok  \t", "ok  \ta", "FAIL\t", "[", "[... 1 ", "[1 "),
+    *("[... 1 bytes left out ...]", "[1 characters of output dropped", "\n[...]", "\\n", "\\n1", "\n", " ", "  ", "\t"),
+    *("é", "٣", "\ud800", "a_", "a,", "]", "aaaaaaaa-"),
+]
+
+
+@pytest.mark.parametrize("atom", ATOMS, ids=ascii)
+def test_no_text_takes_longer_than_its_length(atom: str) -> None:
+    """Eight times the text takes about eight times as long; were a rule quadratic, it would take 64 times."""
+    short, long = (min(_took(atom, size) for _ in range(3)) for size in (5_000, 40_000))
+    assert long < 25 * short + 0.005, f"{short} s, {long} s"
+
+
+def _took(atom: str, size: int) -> float:
+    """Seconds of this thread at work: what else the machine does counts little."""
+    text = (atom * size)[:size]
+    started = time.thread_time()
+    steady(text)
+    return time.thread_time() - started
+
+
+@given(st.lists(st.one_of(st.sampled_from(ATOMS), st.text(max_size=5)), max_size=30).map("".join))
+def test_any_text_is_read(text: str) -> None:
+    """Odd text too; and what lies on other lines changes nothing."""
+    assert isinstance(steady(text), str)
+    assert unplaced(f"{text}\nwords\n").endswith("\nwords\n")
+
+
+@given(st.text(st.sampled_from("abcxyz .,:;()-_='\"\n")))
+def test_words_stay(text: str) -> None:
+    """Without numbers and paths there is nothing to take out."""
+    assert unplaced(text) == text

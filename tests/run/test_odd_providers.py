@@ -1,0 +1,311 @@
+"""Providers of models that do what they should not: nothing of it is the agent's, and no limit gives way."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run
+
+ODD = '''
+    import pathlib, threading, time, attrs
+    from agentbench_core import (AgentResult, BudgetExceeded, Completion, DeadlineExceeded, FailedExchange, Interrupted,
+        LLMError, Mandate, Message, ModelFacts, Request, ToolCall, Usage, hookimpl, option)
+
+    @attrs.frozen(kw_only=True)
+    class Options:
+        does: str = option("fine", help="what complete does")
+        closes: str = option("fine", help="what close does")
+        window: int = option(100_000, help="tokens")
+
+    ANSWER = Completion(message=Message(role="assistant", content="echo fixed > app.txt"), finish="stop",
+                        usage=Usage(prompt_tokens=10, completion_tokens=10, cost_usd=0.005))
+
+    @attrs.frozen
+    class Odd:
+        options: Options
+        def preflight(self, expected):
+            if self.options.does == "says nothing of the model":
+                return None
+            return ModelFacts(context_tokens=self.options.window, usd_per_million_input=3.0, usd_per_million_output=3.0)
+        def close(self):
+            if self.options.closes != "fine":
+                raise RuntimeError("the end")
+        def complete(self, request, call):
+            does = self.options.does
+            if does == "fails and answers":
+                call.failed(FailedExchange(error="transient", usage=Usage()))
+            elif does == "says nothing of the cost":
+                return attrs.evolve(ANSWER, usage=None)
+            elif does == "hangs":
+                time.sleep(60)
+            elif does == "late":
+                time.sleep(8)
+            elif does == "exits":
+                raise SystemExit("no")
+            elif does == "is interrupted":
+                raise KeyboardInterrupt
+            elif does == "has no time":
+                raise DeadlineExceeded("mine")
+            elif does == "has no budget":
+                raise BudgetExceeded("mine")
+            elif does == "waits for ever":
+                call.waiting(float("nan"))
+            elif does == "waits backwards":
+                call.waiting(-1000.0)
+            elif does == "slow":
+                time.sleep(1.5)
+            return ANSWER
+
+    class Asks:
+        def solve(self, context):
+            answer = context.llm.complete(Request(messages=(Message(role="user", content="hi"),)))
+            context.tools.call(ToolCall(tool="run", arguments={"command": answer.message.content}))
+            return AgentResult()
+
+    class Wants:
+        """Asks for an answer of less than nothing."""
+        def solve(self, context):
+            context.llm.complete(Request(messages=(), max_tokens=-700_000))
+            return AgentResult()
+
+    class Other:
+        def solve(self, context):
+            context.llm.complete(Request(messages=(), model="the expensive one"))
+            return AgentResult()
+
+    class Insists:
+        """Swallows what ends it, and asks again."""
+        def solve(self, context):
+            for _ in range(5):
+                try:
+                    context.llm.complete(Request(messages=()))
+                except LLMError:
+                    pass
+            return AgentResult()
+
+    class Crowd:
+        """Four sub-agents at once, for whose worst cases together there is no room."""
+        def solve(self, context):
+            def work(child):
+                child.llm.complete(Request(messages=(), max_tokens=2000))
+            parts = [context.delegate(Mandate(role="part")) for _ in range(4)]
+            threads = [threading.Thread(target=work, args=(part,)) for part in parts]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return AgentResult()
+
+    @attrs.frozen
+    class NoOptions:
+        pass
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        for cls in (Asks, Wants, Other, Insists, Crowd):
+            register(cls.__name__.lower(), lambda options, cls=cls: cls(), NoOptions, summary="",
+                     capabilities={"needs_llm"})
+
+    @hookimpl
+    def agentbench_register_llms(register):
+        register("odd", Odd, Options, summary="")
+'''
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(agentbench: Any, plugin: Any) -> Run:
+    """Runs the suite with an agent and a provider that does something."""
+    plugin("odd", ODD)
+
+    def go(does: str, *more: str, agent: str = "asks") -> Any:
+        flags = ("--agent", agent, "--llm", "odd", "--model", "m", "--allow-unisolated", "--workers", "1")
+        return agentbench("run", "--suite", "mini", *flags, "--set", f"llm.does={does}", *more)
+
+    return go
+
+
+def only_run() -> Path:
+    (directory,) = Path("artifacts/runs").iterdir()
+    return directory
+
+
+def lines(kind: str) -> list[dict[str, Any]]:
+    every = [json.loads(line) for line in (only_run() / "events.jsonl").read_text().splitlines()]
+    return [line for line in every if line["type"] == kind]
+
+
+@pytest.mark.parametrize(
+    "does", ["exits", "is interrupted", "has no time", "has no budget", "waits for ever", "waits backwards"]
+)
+def test_what_a_provider_raises_is_infrastructure(make_task: Any, run: Run, records: Any, does: str) -> None:
+    """Whatever it is: the attempt is missing, the others go on, and the run's own deadlines stand."""
+    make_task("one")
+    make_task("two")
+    done = run(does)
+    assert done.code == 0, done.err
+    assert [(r["outcome"], r["scored"]) for r in records()] == [("llm_error", False)] * 2
+
+
+def test_an_exchange_is_settled_once(make_task: Any, run: Run, records: Any) -> None:
+    """A provider that says that it failed, and answers all the same, breaks no limit: the answer does not count."""
+    for number in range(8):
+        make_task(f"t{number}")
+    done = run("fails and answers", "--max-cost-usd", "0.02")
+    assert done.code == 0, done.err
+    assert {r["outcome"] for r in records()} == {"llm_error"}
+    assert "had said that there is none" in done.err
+    assert open_run(only_run()).spent_usd() == 0.0
+
+
+def test_an_answer_of_unknown_cost_counts_as_the_worst(make_task: Any, run: Run, records: Any) -> None:
+    """Against the run's money and against the attempt's tokens."""
+    for number in range(5):
+        make_task(f"t{number}")
+    done = run("says nothing of the cost", "--max-cost-usd", "0.02")
+    assert done.code == 4
+    assert len(lines("llm_request")) in (2, 3)
+    reserved = sum(line["reserved_usd"] for line in lines("llm_request"))
+    assert open_run(only_run()).spent_usd() == pytest.approx(reserved)
+    assert reserved <= 0.02
+    assert "spent at most: 0.0" in done.out
+
+
+def test_an_answer_of_less_than_nothing_cannot_be_asked_for(make_task: Any, run: Run, records: Any) -> None:
+    """It would be a negative reservation, and a limit that never ends."""
+    make_task()
+    run("fine", "--max-cost-usd", "0.02", agent="wants")
+    assert [r["outcome"] for r in records()] == ["agent_error"]
+    assert lines("llm_request") == []
+
+
+def test_another_model_cannot_be_asked(make_task: Any, run: Run, records: Any) -> None:
+    """Its price would be another one, and the record would name the wrong model."""
+    make_task()
+    run("fine", agent="other")
+    assert [r["outcome"] for r in records()] == ["agent_error"]
+    assert lines("llm_request") == []
+
+
+def test_after_the_provider_failed_nothing_more_is_asked(make_task: Any, run: Run, records: Any) -> None:
+    """The attempt is missing already: further calls would only cost."""
+    make_task()
+    run("exits", agent="insists")
+    assert [r["outcome"] for r in records()] == ["llm_error"]
+    assert len(lines("llm_request")) == 1
+
+
+def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task: Any, run: Run, records: Any) -> None:
+    """Its money is settled as the worst case, and the next attempts do not wait for it."""
+    make_task("one", environment={"timeout_sec": 2, "network_policy": "none"})
+    make_task("two", environment={"timeout_sec": 2, "network_policy": "none"})
+    done = run("hangs", "--max-cost-usd", "0.02")
+    assert done.code == 0, done.err
+    assert [(r["outcome"], r["scored"]) for r in records()] == [("llm_error", False)] * 2
+    assert "the provider did not return" in done.err
+    assert len(lines("llm_request")) == len(lines("llm_failed")) == 2
+    assert open_run(only_run()).spent_usd() > 0
+
+
+def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: Any) -> None:
+    """An answer after the record has been made is in no file."""
+    make_task("one", environment={"timeout_sec": 1, "network_policy": "none"})
+    run("late")
+    before = {path: path.read_bytes() for path in only_run().rglob("*") if path.is_file()}
+    for thread in threading.enumerate():
+        if thread.name.startswith("agent "):
+            thread.join(20)
+    assert {path: path.read_bytes() for path in only_run().rglob("*") if path.is_file()} == before
+    assert [r["outcome"] for r in records()] == ["llm_error"]
+
+
+def test_waiting_for_the_runs_money_is_nobodys_fault(make_task: Any, run: Run, records: Any) -> None:
+    """It takes longer than the attempt's own time, which does not count meanwhile."""
+    for name in ("one", "two", "three"):
+        make_task(name, environment={"timeout_sec": 2, "network_policy": "none"})
+    done = run("slow", "--workers", "3", "--max-cost-usd", "0.022")
+    assert done.code == 0, done.err
+    assert [(r["outcome"], r["result"]["passed"]) for r in records()] == [("completed", True)] * 3
+
+
+def test_sub_agents_at_once_wait_for_one_another(make_task: Any, run: Run, records: Any) -> None:
+    """Their worst cases do not fit together, one after the other they do."""
+    make_task()
+    run("fine", "--set", "limits.max_tokens=5000", agent="crowd")
+    assert [r["outcome"] for r in records()] == ["completed"]
+    assert len(lines("llm_response")) == 4
+
+
+def test_variants_have_windows_of_their_own(make_task: Any, run: Run, agentbench: Any) -> None:
+    """What a variant says of its model is not another one's."""
+    make_task()
+    run("fine")  # to have the plugin
+    for name, tokens in (("small", 1000), ("large", 99_000)):
+        Path(f"{name}.yaml").write_text(
+            f"agent: asks\nllm: {{name: odd, window: 0}}\nmodel: {{name: m, context_tokens: {tokens}}}\n"
+        )
+    flags = ("--variant", "small.yaml", "--variant", "large.yaml", "--allow-unisolated", "--out", "both")
+    done = agentbench("run", "--suite", "mini", *flags)
+    assert done.code == 0, done.err
+    runs = {open_run(path).manifest.variant: open_run(path).manifest.model for path in Path("both").iterdir()}
+    assert {name: model.context_tokens for name, model in runs.items() if model} == {"small": 1000, "large": 99_000}
+
+
+def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, records: Any) -> None:
+    """Before a run it is a plugin that cannot be used; after it the results are safe."""
+    make_task()
+    refused = run("says nothing of the model")
+    assert refused.code == 2
+    assert "llm 'odd' says None of its model" in refused.err
+    done = run("fine", "--set", "llm.closes=badly")
+    assert done.code == 0
+    assert "llm 'odd' failed to close: RuntimeError: the end" in done.err
+    assert "1 of 1 scored attempts passed" in done.out
+
+
+def test_another_window_is_told_before_a_resume(make_task: Any, run: Run, agentbench: Any) -> None:
+    """Agents heed it, so results can depend on it."""
+    make_task("one")
+    make_task("two")
+    run("exits")
+    told = agentbench("run", "--resume", str(only_run()), "--allow-unisolated", "--set", "llm.window=5000")
+    assert told.code == 2
+    assert "model context_tokens: 100000 -> 5000" in told.err
+
+
+def test_no_limit_in_dollars_is_no_limit_for_what_costs_nothing(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """A free model may be asked with a limit of 0."""
+    plugin(
+        "odd",
+        ODD.replace(
+            "usd_per_million_input=3.0, usd_per_million_output=3.0",
+            "usd_per_million_input=0.0, usd_per_million_output=0.0",
+        ).replace("cost_usd=0.005", "cost_usd=0.0"),
+    )
+    make_task()
+    flags = ("--agent", "asks", "--llm", "odd", "--model", "m", "--allow-unisolated")
+    done = agentbench("run", "--suite", "mini", *flags, "--set", "limits.max_cost_usd=0")
+    assert "1 of 1 scored attempts passed" in done.out
+
+
+def test_a_secret_in_an_error_is_not_on_the_screen(
+    make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs of CI are read by many."""
+    monkeypatch.setenv("MODEL_API_KEY", "sk-this-is-very-secret")
+    plugin(
+        "odd", ODD.replace('raise SystemExit("no")', 'raise LLMError("401 for sk-this-is-very-secret", stops_run=True)')
+    )
+    make_task()
+    flags = ("--agent", "asks", "--llm", "odd", "--model", "m", "--allow-unisolated", "--set", "llm.does=exits")
+    done = agentbench("run", "--suite", "mini", *flags)
+    assert done.code == 4
+    assert "401 for [redacted MODEL_API_KEY]" in done.err
+    assert "very-secret" not in done.err + done.out
