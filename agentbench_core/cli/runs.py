@@ -76,7 +76,9 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
     )
     if run.status() != "completed":
-        facts = (*facts, ("go on", shlex.join(["agentbench", "run", "--resume", str(run_dir)])))
+        open_ = manifest.model is not None and any(not record.sandbox.isolated for record in records)
+        flags = ["--allow-unisolated"] if open_ else []
+        facts = (*facts, ("go on", shlex.join(["agentbench", "run", "--resume", str(run_dir), *flags])))
     for name, value in facts:
         say(f"{name:8} {value}")
     say()

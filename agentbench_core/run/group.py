@@ -64,7 +64,10 @@ class Group:
         for task in self.tasks:
             places = (task_directory(task.spec.id, number) for number in range(1, self.repeats + 1))
             ours |= {task.spec.id, str(task.directory.resolve()), *places}
-        return Redactor(os.environ, {name for task in self.tasks for name in task.spec.artifacts.redact}, ours=ours)
+        secret = {name for task in self.tasks for name in task.spec.artifacts.redact}
+        for variant in self.variants:  # options that name a variable hold the name of a secret
+            secret |= {str(leaf.value) for key, leaf in variant.leaves.items() if key.endswith("_env")}
+        return Redactor(os.environ, secret, ours=ours)
 
 
 @attrs.define(kw_only=True)

@@ -26,8 +26,8 @@ from agentbench_core import (
     Toolbox,
     ToolCall,
     ToolResult,
-    Usage,
     ToolSpec,
+    Usage,
 )
 from agentbench_core.testing.answers import Answer, Script, says, tokens_of
 from agentbench_core.values.events import Event

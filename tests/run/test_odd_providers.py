@@ -22,6 +22,7 @@ ODD = '''
         does: str = option("fine", help="what complete does")
         closes: str = option("fine", help="what close does")
         window: int = option(100_000, help="tokens")
+        key_env: str = option("", help="variable that holds the key")
 
     ANSWER = Completion(message=Message(role="assistant", content="echo fixed > app.txt"), finish="stop",
                         usage=Usage(prompt_tokens=10, completion_tokens=10, cost_usd=0.005))
@@ -298,14 +299,14 @@ def test_no_limit_in_dollars_is_no_limit_for_what_costs_nothing(make_task: Any, 
 def test_a_secret_in_an_error_is_not_on_the_screen(
     make_task: Any, agentbench: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logs of CI are read by many."""
-    monkeypatch.setenv("MODEL_API_KEY", "sk-this-is-very-secret")
+    """Logs of CI are read by many. What an option `..._env` names is a secret, whatever it is called."""
+    monkeypatch.setenv("ENTRANCE", "sk-this-is-very-secret")
     plugin(
         "odd", ODD.replace('raise SystemExit("no")', 'raise LLMError("401 for sk-this-is-very-secret", stops_run=True)')
     )
     make_task()
     flags = ("--agent", "asks", "--llm", "odd", "--model", "m", "--allow-unisolated", "--set", "llm.does=exits")
-    done = agentbench("run", "--suite", "mini", *flags)
+    done = agentbench("run", "--suite", "mini", *flags, "--set", "llm.key_env=ENTRANCE")
     assert done.code == 4
-    assert "401 for [redacted MODEL_API_KEY]" in done.err
+    assert "401 for [redacted ENTRANCE]" in done.err
     assert "very-secret" not in done.err + done.out

@@ -12,7 +12,7 @@ import pytest
 
 from agentbench_core import Deadline, DeadlineExceeded, InputError, Interrupted, UnavailableError
 from agentbench_openrouter.client import Client
-from agentbench_openrouter.key import Key, find_key
+from agentbench_openrouter.key import Key, find_key, key_for
 from agentbench_openrouter.pages import MissingEndpointError
 
 SECRET = "sk-or-v1-PLANTED0123456789"
@@ -173,6 +173,14 @@ def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
     assert caught.value.remedy == "Type: export TEST_KEY=..."
 
 
+def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
+    server.says('{"error": {"message": "No auth"}}', status=401)
+    with pytest.raises(UnavailableError) as caught:
+        Client(server.url, key=None, key_env="").get_json("models", Deadline(10))
+    assert "no variable that holds one is named" in caught.value.message
+    assert "--set llm.key_env=NAME" in caught.value.remedy
+
+
 def test_a_missing_endpoint_has_its_own_class(server: Any) -> None:
     server.says("not found", status=404, content_type="text/plain")
     with pytest.raises(MissingEndpointError):
@@ -243,6 +251,79 @@ def test_a_body_that_is_no_json_is_not_repeated_with_the_key(server: Any) -> Non
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(10))
     assert "<p>***</p>" in str(caught.value)
+
+
+def test_what_was_sent_hangs_on_no_error() -> None:
+    """What httpx raises holds the request; a crash report with all that hangs on an error must not have it."""
+    for problem in (UnavailableError, DeadlineExceeded):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            if problem is DeadlineExceeded:
+                listener.listen()
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+            with pytest.raises(problem) as caught:
+                Client(url, key=Key(ENV, SECRET), key_env=ENV).get_json("models", Deadline(0.5))
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert type(error).__module__.split(".")[0] != "httpx"
+            error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("value", ["none", "test", "EMPTY", "x"])
+def test_a_placeholder_is_no_secret(value: str) -> None:
+    """Servers without keys want any text, and it stands in every other word."""
+    key = Key(ENV, value)
+    assert key.redact(f"there is none, {value}") == f"there is none, {value}"
+
+
+def test_half_a_key_is_not_shown_either(server: Any) -> None:
+    server.says(" " * 190 + SECRET * 300, content_type="text/html")
+    with pytest.raises(UnavailableError) as caught:
+        client(server).get_json("models", Deadline(10))
+    assert "PLANTED" not in str(caught.value)
+
+
+def test_an_error_that_is_nested_too_deeply(server: Any) -> None:
+    server.says('{"error": {"message": ' + '{"error": ' * 450 + '"x"' + "}" * 450 + "}}", status=400)
+    with pytest.raises(UnavailableError, match="400"):
+        client(server).get_json("models", Deadline(10))
+
+
+@pytest.mark.parametrize(
+    ("url", "theirs"),
+    [
+        ("https://openrouter.ai/api/v1", True),
+        ("https://OpenRouter.ai/api/v1", True),
+        ("https://eu.openrouter.ai/api/v1", True),
+        ("https://notopenrouter.ai/api/v1", False),
+        ("https://openrouter.ai.evil.example/api/v1", False),
+        ("https://evil.example/openrouter.ai", False),
+        ("http://127.0.0.1:8080/v1", False),
+    ],
+)
+def test_the_key_of_openrouter_goes_to_openrouter(url: str, theirs: bool) -> None:
+    """Whoever tries another server does not hand it their key. To name the variable is to want it."""
+    environ = {"OPENROUTER_API_KEY": SECRET}
+    name, key = key_for(url, "", environ)
+    assert (name, key is not None) == (("OPENROUTER_API_KEY", True) if theirs else ("", False))
+    assert key_for(url, "OPENROUTER_API_KEY", environ)[1] is not None
+
+
+@pytest.mark.parametrize(
+    "url", ["http://openrouter.ai/api/v1", "http://192.168.0.7:8000/v1", "http://127.0.0.1.nip.io"]
+)
+def test_no_key_goes_over_the_network_in_the_open(url: str) -> None:
+    with pytest.raises(InputError, match="for everybody on the way to read") as caught:
+        key_for(url, "K", {"K": SECRET})
+    assert SECRET not in str(caught.value)
+    assert key_for(url, "K", {}) == ("K", None)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:1/v1", "http://127.9.9.9/v1", "http://[::1]/v1", "http://a.localhost"]
+)
+def test_on_this_machine_it_does_not(url: str) -> None:
+    assert key_for(url, "K", {"K": SECRET})[1] is not None
 
 
 def test_find_key() -> None:

@@ -144,6 +144,20 @@ def test_no_key_says_what_to_type_and_asks_nobody(server: Any) -> None:
     assert server.paths == []
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_the_key_of_openrouter_is_for_openrouter(server: Any, named: bool) -> None:
+    server.says(json.dumps(LISTED))
+    command = ["models", "--base-url", server.url, *(["--key-env", "OPENROUTER_API_KEY"] if named else [])]
+    assert CliRunner().invoke(openrouter, command, env={"OPENROUTER_API_KEY": SECRET}).exit_code == 0
+    assert server.authorizations == [f"Bearer {SECRET}" if named else None]
+
+
+def test_no_key_is_named(server: Any) -> None:
+    result = CliRunner().invoke(openrouter, ["key", "--base-url", server.url], env={"OPENROUTER_API_KEY": SECRET})
+    assert "no variable that holds one is named" in failure(result).message
+    assert server.paths == []
+
+
 def test_a_server_without_key_says_so(server: Any) -> None:
     server.says('{"detail": "Not Found"}', status=404)
     assert "has no /key" in failure(run(server, "key")).message

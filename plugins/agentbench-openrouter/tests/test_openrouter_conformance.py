@@ -10,7 +10,7 @@ from agentbench_core import Completion
 from agentbench_core.testing import Fault, Remote, RemoteLLMConformance
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call, error, model
+from agentbench_openrouter.testing import ABSENT, LoopbackServer, Reply, Seen, answer, call, error, model
 from agentbench_openrouter.timing import Timing
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
@@ -41,7 +41,9 @@ def _reply(wanted: Completion | Fault) -> Reply:
         wanted.message.content or None,
         tool_calls=[call(made.tool, made.arguments, id=made.id or None) for made in wanted.message.tool_calls],
         finish={"refusal": "content_filter"}.get(wanted.finish, wanted.finish),
-        usage={
+        usage=ABSENT
+        if usage is None
+        else {
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
             "cost": usage.cost_usd,

@@ -9,7 +9,7 @@ import pytest
 
 from agentbench_core import Deadline, Interrupted, LLMError, Message, Request
 from agentbench_core.testing import CallDouble, Told
-from agentbench_openrouter.limiter import COOLDOWN_SEC, Limiter
+from agentbench_openrouter.limiter import COOLDOWN_SEC, PROBE_EVERY_SEC, Limiter
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
@@ -100,14 +100,88 @@ def test_refusals_with_a_success_between_them_do_not() -> None:
 
 
 def test_outages_do_not_stop_the_run() -> None:
-    """F19: they may pass."""
-    with LoopbackServer(always(error(503))) as server:
-        provider = made(server)
-        for _ in range(4):
-            with pytest.raises(LLMError) as caught:
+    """F19: they may pass. Until then one exchange at a time is sent, now and then, and nothing else."""
+    clock = Hurry()
+    with LoopbackServer(always(error(503))) as server, ThreadPoolExecutor(3) as pool:
+        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None))
+        for _ in range(3):
+            with pytest.raises(LLMError, match="after 6 exchanges") as caught:
                 provider.complete(ASK, CallDouble())
             assert not caught.value.stops_run
+        assert len(server.chat_requests) == 18
+        calls, began = [CallDouble() for _ in range(3)], clock.now
+        for lost in [pool.submit(provider.complete, ASK, call) for call in calls]:
+            with pytest.raises(LLMError) as caught:
+                lost.result(4 * SLOW)
+            assert not caught.value.stops_run
+        took = clock.now - began
+        assert len(server.chat_requests) - 18 <= took / PROBE_EVERY_SEC + 1
         provider.close()
+    assert server.most_at_once == 1
+    assert all(call.waited > PROBE_EVERY_SEC for call in calls)
+
+
+def test_a_server_that_is_back_is_asked_by_everybody() -> None:
+    """F19: whoever waited is answered; nothing but the calls that noticed the outage is lost."""
+    clock = Hurry()
+    down = [error(502)] * 18 + [error(502)] * 2
+    with LoopbackServer(in_turn(*down, answer("fine", delay=0.2))) as server, ThreadPoolExecutor(6) as pool:
+        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None))
+        for _ in range(3):
+            with pytest.raises(LLMError):
+                provider.complete(ASK, CallDouble())
+        waiting = [pool.submit(provider.complete, ASK, CallDouble()) for _ in range(6)]
+        assert [found.result(4 * SLOW).message.content for found in waiting] == ["fine"] * 6
+        assert provider._limiter.limit == 8
+        provider.close()
+        assert len(server.chat_requests) == 18 + 2 + 6
+
+
+def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
+    clock = Clock()
+    limiter = Limiter(clock)
+    for _ in range(3):
+        limiter.gave_up()
+    over = Deadline(60)
+    threading.Timer(0.3, over.end, [Interrupted("any")]).start()
+    with pytest.raises(LLMError, match="the server is down, 3 calls in a row"), limiter.place(CallDouble(), over):
+        pass
+
+
+def test_refusals_are_no_outage() -> None:
+    with LoopbackServer(always(error(400, "bad tool"))) as server:
+        provider = made(server)
+        for _ in range(5):
+            with pytest.raises(LLMError, match="bad tool"):
+                provider.complete(ASK, CallDouble())
+        provider.close()
+
+
+def test_a_connection_that_had_ended_says_nothing_of_the_server() -> None:
+    call = CallDouble()
+    with LoopbackServer(in_turn(FINE, Reply(close=True), FINE)) as server:
+        provider = made(server, Timing(clock=Hurry()))
+        provider.complete(ASK, CallDouble())
+        for _ in range(3):
+            provider._limiter.gave_up()
+        provider._limiter._not_before = 0.0
+        assert provider.complete(ASK, call).message.content == "fine"
+        provider.close()
+    assert (len(call.failures), call.waited) == (1, 0)
+
+
+class Hurry:
+    """A clock that runs a hundred times as fast."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def now(self) -> float:
+        return (time.monotonic() - self._began) * 100
+
+    def __call__(self) -> float:
+        return self.now
 
 
 # --- the limiter, by itself ----------------------------------------------------------------------------------------
@@ -151,6 +225,28 @@ def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
     for _ in range(20):
         limiter.clean()
     assert limiter.limit == 4
+
+
+def test_what_one_call_is_told_to_wait_the_others_wait_too() -> None:
+    """F18: they would only be refused as well. A minute at most: what was said may be true for that one only."""
+    clock = Clock()
+    limiter = Limiter(clock)
+    limiter.pause(7.0)
+    entered = threading.Event()
+
+    def use() -> None:
+        with limiter.place(CallDouble(), Deadline(600)):
+            entered.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        users = [pool.submit(use) for _ in range(2)]
+        assert not entered.wait(0.5)
+        clock.now = 7.0
+        for user in users:
+            user.result(SLOW)
+        limiter.pause(86_400.0)
+        clock.now += 60.0
+        pool.submit(use).result(SLOW)
 
 
 def test_large_limits_grow_by_a_share() -> None:

@@ -13,7 +13,18 @@ from agentbench_core import Completion, Deadline, LLMError, Message, Request
 from agentbench_core.testing import CallDouble
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import DEFAULT_MODEL, UNUSUAL, LoopbackServer, Reply, answer, call, error, in_turn
+from agentbench_openrouter.testing import (
+    ABSENT,
+    DEFAULT_MODEL,
+    UNUSUAL,
+    LoopbackServer,
+    Reply,
+    always,
+    answer,
+    call,
+    error,
+    in_turn,
+)
 from agentbench_openrouter.timing import Timing
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
@@ -81,6 +92,8 @@ def ends(finish: str, reply: Reply) -> Case:
 
 BARE = error(400, "Provider returned error")
 POLICY = error(502, "Your request was flagged for possible cybersecurity risk")
+MALFORMED = answer(None, finish="error")
+MALFORMED.json["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
 IN_FLIGHT = {"limit_source": "openrouter_in_flight_budget"}
 
 CASES: Mapping[str, Case] = {
@@ -206,6 +219,22 @@ CASES: Mapping[str, Case] = {
     # nothing said
     "empty, and fine then": again(answer(""), "empty"),
     "empty for ever": Case((answer(""),), "empty", waits=(0.5, 1.0), errors=("empty",) * 2, seen=3),
+    "a call that nobody can read": Case(
+        (MALFORMED,), "empty", waits=(0.5, 1.0), errors=("malformed_call",) * 2, seen=3
+    ),
+    "a call that nobody can read, and a good one": again(MALFORMED, "malformed_call"),
+    "too long for a while": again(
+        error(400, "maximum context length is 8192 tokens", availability={"retryable": True}), "invalid_request"
+    ),
+    "a budget that is spent": fatal(
+        error(403, "Guardrail policy: budget exceeded", metadata={"limit_usd": 5, "spend_usd": 5.1}),
+        "credits",
+        stops_run=True,
+    ),
+    "403 policy of the account": fatal(error(403, "blocked by your organization's policy"), "auth"),
+    "402 in flight, in words of no credit": again(
+        error(402, "can only afford 12", metadata=IN_FLIGHT, headers={"Retry-After": "2"}), "rate_limited", 2.5
+    ),
     "an outage, then empty": Case(
         (error(500), answer("")), "empty", waits=(0.5, 1.0, 2.0), errors=("transient", "empty", "empty"), seen=4
     ),
@@ -215,7 +244,7 @@ ODD: Mapping[str, Case] = {
     **{name: again(UNUSUAL[name], "protocol") for name in UNUSUAL if name.startswith(("choices", "message", "bare"))},
     **{name: again(UNUSUAL[name], "protocol") for name in ("empty_body", "white_space", "html", "half_json")},
     **{name: again(UNUSUAL[name], "protocol") for name in ("not_utf8", "deep_json")},
-    "stream": fatal(UNUSUAL["stream"], "protocol"),
+    "stream": again(UNUSUAL["stream"], "protocol"),
     "error_at_top": again(UNUSUAL["error_at_top"], "overloaded"),
     **{name: again(UNUSUAL[name], "transient") for name in ("error_choices_null", "error_choices_empty")},
     **{name: again(UNUSUAL[name], "transient") for name in ("error_code_text", "error_without_code")},
@@ -292,6 +321,7 @@ def test_the_ledger_is_what_the_server_billed() -> None:
         provider.close()
     costs = [failure.usage.cost_usd for failure in made.failures if failure.usage is not None]
     assert costs == [0.25, 0.25]
+    assert got.usage is not None
     assert sum(costs) + got.usage.cost_usd == pytest.approx(server.billed_usd)
     assert got.usage.cost_usd > 0
 
@@ -314,8 +344,47 @@ def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
     with LoopbackServer(in_turn(answer("fine", usage=counts))) as server:
         options = OpenRouterOptions(base_url=server.base_url, usd_per_million_input=2.0, usd_per_million_output=6.0)
         provider = OpenRouter(options, environ={})
-        assert provider.complete(ASK, CallDouble()).usage.cost_usd == pytest.approx(5.0)
+        usage = provider.complete(ASK, CallDouble()).usage
+        assert usage is not None
+        assert usage.cost_usd == pytest.approx(5.0)
         provider.close()
+
+
+def test_an_answer_without_usage_costs_what_nobody_knows() -> None:
+    """F21."""
+    for usage in (ABSENT, None):
+        with LoopbackServer(in_turn(answer("fine", usage=usage))) as server:
+            provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={})
+            assert provider.complete(ASK, CallDouble()).usage is None
+            provider.close()
+
+
+# --- room for the answer -------------------------------------------------------------------------------------------
+
+NO_ROOM = error(
+    400, "maximum context length is 8192 tokens, you asked for 4200 in the messages, 4096 in the completion"
+)
+
+
+def test_an_answer_that_might_not_fit_is_asked_for_once_more_at_half_the_length() -> None:
+    made = CallDouble()
+    with LoopbackServer(in_turn(NO_ROOM, FINE)) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
+        wants = attrs.evolve(ASK, max_tokens=4096)
+        assert provider.complete(wants, made).message.content == "fine"
+        provider.close()
+        assert [seen.body["max_tokens"] for seen in server.chat_requests] == [4096, 2048]
+    assert [(each.what, each.seconds) for each in made.told] == [("failed", 0), ("again", 0)]
+
+
+def test_a_request_that_does_not_fit_either_way_is_too_long() -> None:
+    made = CallDouble()
+    with LoopbackServer(always(NO_ROOM)) as server:
+        provider = OpenRouter(OpenRouterOptions(base_url=server.base_url), environ={}, timing=World().timing)
+        assert provider.complete(attrs.evolve(ASK, max_tokens=4096), made).finish == "context_overflow"
+        provider.close()
+        assert [seen.body["max_tokens"] for seen in server.chat_requests] == [4096, 2048]
+    assert [failure.usage is not None for failure in made.failures] == [True]
 
 
 # --- connections ---------------------------------------------------------------------------------------------------

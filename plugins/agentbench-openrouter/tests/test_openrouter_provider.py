@@ -97,16 +97,32 @@ def test_a_price_that_varies_is_unknown() -> None:
     assert (facts.usd_per_million_input, facts.usd_per_million_output) == (None, None)
 
 
-@pytest.mark.parametrize(("limit", "sent"), [(None, None), (2.0, {"prompt": 0.5, "completion": 1.5})])
-def test_with_a_limit_in_dollars_nobody_dearer_may_answer(limit: float | None, sent: Any) -> None:
-    """Behind one name there are endpoints at several prices, and reservations count with those of the list."""
-    with LoopbackServer(always(answer("fine"))) as server:
-        made = provider(server.base_url)
+@pytest.mark.parametrize(
+    ("limit", "options", "sent"),
+    [
+        (None, {}, {}),
+        (2.0, {}, {"prompt": 0.5, "completion": 1.5}),
+        (2.0, {"usd_per_million_input": 0.01, "usd_per_million_output": 9.0}, {"prompt": 0.5, "completion": 1.5}),
+        (2.0, {"usd_per_million_input": 0.0}, {"completion": 1.5}),
+        (2.0, {"usd_per_million_input": 0.0, "usd_per_million_output": 0.0}, {}),
+    ],
+)
+def test_with_a_limit_in_dollars_nobody_dearer_may_answer(
+    limit: float | None, options: dict[str, float], sent: dict[str, float]
+) -> None:
+    """Behind one name there are endpoints at several prices; the list says which. Writing a cache is none of them, and
+    what costs nothing here is paid elsewhere."""
+    listed = model(DEFAULT_MODEL)
+    listed["pricing"] |= {"input_cache_write": "0.000002", "internal_reasoning": "0.000004"}
+    with LoopbackServer(always(answer("fine")), models=[listed]) as server:
+        made = provider(server.base_url, **options)
         made.preflight(expected(max_cost_usd=limit))
         made.complete(HELLO, CallDouble())
         made.close()
         (asked,) = server.chat_requests
-        assert asked.body.get("provider", {}).get("max_price") == sent
+    found = asked.body.get("provider", {}).get("max_price", {})
+    assert found == pytest.approx(sent, rel=0.001)
+    assert all(found[kind] > sent[kind] for kind in sent)  # a price in binary may be a little less
 
 
 def test_writing_a_cache_is_part_of_the_worst_case() -> None:
@@ -120,9 +136,14 @@ def test_an_unknown_model_is_refused_with_the_nearest() -> None:
         preflight(attrs.evolve(ASK, model="loopback/mechanik"))
 
 
-@pytest.mark.parametrize("name", [f"{DEFAULT_MODEL}:nitro", f"{DEFAULT_MODEL}:floor", f"{DEFAULT_MODEL}:exacto"])
-def test_ways_to_route_are_no_other_model(name: str) -> None:
+@pytest.mark.parametrize("way", ["nitro", "floor", "exacto", "online", "thinking", "extended", "free"])
+def test_ways_to_use_a_model_are_no_other_model(way: str) -> None:
+    name = f"{DEFAULT_MODEL}:{way}"
     assert preflight(attrs.evolve(ASK, model=name)).context_tokens == 131_072
+    own = model(name, context_length=4096)
+    assert preflight(attrs.evolve(ASK, model=name), models=[model(DEFAULT_MODEL), own]).context_tokens == 4096
+    with pytest.raises(InputError):
+        preflight(attrs.evolve(ASK, model=f"{DEFAULT_MODEL}:other"))
 
 
 def test_a_model_that_small_servers_do_not_list_is_a_warning() -> None:
@@ -148,6 +169,24 @@ def test_a_cap_beyond_what_the_model_writes_is_lowered_and_told() -> None:
         assert server.chat_requests[0].body["max_completion_tokens"] == 64
     assert facts.answer_tokens == 64
     assert "64" in facts.warnings[0]
+
+
+def test_a_cap_that_leaves_little_room_for_the_request_is_told() -> None:
+    listed = model(DEFAULT_MODEL, context_length=8192, max_completion_tokens=None)
+    assert preflight(attrs.evolve(ASK, max_tokens=4096), models=[listed]).warnings == ()
+    (warning,) = preflight(attrs.evolve(ASK, max_tokens=4097), models=[listed]).warnings
+    assert "more than half of the 8192" in warning
+
+
+def test_the_answer_gets_the_room_that_the_request_leaves() -> None:
+    listed = model(DEFAULT_MODEL, context_length=4096, max_completion_tokens=None)
+    with LoopbackServer(always(answer("fine")), models=[listed]) as server:
+        made = provider(server.base_url)
+        wants = attrs.evolve(HELLO, max_tokens=4000, messages=(Message(role="user", content="x" * 6000),))
+        made.preflight(expected(wants))
+        made.complete(wants, CallDouble())
+        made.close()
+        assert 1000 < server.chat_requests[0].body["max_completion_tokens"] < 4096 - 2000
 
 
 @pytest.mark.parametrize("entry", [{"max_model_len": 4096}, {"meta": {"n_ctx": 4096}}, {"context_length": 4096}])
@@ -193,6 +232,14 @@ def test_no_credit(key: dict[str, Any], problem: str) -> None:
         preflight(key={**KEY, **key})
 
 
+@pytest.mark.parametrize("date", ["2001-01-01T00:00:00Z", "2001-01-01T00:00:00", "2001-01-01T00:00:00.000+02:00"])
+def test_a_key_that_has_expired(date: str) -> None:
+    with pytest.raises(UnavailableError, match="has expired"):
+        preflight(key={**KEY, "expires_at": date})
+    for later in ("2999-01-01T00:00:00Z", None, "soon", 7):
+        assert preflight(key={**KEY, "expires_at": later}).warnings == ()
+
+
 def test_no_free_requests_left() -> None:
     key = {**KEY, "free_model_daily_requests": {"limit": 50, "remaining": 0}}
     with pytest.raises(UnavailableError, match="free requests"):
@@ -230,6 +277,35 @@ def test_no_key_elsewhere_is_fine() -> None:
         made.close()
         assert [seen.path for seen in server.requests] == ["/models", "/chat/completions"]
         assert all("authorization" not in seen.headers for seen in server.requests)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_key_of_openrouter_is_for_openrouter(named: bool) -> None:
+    """A server elsewhere gets it only when somebody says so."""
+    with LoopbackServer(always(answer("fine"))) as server:
+        options = OpenRouterOptions(base_url=server.base_url, key_env="OPENROUTER_API_KEY" if named else "")
+        made = OpenRouter(options, environ={"OPENROUTER_API_KEY": SECRET})
+        made.preflight(expected())
+        made.complete(HELLO, CallDouble())
+        made.close()
+        sent = {seen.headers.get("authorization") for seen in server.requests}
+    assert sent == {f"Bearer {SECRET}" if named else None}
+
+
+def test_no_key_for_openrouter_names_its_variable() -> None:
+    made = OpenRouter(OpenRouterOptions(), environ={})
+    with pytest.raises(UnavailableError, match="OPENROUTER_API_KEY is not set"):
+        made.preflight(expected())
+    made.close()
+
+
+def test_a_wrong_base_path_is_named() -> None:
+    with LoopbackServer(always(answer("fine"))) as server:
+        made = provider(server.base_url.removesuffix("/v1") + "/v2")
+        with pytest.raises(LLMError, match=r"/v2/chat/completions") as caught:
+            made.complete(HELLO, CallDouble())
+        made.close()
+    assert "base URL" in caught.value.remedy
 
 
 def test_nobody_listens() -> None:
@@ -271,7 +347,7 @@ def test_the_app_is_named_to_openrouter_only(dialect: str) -> None:
     assert named == (["AgentBench", None] if dialect == "openrouter" else [None, None])
 
 
-@pytest.mark.parametrize("url", ["openrouter.ai/api/v1", "https://me:PLANTED@host/v1"])
+@pytest.mark.parametrize("url", ["http://[", "openrouter.ai/api/v1", "https://me:PLANTED@host/v1"])
 def test_what_is_no_base_url_is_refused_before_a_run(url: str) -> None:
     with pytest.raises(InputError) as caught:
         provider(url)
@@ -291,7 +367,7 @@ QUOTING = {
     "reset": Reply(reset=True),
     "moderation": error(403, f"blocked {SECRET}", metadata={"reasons": [SECRET]}),
     "too long": error(413, SECRET),
-    "an answer": answer(f"your key is {SECRET}", provider=SECRET, model=SECRET),
+    "an answer": answer("your key is known", provider=SECRET, model=SECRET),
 }
 
 
@@ -315,6 +391,17 @@ def test_the_key_is_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None
     if name == "redirect":
         shown.pop()  # httpcore logs the header as it came, and only where somebody has asked for its debug log
     assert SECRET not in "\n".join(shown).replace(repr(ENV), "")
+
+
+@pytest.mark.parametrize("secret", [SECRET, "none", "x"])
+def test_what_a_model_says_is_not_changed(secret: str) -> None:
+    """A key may be any text, such as ``none`` for a server without: its answers are read as they came. What is written
+    down is the harness's to clean."""
+    text = f"none of these is {secret} or x"
+    with LoopbackServer(always(answer(text))) as server:
+        made = provider(server.base_url, {"TEST_KEY": secret})
+        assert made.complete(HELLO, CallDouble()).message.content == text
+        made.close()
 
 
 def test_errors_name_server_reason_and_remedy() -> None:

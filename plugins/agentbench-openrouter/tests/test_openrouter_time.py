@@ -4,6 +4,7 @@ F19: none of this lasts longer than the time that a call has, and none of it is 
 """
 
 import gzip
+import select
 import socket
 import threading
 import time
@@ -14,8 +15,18 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import Deadline, DeadlineExceeded, Interrupted, LLMError, Message, Request
+from agentbench_core import (
+    Deadline,
+    DeadlineExceeded,
+    ExpectedCalls,
+    Interrupted,
+    LLMError,
+    Message,
+    Request,
+    UnavailableError,
+)
 from agentbench_core.testing import CallDouble
+from agentbench_openrouter.exchange import Line
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
@@ -240,6 +251,159 @@ def test_a_server_that_never_accepts(early: bool) -> None:
                 with came, late:
                     late.settimeout(SLOW)
                     assert late.recv(1000) == b""
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("how", ["in time", "deadline", "close"])
+def test_a_connection_that_has_to_be_made_anew_ends_in_time(
+    how: str, noticed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F19: also where the one that was kept is gone, and the name is looked up for ever. ``noticed``: before httpx."""
+    looked_up, over = threading.Event(), threading.Event()
+    real = socket.getaddrinfo
+
+    def look_up(*args: Any, **more: Any) -> Any:
+        if looked_up.is_set():
+            assert over.wait(4 * SLOW)
+        looked_up.set()
+        return real(*args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    if not noticed:
+        monkeypatch.setattr(Line, "silent", property(lambda _: True))
+    with LoopbackServer(always(answer("fine", last=True))) as server:
+        url = server.base_url.replace("127.0.0.1", "localhost")
+        options = OpenRouterOptions(base_url=url, exchange_timeout_sec=0.5 if how == "in time" else 60, max_exchanges=1)
+        provider = OpenRouter(options, environ={})
+        provider.complete(ASK, CallDouble())
+        lane = provider._client._idle[0]
+        wait_until(lambda: _ended(lane.line))
+        deadline = Deadline(600)
+        call = CallDouble(deadline=deadline)
+        end = {"deadline": lambda: deadline.end(Interrupted("stopped")), "close": provider.close}
+        if how in end:
+            threading.Timer(0.3, end[how]).start()
+        began = time.monotonic()
+        with pytest.raises(Interrupted if how == "deadline" else LLMError):
+            provider.complete(ASK, call)
+        assert time.monotonic() - began < SLOW
+        over.set()
+        provider.close()
+        assert len(server.chat_requests) == 1
+    assert [failure.usage is not None for failure in call.failures] == ([] if how == "close" else [True])
+
+
+def _ended(line: Line) -> bool:
+    """Whether its other end has closed it, or httpx has seen that already."""
+    assert line._socket is not None
+    return line._socket.fileno() < 0 or bool(select.select([line._socket], [], [], 0)[0])
+
+
+def test_a_connection_that_is_gone_is_made_anew_unseen() -> None:
+    """Nothing was sent on the old one, so that nothing is told."""
+    made = CallDouble()
+    with LoopbackServer(always(answer("fine", last=True))) as server, provided(server) as provider:
+        for _ in range(3):
+            provider.complete(ASK, made)
+            lane = provider._client._idle[0]
+            wait_until(lambda: _ended(lane.line))  # noqa: B023 - called at once
+        assert [seen.connection for seen in server.chat_requests] == [1, 2, 3]
+    assert made.told == []
+
+
+def test_connections_that_the_server_has_ended_are_given_back() -> None:
+    with LoopbackServer(always(answer("fine", delay=0.3, last=True))) as server, provided(server) as provider:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: provider.complete(ASK, CallDouble()), range(4)))
+        sockets = [lane.line._socket for lane in provider._client._idle]
+        assert len(sockets) == 4
+        for lane in provider._client._idle:
+            wait_until(lambda: _ended(lane.line))  # noqa: B023 - called at once
+        provider.complete(ASK, CallDouble())
+        assert [held.fileno() for held in sockets if held is not None] == [-1] * 4
+
+
+def test_what_takes_too_long_is_tried_again_once() -> None:
+    """F21: the server may go on with it, and bill it."""
+    made = CallDouble()
+    with (
+        LoopbackServer(always(Reply(hang=True))) as server,
+        provided(server, exchange_timeout_sec=0.3, timing=HASTY) as provider,
+    ):
+        with pytest.raises(LLMError, match="timeout"):
+            provider.complete(ASK, made)
+        assert len(server.chat_requests) == 2
+    assert [failure.usage for failure in made.failures] == [None, None]
+
+
+# --- proxies and certificates --------------------------------------------------------------------------------------
+
+ODD = {
+    "ALL_PROXY": "socks5://me:PLANTED@127.0.0.1:1",
+    "HTTPS_PROXY": "foo://me:PLANTED@x",
+    "https_proxy": "foo://me:PLANTED@x",
+    "NO_PROXY": "[::1",
+    "SSL_CERT_FILE": "/no/such/PLANTED",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_set_in_a_way_that_nothing_can_be_sent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, not shown, not tried again, and no mistake of ours."""
+    for other in (*ODD, "HTTP_PROXY", "http_proxy", "all_proxy", "no_proxy", "SSL_CERT_DIR"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, ODD[name])
+    provider = OpenRouter(OpenRouterOptions(base_url="https://server.invalid/v1"), environ={})
+    call = CallDouble()
+    with pytest.raises(LLMError) as caught:
+        provider.complete(ASK, call)
+    assert name in caught.value.message
+    assert caught.value.stops_run
+    assert "PLANTED" not in str(caught.value)
+    assert [failure.usage and failure.usage.cost_usd for failure in call.failures] == [0]
+    expected = ExpectedCalls(request=ASK, workers=1, max_cost_usd=None, deadline=Deadline(60))
+    with pytest.raises(UnavailableError, match=name):
+        OpenRouter(OpenRouterOptions(base_url="https://server.invalid/v1"), environ={}).preflight(expected)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_proxies_have_no_part_in_what_stays_on_this_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, ODD[name])
+    with LoopbackServer(always(FINE)) as server, provided(server) as provider:
+        assert provider.complete(ASK, CallDouble()).message.content == "fine"
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_proxy_that_lets_nobody_through_has_sent_nothing(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F21: it was asked for a way, and the server for nothing."""
+    over = threading.Event()
+
+    def refuse(listener: socket.socket) -> None:
+        came, _ = listener.accept()
+        with came:
+            assert came.recv(65536).startswith(b"CONNECT server.invalid:443 ")
+            if not hangs:
+                came.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            over.wait(SLOW)
+
+    with socket.socket() as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        for other in ("ALL_PROXY", "all_proxy", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE"):
+            monkeypatch.delenv(other, raising=False)
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        refused = pool.submit(refuse, listener)
+        options = OpenRouterOptions(
+            base_url="https://server.invalid/v1", max_exchanges=1, exchange_timeout_sec=1.0 if hangs else 60
+        )
+        provider = OpenRouter(options, environ={})
+        call = CallDouble()
+        with pytest.raises(LLMError, match="no connection in time" if hangs else "cannot reach .* 403 Forbidden"):
+            provider.complete(ASK, call)
+        over.set()
+        refused.result(SLOW)
+        provider.close()
+    assert [failure.usage and failure.usage.cost_usd for failure in call.failures] == [0]
 
 
 def test_200_calls_at_once() -> None:

@@ -78,6 +78,18 @@ def test_the_cap_is_always_there() -> None:
     assert sent(answer_cap=600)["max_completion_tokens"] == 100
 
 
+def test_the_cap_leaves_room_for_the_request() -> None:
+    """Servers refuse a request when its answer might not fit. Never more than was asked for, never next to nothing."""
+    long = attrs.evolve(HELLO, messages=(said("user", "x" * 9000),), max_tokens=4096)
+    assert sent(long)["max_completion_tokens"] == 4096
+    assert sent(long, window=100_000)["max_completion_tokens"] == 4096
+    assert 900 < sent(long, window=4096)["max_completion_tokens"] < 4096 - 3000
+    assert sent(long, window=2000)["max_completion_tokens"] == 256
+    assert sent(attrs.evolve(long, max_tokens=100), window=2000)["max_completion_tokens"] == 100
+    assert sent(long, halved=True)["max_completion_tokens"] == 2048
+    assert sent(long, window=2000, halved=True)["max_completion_tokens"] == 256
+
+
 def test_routing() -> None:
     options = OpenRouterOptions(
         provider_order=("deepinfra/fp8",),
@@ -309,19 +321,37 @@ def test_everything_that_an_answer_says_is_kept() -> None:
         ({"prompt_tokens": None, "completion_tokens": "x", "cost": 0}, Usage()),
         ({"prompt_tokens": -3, "completion_tokens": True, "cost": 0}, Usage()),
         ({"prompt_tokens": 1, "cost": "0.5", "prompt_tokens_details": None}, Usage(prompt_tokens=1, cost_usd=0.5)),
-        ({"prompt_tokens": 1, "cost": -1}, Usage(prompt_tokens=1, cost_usd=1.0)),
+        (
+            {"prompt_tokens": 1, "completion_tokens": 0, "cost": -1, "prompt_tokens_details": {}},
+            Usage(prompt_tokens=1, cost_usd=1.0),
+        ),
+        ({"prompt_tokens": 1, "cost": -1}, None),
+        ({"prompt_tokens": None}, None),
+        ({}, None),
         (
             {"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": 2}},
             Usage(cost_usd=2.5),
         ),
-        ({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, Usage(cost_usd=0.5)),
+        ({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
+        ({"cost": 0.5, "is_byok": True}, None),
+        (
+            {"prompt_tokens": 3, "completion_tokens": 10, "cost": 0.5, "is_byok": True, "cost_details": None},
+            Usage(prompt_tokens=3, completion_tokens=10, cost_usd=4.5),
+        ),
         ({"cost": 0.5, "is_byok": False, "cost_details": {"upstream_inference_cost": 2}}, Usage(cost_usd=0.5)),
-        (None, Usage()),
-        ([], Usage()),
+        (None, None),
+        ([], None),
     ],
 )
-def test_usage(usage: object, expected: Usage) -> None:
+def test_usage(usage: object, expected: Usage | None) -> None:
+    """F21: what nobody says is unknown, and not nothing: the harness then counts the worst case."""
     assert answered({"usage": usage, **choices(content="x")}).usage == expected
+
+
+def test_an_answer_inside_another_keeps_the_usage_around_it() -> None:
+    inner = {"id": "gen-2", "provider": "Z", **choices(content="x")}
+    answer = answered({"id": "gen-1", "choices": None, "provider": inner, "usage": {"cost": 0.5}})
+    assert (answer.usage, answer.response_id, answer.served_by) == (Usage(cost_usd=0.5), "gen-2", "Z")
 
 
 def test_the_cap_that_went_into_reasoning_is_told() -> None:
@@ -339,6 +369,72 @@ def test_a_call_that_was_cut_off_says_so_and_the_others_are_made() -> None:
     answer = answered(choices("length", content=None, tool_calls=calls))
     assert [(call.tool, bool(call.problem)) for call in answer.message.tool_calls] == [("a", False), ("b", True)]
     assert "cut off" in answer.message.tool_calls[1].problem
+
+
+@pytest.mark.parametrize("written", [None, "", "  "])
+def test_a_call_that_was_cut_off_before_its_arguments_is_not_made(written: str | None) -> None:
+    calls = [{"function": {"name": "a", "arguments": written}}] * 2
+    answer = answered(choices("length", content=None, tool_calls=calls))
+    assert [bool(call.problem) for call in answer.message.tool_calls] == [False, True]
+    whole = [{"function": {"name": "a", "arguments": "{}"}}]
+    assert answered(choices("length", tool_calls=whole)).message.tool_calls[0].problem == ""
+
+
+def test_a_call_that_the_provider_could_not_read_is_the_models_doing() -> None:
+    """Gemini. It may be an accident, and is no outage."""
+    data = choices("error", content=None)
+    data["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
+    failure = failed(data)
+    assert (failure.error, failure.retry, failure.outage) == ("malformed_call", Retry.EMPTY, False)
+    assert failure.outcome is not None
+    assert failure.outcome.finish == "empty"
+
+
+def test_an_answer_that_grew_too_long_is_cut_off_also_where_that_is_called_an_error() -> None:
+    data = choices("length", content="half a sen")
+    data["choices"][0]["error"] = {"code": 400, "message": "Token limit reached"}
+    answer = answered(data)
+    assert (answer.finish, answer.message.content) == ("length", "half a sen")
+    data["choices"][0]["error"] = {"code": 502, "message": "provider gone"}
+    assert failed(data).error == "transient"
+
+
+def test_a_stream_is_tried_again() -> None:
+    assert failed(b"data: {}\n\ndata: [DONE]\n").retry is Retry.TRANSIENT
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
+def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
+    """Also where a server sends an object instead of its text."""
+    raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":{"x":[%b]}}}]}}]}'
+    (call,) = answered(raw % number.encode()).message.tool_calls
+    assert call.problem
+    assert call.arguments == {}
+
+
+def test_what_is_echoed_is_json() -> None:
+    raw = b'{"choices":[{"message":{"content":"x","reasoning_details":[{"n":NaN,"big":1e999,"t":"hm"}]}}]}'
+    assert answered(raw).message.opaque["reasoning_details"] == [{"n": None, "big": None, "t": "hm"}]
+
+
+@pytest.mark.parametrize("deep", [300, 480, 700, 900])
+@pytest.mark.parametrize("place", ["content", "error", "raw", "reasoning"])
+def test_what_is_nested_too_deeply_is_no_answer(place: str, deep: int) -> None:
+    inner: Any = b'"x"'
+    for _ in range(deep):
+        inner = b'[{"text":' + inner + b"}]" if place == "content" else b'{"error":' + inner + b"}"
+    shapes = {
+        "content": b'{"choices":[{"message":{"content":%b}}]}',
+        "error": b'{"error":{"code":400,"message":%b}}',
+        "raw": b'{"error":{"code":400,"metadata":{"raw":%b}}}',
+        "reasoning": b'{"choices":[{"message":{"content":"x","reasoning_details":%b}}]}',
+    }
+    assert isinstance(got(shapes[place] % inner), (Completion, Failure))
+
+
+def test_a_very_long_error_is_cut_before_anything_else() -> None:
+    failure = failed({"error": {"code": 400, "message": "x " * 2_000_000, "metadata": {"raw": "y" * 2_000_000}}}, 400)
+    assert len(failure.message) <= 300
 
 
 def test_repairs_are_counted() -> None:
@@ -377,7 +473,25 @@ def test_the_old_way_to_call() -> None:
             Retry.RATE_LIMIT,
             Blame.NOTHING,
         ),
+        (
+            {
+                "message": "can only afford 12",
+                "metadata": {"limit_source": "openrouter_in_flight_budget"},
+            },
+            402,
+            "rate_limited",
+            Retry.RATE_LIMIT,
+            Blame.NOTHING,
+        ),
         ({"message": "no"}, 403, "auth", Retry.NEVER, Blame.REFUSED),
+        ({"message": "blocked by your organization's guardrail policy"}, 403, "auth", Retry.NEVER, Blame.REFUSED),
+        (
+            {"message": "no", "metadata": {"limit_usd": 5, "spend_usd": 5.1, "patterns": ["x"]}},
+            403,
+            "credits",
+            Retry.NEVER,
+            Blame.STOPS_RUN,
+        ),
         ({"message": "no"}, 404, "invalid_request", Retry.NEVER, Blame.REFUSED),
         ({"message": "no"}, 405, "invalid_request", Retry.NEVER, Blame.NOTHING),
         ({"message": "no"}, 408, "timeout", Retry.TRANSIENT, Blame.NOTHING),
@@ -441,12 +555,35 @@ def test_errors(error: object, status: int, word: str, retry: Retry, blame: Blam
     assert (failure.error, failure.retry, failure.blame) == (word, retry, blame)
 
 
+ROOM = [
+    {"message": "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"},
+    {"message": "maximum context length is 4096 tokens, you requested 4200 (104 in the messages, 4096 in the output)"},
+    {"message": "no", "metadata": {"error_type": "max_tokens_exceeded"}},
+]
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_availability_overrides_what_is_too_long_or_refused(retryable: bool) -> None:
+    """It is tried again where the server says so, and is what it is in the end."""
+    for finish, error in (
+        ("context_overflow", {"message": "maximum context length is 8192 tokens"}),
+        ("refusal", {"message": "no", "error_type": "content_policy_violation"}),
+    ):
+        found = got({"error": {**error, "availability": {"retryable": retryable}}}, 400)
+        if retryable:
+            assert isinstance(found, Failure)
+            assert found.retry is Retry.TRANSIENT
+            assert found.outcome is not None
+            found = found.outcome
+        assert isinstance(found, Completion)
+        assert found.finish == finish
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         ({"message": "This endpoint's maximum context length is 8192 tokens"}, 400),
         ({"message": "Provider returned error", "metadata": {"raw": '{"message": "prompt is too long: 9 > 8"}'}}, 400),
-        ({"message": "input length and `max_tokens` exceed context limit"}, 400),
         ({"message": "no", "code": "context_length_exceeded"}, 400),
         ({"message": "no", "type": "exceed_context_size_error"}, 400),
         ({"message": "no", "metadata": {"error_type": "context_length_exceeded"}}, 200),
@@ -459,11 +596,20 @@ def test_a_request_that_is_too_long(error: object, status: int) -> None:
     assert answer.usage == Usage()
 
 
+@pytest.mark.parametrize("error", ROOM)
+def test_a_request_whose_answer_might_not_fit_is_tried_with_a_smaller_one(error: dict[str, Any]) -> None:
+    failure = failed({"error": error}, 400)
+    assert (failure.retry, failure.usage) == (Retry.SHORTER, Usage())
+    assert failure.outcome is not None
+    assert failure.outcome.finish == "context_overflow"
+    final = {**error, "availability": {"retryable": False}}
+    assert answered({"error": final}, 400).finish == "context_overflow"
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         ({"message": "no", "metadata": {"reasons": ["violence"], "flagged_input": "x"}}, 403),
-        ({"message": "blocked by moderation"}, 403),
         ({"message": "no", "error_type": "content_policy_violation"}, 400),
         ({"message": "no", "code": "content_filter"}, 400),
         ({"message": "no", "metadata": {"error_type": "refusal"}}, 200),

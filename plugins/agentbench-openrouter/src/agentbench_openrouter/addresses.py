@@ -1,7 +1,8 @@
-"""What a base URL may be."""
+"""What a base URL may be, and whose it is."""
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 
 from agentbench_core import InputError
@@ -20,3 +21,23 @@ def checked(base_url: str) -> str:
     if not usable or parts.query or parts.fragment:
         raise InputError(f"{base_url!r} is no base URL", remedy="Give one like https://openrouter.ai/api/v1")
     return base_url.rstrip("/")
+
+
+def host(base_url: str) -> str:
+    """The host of a URL that was :func:`checked`, in lower case."""
+    return urlsplit(base_url).hostname or ""
+
+
+def is_openrouter(base_url: str) -> bool:
+    """Whether it is OpenRouter's own."""
+    name = host(base_url)
+    return name == "openrouter.ai" or name.endswith(".openrouter.ai")
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether it is a server on this machine."""
+    name = host(base_url)
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")

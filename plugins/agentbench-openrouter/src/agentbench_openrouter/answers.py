@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,13 @@ import attrs
 
 from agentbench_core import Completion, Message, ToolCall, Usage
 from agentbench_openrouter.arguments import read_arguments
-from agentbench_openrouter.failures import Failure, Retry, classify, outcome, server_error
-from agentbench_openrouter.wire import ECHOED
+from agentbench_openrouter.failures import Failure, Retry, classify, outcome
+from agentbench_openrouter.server_errors import server_error
+from agentbench_openrouter.wire import ECHOED, finite
+
+_READ_BYTES = 10_000
+"""Of what is no JSON."""
+_TOKEN_LIMIT = re.compile(r"token limit|max_(?:completion_)?tokens|maximum output", re.IGNORECASE)
 
 REASONING_ONLY = "the cap of the answer went into reasoning: not a word was left for the answer itself"
 
@@ -41,7 +47,15 @@ class Reader:
             response: of any server, in any state.
             wall: seconds since 1970, for hints that are dates.
         """
-        got = self._read(response, wall)
+        try:
+            got = self._read(response, wall)
+        except RecursionError:
+            got = Failure(
+                error="protocol",
+                message="the answer is nested too deeply",
+                status=response.status,
+                retry=Retry.TRANSIENT,
+            )
         if isinstance(got, Failure):
             shown = attrs.evolve(got, message=self.shown(got.message))
             return attrs.evolve(shown, outcome=got.outcome and self._noted(got.outcome))
@@ -56,8 +70,8 @@ class Reader:
 
     def _read(self, response: Response, wall: float) -> Completion | Failure:
         try:
-            data = json.loads(response.body, parse_constant=lambda _: None)
-        except (ValueError, RecursionError):
+            data = json.loads(response.body)
+        except ValueError:
             return self._unreadable(response, wall)
         if isinstance(data, list) and data:
             data = data[0]
@@ -65,12 +79,14 @@ class Reader:
             return self._unreadable(response, wall)
         inner = data.get("provider")
         if not data.get("choices") and isinstance(inner, dict) and inner.get("choices"):
-            data = inner  # seen: the whole answer below the name of who gave it
+            data = {**data, "provider": None, **inner}  # seen: the whole answer below the name of who gave it
         choice = _first(data.get("choices"))
         usage = self._usage(data.get("usage"))
         error = _error_of(data, choice, response.status)
         got: Completion | Failure
-        if error is not None:
+        if choice is not None and _is_malformed(choice):
+            got = _empty("malformed_call", "the provider could not read the call that the model made", usage)
+        elif error is not None:
             got = classify(server_error(error, response.status, response.headers), usage=usage, wall=wall)
         elif response.status >= 300:
             return self._unreadable(response, wall)
@@ -84,10 +100,10 @@ class Reader:
             )
         else:
             got = _answer(choice, choice["message"], usage)
-        return _named(got, data, response)
+        return self._named(got, data, response)
 
     def _unreadable(self, response: Response, wall: float) -> Completion | Failure:
-        text = response.body[:2000].decode("utf-8", "replace").strip()
+        text = response.body[:_READ_BYTES].decode("utf-8", "replace").strip()
         kind = response.headers.get("content-type", "something")
         if response.status >= 400:
             return classify(server_error(text, response.status, response.headers), usage=None, wall=wall)
@@ -104,44 +120,50 @@ class Reader:
         what = "a stream, which was not asked for" if streams else f"{kind} that is no JSON answer"
         return Failure(
             error="protocol",
-            message=f"{what}: {text[:200] or 'nothing'}",
+            message=f"{what}: {text or 'nothing'}",
             status=response.status,
-            retry=Retry.NEVER if streams else Retry.TRANSIENT,
+            retry=Retry.TRANSIENT,
             remedy="Check the base URL." if streams else "",
         )
 
     def _usage(self, said: object) -> Usage | None:
-        """The usage block, or ``None`` where there is none; whatever part of it is missing or odd counts as nothing."""
+        """The usage block, or ``None`` where it does not say what the answer cost, and its tokens do not either.
+
+        Whatever else of it is missing or odd counts as nothing.
+        """
         if not isinstance(said, dict):
             return None
         prompt = _count(said.get("prompt_tokens"), said.get("input_tokens"))
         completion = _count(said.get("completion_tokens"), said.get("output_tokens"))
         total = _count(said.get("total_tokens"))
-        if not prompt and total > completion:
+        if not prompt and total is not None and completion is not None and total > completion:
             prompt = total - completion
         details = said.get("prompt_tokens_details")
-        cost = _amount(said.get("cost"))
+        fee, cost = 0.0, _amount(said.get("cost"))
         if cost is not None and said.get("is_byok") is True:  # then this is OpenRouter's fee only
             upstream = said.get("cost_details")
-            cost += _amount(upstream.get("upstream_inference_cost")) or 0.0 if isinstance(upstream, dict) else 0.0
+            fee, cost = cost, _amount(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
+        if cost is None:
+            if prompt is None or completion is None:
+                return None
+            cost = self.cost(prompt, completion)
         return Usage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=_count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
-            cost_usd=self.cost(prompt, completion) if cost is None else cost,
+            prompt_tokens=prompt or 0,
+            completion_tokens=completion or 0,
+            cached_tokens=(isinstance(details, dict) and _count(details.get("cached_tokens"))) or 0,
+            cost_usd=fee + cost,
         )
 
-
-def _named(got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
-    """With the names that the answer gives to itself, its model and its maker."""
-    served_by, model = _text(data.get("provider")), _text(data.get("model"))
-    response_id = _text(data.get("id")) or response.headers.get("x-generation-id", "")
-    if isinstance(got, Completion):
-        return attrs.evolve(got, served_by=served_by, response_id=response_id, model=model)
-    answer = got.outcome
-    if answer is not None:
-        answer = attrs.evolve(answer, served_by=served_by, response_id=response_id, model=model)
-    return attrs.evolve(got, served_by=served_by, response_id=response_id, outcome=answer)
+    def _named(self, got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
+        """With the names that the answer gives to itself, its model and its maker."""
+        served_by, model = self.shown(_text(data.get("provider"))), self.shown(_text(data.get("model")))
+        response_id = self.shown(_text(data.get("id")) or response.headers.get("x-generation-id", ""))
+        if isinstance(got, Completion):
+            return attrs.evolve(got, served_by=served_by, response_id=response_id, model=model)
+        answer = got.outcome
+        if answer is not None:
+            answer = attrs.evolve(answer, served_by=served_by, response_id=response_id, model=model)
+        return attrs.evolve(got, served_by=served_by, response_id=response_id, outcome=answer)
 
 
 def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status: int) -> Any:
@@ -153,18 +175,37 @@ def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status:
     if choice is None:
         return None
     if choice.get("error"):
-        return choice["error"]
+        return None if _is_cut_off(choice) else choice["error"]
     if choice.get("finish_reason") == "error":
         native = _text(choice.get("native_finish_reason"))
         return {"message": f"the provider ended with an error{native and f' ({native})'}"}
     return None
 
 
+def _is_cut_off(choice: Mapping[str, Any]) -> bool:
+    """Some servers call it an error as well that an answer has become too long."""
+    text = server_error(choice["error"], 200, {}).text
+    return choice.get("finish_reason") == "length" and bool(_TOKEN_LIMIT.search(text))
+
+
+def _is_malformed(choice: Mapping[str, Any]) -> bool:
+    """Whether the model has called a tool in a way that its provider could not read."""
+    native = _text(choice.get("native_finish_reason"))
+    return choice.get("finish_reason") == "error" and native.upper() == "MALFORMED_FUNCTION_CALL"
+
+
+def _empty(word: str, message: str, usage: Usage | None) -> Failure:
+    """Nothing of use, which may be an accident, or the model's doing."""
+    return Failure(
+        error=word, message=message, retry=Retry.EMPTY, usage=usage, outcome=outcome("empty", message, usage)
+    )
+
+
 def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage | None) -> Completion | Failure:
     content, refusal = _content(message.get("content")), _text(message.get("refusal"))
     ended = choice.get("finish_reason")
     calls, repaired = _calls(message, cut=ended == "length")
-    opaque = {name: message[name] for name in ECHOED if message.get(name) is not None}
+    opaque = {name: finite(message[name]) for name in ECHOED if message.get(name) is not None}
     if not calls and ended == "length" and not content.strip() and _reasoned(message, usage):
         opaque["note"] = REASONING_ONLY
     finish: Any = "tool_calls" if calls else "stop"  # also where the server says something else, or nothing
@@ -173,18 +214,11 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage 
     elif refusal or ended == "content_filter":
         finish = "refusal"
     if finish == "stop" and not content.strip():
-        nothing = "neither words nor calls"
-        return Failure(
-            error="empty",
-            message=nothing,
-            retry=Retry.EMPTY,
-            usage=usage,
-            outcome=outcome("empty", nothing, usage),
-        )
+        return _empty("empty", "neither words nor calls", usage)
     return Completion(
         message=Message(role="assistant", content=content or refusal, tool_calls=calls, opaque=opaque),
         finish=finish,
-        usage=usage or Usage(),
+        usage=usage,
         repaired=repaired,
     )
 
@@ -202,7 +236,8 @@ def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ..
         function = entry["function"] if isinstance(entry.get("function"), dict) else entry
         arguments = read_arguments(function.get("arguments"))
         problem = arguments.problem
-        if problem and cut and number == len(written) - 1:
+        whole = not problem and str(function.get("arguments") or "").strip()
+        if cut and not whole and number == len(written) - 1:
             problem = "the answer was cut off within this call, because it grew too long"
         repaired += arguments.repaired
         call_id = _text(entry.get("id")).strip() or f"call_{number}"
@@ -236,13 +271,13 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(*values: object) -> int:
-    """The first that is a number of tokens."""
+def _count(*values: object) -> int | None:
+    """The first that is a number of tokens, if any is."""
     for value in values:
         amount = _amount(value)
         if amount is not None and amount < 1e15:
             return int(amount)
-    return 0
+    return None
 
 
 def _amount(value: object) -> float | None:

@@ -26,7 +26,7 @@ def read_arguments(written: object) -> Arguments:
     string. No missing brace is guessed: what the model meant there, nobody knows.
     """
     if isinstance(written, Mapping):
-        return Arguments(values={str(name): value for name, value in written.items()})
+        return _sendable({str(name): value for name, value in written.items()})
     if written is None or (isinstance(written, str) and not written.strip()):
         return Arguments()
     if not isinstance(written, str):
@@ -35,6 +35,15 @@ def read_arguments(written: object) -> Arguments:
         return _object(_strict(written))
     except (ValueError, RecursionError) as error:
         return _repaired(written.strip()) or Arguments(problem=f"the arguments are no JSON: {error}")
+
+
+def _sendable(values: Mapping[str, Any]) -> Arguments:
+    """What came as an object and not as text has been read already, numbers that are none included."""
+    try:
+        json.dumps(values, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        return Arguments(problem=f"the arguments are no JSON: {error}")
+    return Arguments(values=values)
 
 
 def _object(value: object) -> Arguments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import os
 import ssl
 import threading
 import time
@@ -11,18 +11,20 @@ from typing import Any
 
 import httpx
 
-from agentbench_core import Deadline, DeadlineExceeded, UnavailableError
-from agentbench_openrouter.addresses import checked
+from agentbench_core import AttemptStop, Deadline, DeadlineExceeded, UnavailableError
+from agentbench_openrouter.addresses import checked, is_loopback
 from agentbench_openrouter.answers import Response
 from agentbench_openrouter.exchange import ExchangeError, Line, under
 from agentbench_openrouter.key import Key
-from agentbench_openrouter.pages import Pages
+from agentbench_openrouter.pages import Pages, SettingError
 from agentbench_openrouter.watchdog import AbandonedError, Watchdog, Watched
 
 MAX_BODY_BYTES = 32 << 20
 """Where reading an answer ends; the list of all models of OpenRouter is about 1 MB."""
 
 _KEEP_ALIVE_SEC = 15.0
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _KEPT_HEADERS = frozenset(
     ("content-type", "location", "retry-after", "retry-after-ms", "x-generation-id", "x-ratelimit-reset")
 )
@@ -46,30 +48,35 @@ class _Lane:
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
         self.line = Line()
-        self.used_at = -math.inf
+        self.used_at: float | None = None
+        """``None`` while it has no connection, as far as we know."""
+        self.warm = False
+        """Whether the exchange under way has an old connection."""
+        self.sent = self.answered = False
+        """How far it has come."""
         self._watched: Watched | None = None
-        self.connected = self.sent = self.answered = False
-        """How far the exchange under way has come; without ``connected``, the connection is an old one."""
 
     def begin(self, watched: Watched) -> None:
         self._watched = watched
-        self.connected = self.sent = self.answered = False
+        self.warm = self.used_at is not None
+        self.sent = self.answered = False
 
     @property
-    def warm(self) -> bool:
-        """Whether there is a connection, as far as we know."""
-        return time.monotonic() - self.used_at < _KEEP_ALIVE_SEC
+    def usable(self) -> bool:
+        """Whether there is a connection that seems to be open at both ends."""
+        return self.used_at is not None and time.monotonic() - self.used_at < _KEEP_ALIVE_SEC and self.line.silent
 
     def watch(self, name: str, info: Mapping[str, Any]) -> None:
         """What httpx tells of an exchange while it happens."""
         if name == "http11.send_request_headers.started":
             if self._watched is None or self._watched.over:  # a connection that came too late: nobody is waiting
                 raise ExchangeError("connect", "no connection in time")
-            self.sent = True
+            self.sent = info["request"].method != b"CONNECT"  # which asks a proxy for a way, and the server for nothing
         elif name == "http11.receive_response_headers.complete":
-            self.answered = True
+            self.answered = self.sent
         elif name.endswith("connect_tcp.started"):
-            self.connected = True
+            if self.warm:  # httpx has found it closed, and makes another where nothing could cut it
+                raise ExchangeError("cold", "the connection that was kept open is gone")
         else:
             self.line.watch(name, info)
 
@@ -99,6 +106,8 @@ class Client:
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Lane] = []
+        self._alone = is_loopback(self.base_url)
+        """Whether proxies have no part in this: they cannot reach a server of ours."""
         self._watchdog = Watchdog()
 
     def __repr__(self) -> str:
@@ -113,16 +122,19 @@ class Client:
             UnavailableError: unreachable, key refused, an error (also one inside an HTTP 200), or no JSON.
         """
         line = Line()
+        problem: AttemptStop | UnavailableError
         try:
             answer = under(deadline, line, lambda: self._exchange(path, deadline, line))
         except httpx.TimeoutException:
-            raise DeadlineExceeded(f"{self.base_url} did not answer in time") from None
+            problem = DeadlineExceeded(f"{self.base_url} did not answer in time")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise UnavailableError(
+            problem = UnavailableError(
                 f"cannot reach {self.base_url}: {self.pages.shown(str(error)) or type(error).__name__}",
                 remedy="Check the base URL, the network and HTTPS_PROXY.",
-            ) from None
-        return self.pages.read(path, answer)
+            )
+        else:
+            return self.pages.read(path, answer)
+        raise problem  # here and not above: what httpx raises holds the request, and with it the key
 
     def post(self, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
         """What ``POST base_url/path`` answers, read completely; errors of the server are answers here.
@@ -135,8 +147,19 @@ class Client:
 
         Raises:
             ExchangeError: there is no answer, or none yet when time is over.
+            SettingError: nothing was sent, and nothing ever will be.
         """
+        end = time.monotonic() + seconds
         lane = self._take()
+        try:
+            return self._post_on(lane or self._new_lane(), path, body, seconds=seconds, deadline=deadline)
+        except ExchangeError as error:
+            if error.kind != "cold":
+                raise
+        left = max(end - time.monotonic(), 0.001)
+        return self._post_on(self._new_lane(), path, body, seconds=left, deadline=deadline)
+
+    def _post_on(self, lane: _Lane, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
         problem: ExchangeError | None = None
         answer: Response | None = None
         abandoned = False
@@ -162,21 +185,30 @@ class Client:
             problem = ExchangeError("closed", "this provider was closed")
         if problem.kind == "stale":
             self._drop_idle()  # they are as old
-        raise problem  # here and not above: what httpx raises holds the request, and with it the key
+        raise problem  # as in get_json
 
     def close(self) -> None:
         """End what is under way, and give connections back. Idempotent."""
         self._watchdog.close()
         self._drop_idle()
 
-    def _take(self) -> _Lane:
+    def _new_lane(self) -> _Lane:
+        return _Lane(self._connection(None))
+
+    def _take(self) -> _Lane | None:
+        """A lane with an open connection, if there is one. Those that have ended meanwhile are given back."""
         with self._lock:
-            lane = self._idle.pop() if self._idle else None
-        return lane or _Lane(self._connection(None))
+            usable = [lane for lane in self._idle if lane.usable]
+            ended = [lane for lane in self._idle if lane not in usable]
+            taken = usable.pop() if usable else None
+            self._idle = usable
+        for lane in ended:
+            lane.http.close()
+        return taken
 
     def _give_back(self, lane: _Lane) -> None:
         with self._lock:
-            if not self._watchdog.closed:
+            if not self._watchdog.closed and lane.used_at is not None:
                 self._idle.append(lane)
                 return
         lane.http.close()
@@ -188,15 +220,30 @@ class Client:
             lane.http.close()
 
     def _connection(self, seconds: float | None) -> httpx.Client:
-        with self._lock:
-            if self._tls is None:
-                self._tls = httpx.create_ssl_context()  # reads all certificates there are: once is enough
-        return httpx.Client(
-            auth=self._sign,
-            headers=self._headers,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE_SEC),
-            timeout=seconds,
-            verify=self._tls,
+        variables: tuple[str, ...] = _TLS_VARIABLES
+        reason = ""
+        try:
+            with self._lock:
+                if self._tls is None:  # reads all certificates there are: once is enough
+                    self._tls = httpx.create_ssl_context(trust_env=not self._alone)
+            variables = _PROXY_VARIABLES
+            return httpx.Client(
+                auth=self._sign,
+                headers=self._headers,
+                limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE_SEC),
+                timeout=seconds,
+                verify=self._tls,
+                trust_env=not self._alone,
+            )
+        except ImportError as error:
+            reason = f": {error}"
+        except (OSError, ValueError, httpx.InvalidURL):
+            pass  # these may quote the value, and passwords of proxies stand in it
+        named = [name for name in (*variables, *map(str.lower, variables)) if os.environ.get(name)]
+        where = " and ".join(named) or "the environment"
+        raise SettingError(
+            f"nothing can be sent to {self.base_url} with what is in {where}{reason}",
+            remedy="Set it right, or unset it.",
         )
 
     def _post(self, lane: _Lane, path: str, body: bytes, seconds: float) -> Response:
@@ -214,9 +261,8 @@ class Client:
                 if len(read) > MAX_BODY_BYTES:
                     raise ExchangeError("too_long", f"the answer is longer than {MAX_BODY_BYTES >> 20} MiB")
         ends = response.headers.get("connection", "").lower() == "close"
-        lane.used_at = -math.inf if ends else time.monotonic()
-        whole = bytes(read)
-        return _response(response, whole if self._key is None else self._key.redact_bytes(whole))
+        lane.used_at = None if ends else time.monotonic()
+        return _response(response, bytes(read))
 
     def _problem_of(self, error: Exception, lane: _Lane, watched: Watched) -> ExchangeError:
         said = self.pages.shown(str(error)) or type(error).__name__
@@ -228,7 +274,7 @@ class Client:
             return ExchangeError("connect", f"cannot reach {self.base_url}: {said}")
         if isinstance(error, (httpx.DecodingError, httpx.InvalidURL, ValueError)):
             return ExchangeError("odd", said)
-        return ExchangeError("broken" if lane.connected or lane.answered else "stale", said)
+        return ExchangeError("stale" if lane.warm and not lane.answered else "broken", said)
 
     def _exchange(self, path: str, deadline: Deadline, line: Line) -> Response:
         body = bytearray()

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from agentbench_core import Deadline, DeadlineExceeded, UnavailableError, dump
-from agentbench_openrouter.key import DEFAULT_KEY_ENV, find_key, no_key
-from agentbench_openrouter.options import DEFAULT_BASE_URL
+from agentbench_openrouter.key import key_for, no_key
+from agentbench_openrouter.options import DEFAULT_BASE_URL, KEY_ENV_HELP
 
 _KEY_FIELDS = ("label", "limit", "limit_remaining", "limit_reset", "usage", "is_free_tier", "expires_at")
 
@@ -22,9 +22,7 @@ def _server_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--timeout", default=30.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds for the answer."
         ),
-        click.option(
-            "--key-env", default=DEFAULT_KEY_ENV, show_default=True, help="Environment variable that holds the key."
-        ),
+        click.option("--key-env", default="", help=f"{KEY_ENV_HELP[0].upper()}{KEY_ENV_HELP[1:]}."),
         click.option("--base-url", default=DEFAULT_BASE_URL, show_default=True, help="Any OpenAI-compatible server."),
     ):
         command = option(command)
@@ -88,11 +86,11 @@ def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
 def _get(path: str, base_url: str, key_env: str, timeout: float, *, needs_key: bool) -> Any:
     from agentbench_openrouter.client import Client
 
-    found = find_key(key_env, os.environ)
+    variable, found = key_for(base_url, key_env, os.environ)
     if found is None and needs_key:
-        raise no_key(key_env, "a key is needed")
+        raise no_key(variable, "a key is needed")
     try:
-        return Client(base_url, key=found, key_env=key_env).get_json(path, Deadline(timeout))
+        return Client(base_url, key=found, key_env=variable).get_json(path, Deadline(timeout))
     except DeadlineExceeded:
         raise UnavailableError(
             f"{base_url} did not answer completely within {timeout:g} s",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import select
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -25,13 +26,14 @@ _LOOK_EVERY_SEC = 0.1
 class ExchangeError(Exception):
     """A completion did not come. ``kind`` says how far things went.
 
-    ``connect``: nothing was sent. ``timeout``, ``broken``: the server may have seen the request. ``stale``: the same,
+    ``connect``: nothing was sent. ``cold``: the same, on a connection that had been kept open and is gone. ``timeout``,
+    ``broken``: the server may have seen the request. ``stale``: the same,
     on a connection that had been kept open, before a byte of the answer. ``too_long``, ``odd``: what came is no use.
     ``closed``: this client is closed.
     """
 
     def __init__(
-        self, kind: Literal["connect", "timeout", "broken", "stale", "too_long", "odd", "closed"], message: str
+        self, kind: Literal["connect", "cold", "timeout", "broken", "stale", "too_long", "odd", "closed"], message: str
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -47,6 +49,18 @@ class Line:
         """A callback for the ``trace`` extension of httpx: learns the socket as soon as there is one."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come on it that nobody has read: an idle connection that its other end closed is not."""
+        if self._socket is None:
+            return False
+        poll = select.poll()
+        try:
+            poll.register(self._socket, select.POLLIN)
+            return not poll.poll(0)
+        except (OSError, ValueError):  # it was closed at this end
+            return False
 
     def cut(self) -> None:
         """End whatever waits for this connection. Harmless when there is none."""

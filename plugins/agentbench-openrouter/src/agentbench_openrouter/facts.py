@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -12,15 +13,15 @@ from agentbench_core import ExpectedCalls, InputError, ModelFacts, UnavailableEr
 from agentbench_openrouter.models import per_million
 from agentbench_openrouter.options import OpenRouterOptions
 
-_ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online)$")
-"""Ways to route a model that stand behind its name, and in no list."""
+_ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|free)$")
+"""Ways to use a model that stand behind its name, and not always in the list."""
 
 
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
     """The entry of a list of models, by id."""
     plain = _ROUTING_SUFFIX.sub("", name)
-    wanted = (name, plain)
-    return next((e for e in listed if e.get("id") in wanted or e.get("canonical_slug") in wanted), None)
+    found = (e for one in (name, plain) for e in listed if one in (e.get("id"), e.get("canonical_slug")))
+    return next(found, None)
 
 
 def unknown(listed: Sequence[Mapping[str, Any]], name: str, where: str) -> InputError:
@@ -51,21 +52,35 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
     warnings = []
     if most and wanted and wanted > most:
         warnings.append(f"max_tokens is {wanted}, and {expected.request.model} writes {most} at most: that is sent")
+        wanted = most
+    context_tokens = min(contexts, default=None)
+    if context_tokens and wanted and wanted > context_tokens / 2:
+        warnings.append(
+            f"max_tokens is {wanted}, more than half of the {context_tokens} that {expected.request.model} reads and "
+            "writes together: less is sent when a request is long"
+        )
     prices = _prices(_mapping(entry.get("pricing")))
     chosen = options.usd_per_million_input, options.usd_per_million_output
     return attrs.evolve(
         prices,
         usd_per_million_input=prices.usd_per_million_input if chosen[0] is None else chosen[0],
         usd_per_million_output=prices.usd_per_million_output if chosen[1] is None else chosen[1],
-        context_tokens=min(contexts, default=None),
+        context_tokens=context_tokens,
         answer_tokens=most,
         known={"canonical_slug": slug} if isinstance(slug := entry.get("canonical_slug"), str) else {},
         warnings=tuple(warnings),
     )
 
 
-def check_credit(data: Mapping[str, Any], expected: ExpectedCalls) -> tuple[str, ...]:
-    """Warnings about what a key may still spend. Raises UnavailableError when that is nothing."""
+def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: float) -> tuple[str, ...]:
+    """Warnings about what a key may still spend; ``wall`` is seconds since 1970.
+
+    Raises UnavailableError when that is nothing, or the key has expired.
+    """
+    expires = _seconds(data.get("expires_at"))
+    if expires is not None and expires <= wall:
+        when = datetime.fromtimestamp(expires, UTC)
+        raise UnavailableError(f"the key has expired at {when:%Y-%m-%d %H:%M} UTC", remedy="Make a new one.")
     budget = _mapping(data.get("effective_budget"))
     said = (data.get("limit_remaining"), budget.get("remaining_usd"))
     amounts = [float(amount) for amount in said if amount is not None and _is_number(amount)]
@@ -83,20 +98,45 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls) -> tuple[str,
     return tuple(warnings)
 
 
+def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Mapping[str, float]:
+    """What providers may ask for at most, in US dollars per million tokens: the prices of the list.
+
+    Behind one name there are endpoints at several prices. Whoever says that something costs nothing pays elsewhere,
+    and wants no limit.
+    """
+    pricing = _mapping((entry or {}).get("pricing"))
+    chosen = {"prompt": options.usd_per_million_input, "completion": options.usd_per_million_output}
+    listed = {kind: _highest(pricing, kind) for kind, price in chosen.items() if price != 0}
+    return {kind: price * _ROUNDING for kind, price in listed.items() if price is not None}
+
+
+_ROUNDING = 1.0001
+"""A price in binary may be a little less than the same price in decimals."""
+
+
 def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
-    """The highest that can be asked: some prices depend on the length of the prompt, or on the hour."""
+    return ModelFacts(
+        usd_per_million_input=_highest(pricing, "prompt", "input_cache_write"),
+        usd_per_million_output=_highest(pricing, "completion", "internal_reasoning"),
+        usd_per_request=(_highest(pricing, "request") or 0.0) / 1e6,
+    )
+
+
+def _highest(pricing: Mapping[str, Any], *kinds: str) -> float | None:
+    """The most that can be asked: some prices depend on the length of the prompt, or on the hour."""
     listed = pricing.get("overrides")
     tables = [pricing, *(e for e in listed if isinstance(e, dict))] if isinstance(listed, list) else [pricing]
+    prices = [per_million(table.get(kind)) for table in tables for kind in kinds]
+    return max((price for price in prices if price is not None), default=None)
 
-    def highest(*kinds: str) -> float | None:
-        prices = [per_million(table.get(kind)) for table in tables for kind in kinds]
-        return max((price for price in prices if price is not None), default=None)
 
-    return ModelFacts(
-        usd_per_million_input=highest("prompt", "input_cache_write"),
-        usd_per_million_output=highest("completion", "internal_reasoning"),
-        usd_per_request=(highest("request") or 0.0) / 1e6,
-    )
+def _seconds(date: object) -> float | None:
+    """Seconds since 1970."""
+    try:
+        found = datetime.fromisoformat(str(date))
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _of_llama_cpp(entry: Mapping[str, Any]) -> int | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import enum
-import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from agentbench_core import Completion, FailedExchange, Message, Usage
 from agentbench_openrouter.hints import hint_of
+from agentbench_openrouter.server_errors import ServerError
 
 
 class Retry(enum.Enum):
@@ -25,7 +24,9 @@ class Retry(enum.Enum):
     POLICY = "policy"
     """Looks like an outage, and may be a refusal."""
     EMPTY = "empty"
-    """An answer without words and calls: a cold start, or the model has nothing to say."""
+    """An answer without words and calls that can be read: a cold start, or the model's doing."""
+    SHORTER = "shorter"
+    """There was no room for the answer: try again with a smaller cap."""
 
 
 class Blame(enum.Enum):
@@ -61,6 +62,11 @@ class Failure:
     remedy: str = ""
 
     @property
+    def outage(self) -> bool:
+        """Whether the server is not well, as far as one exchange tells."""
+        return self.error in ("transient", "overloaded", "timeout")
+
+    @property
     def told(self) -> FailedExchange:
         """For the run's ledger."""
         return FailedExchange(
@@ -71,49 +77,6 @@ class Failure:
             served_by=self.served_by,
             response_id=self.response_id,
         )
-
-
-@attrs.frozen(kw_only=True)
-class ServerError:
-    """An error as servers write it, taken apart. ``code`` is a status, wherever it was found."""
-
-    code: int | None
-    http_status: int
-    words: frozenset[str]
-    """Every short code that names the kind of error."""
-    message: str
-    raw: str
-    """What the provider behind the server said."""
-    metadata: Mapping[str, Any]
-    availability: Mapping[str, Any]
-    headers: Mapping[str, str]
-
-    @property
-    def text(self) -> str:
-        """Everything that was said."""
-        if not self.raw or self.raw in self.message:
-            return self.message
-        return f"{self.message} {self.raw}".strip()
-
-
-def server_error(error: object, http_status: int, headers: Mapping[str, str]) -> ServerError:
-    """Take an error apart: an object of any of the shapes that are seen, or plain words."""
-    fields = error if isinstance(error, dict) else {"message": error}
-    metadata, availability = _mapping(fields.get("metadata")), _mapping(fields.get("availability"))
-    codes = (fields.get("code"), fields.get("http_status"), fields.get("status"), http_status)
-    code = next((int(str(c)) for c in codes if re.fullmatch(r"[3-5][0-9]{2}", str(c))), None)
-    named = (fields.get("code"), fields.get("type"), fields.get("error_type"), metadata.get("error_type"))
-    words = {w.lower() for w in (*named, availability.get("code")) if isinstance(w, str)}
-    return ServerError(
-        code=code,
-        http_status=http_status,
-        words=frozenset(words),
-        message=_words(fields.get("message") or fields.get("detail")),
-        raw=_words(metadata.get("raw")),
-        metadata=metadata,
-        availability=availability,
-        headers=headers,
-    )
 
 
 def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Completion | Failure:
@@ -127,14 +90,16 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
     if usage is None and error.http_status >= 400 and error.code not in _MAY_HAVE_COST:
         usage = Usage()
     failure = Failure(error="invalid_request", message=error.text, status=error.code, usage=usage)
-    if error.availability.get("retryable") is not False and _is_too_long(error):
-        return outcome("context_overflow", error.text, usage)
-    if error.availability.get("retryable") is not True and _is_refusal(error):
-        return outcome("refusal", error.text, usage)
+    retryable = error.availability.get("retryable")
+    answer = _answer_in(error, usage)
+    if answer is not None and retryable is not True:
+        if retryable is None and answer.finish == "context_overflow" and _is_for_the_cap(error):
+            return attrs.evolve(failure, retry=Retry.SHORTER, outcome=answer)
+        return answer
     word, retry, blame, remedy = _meaning(error)
-    if isinstance(error.availability.get("retryable"), bool):
+    if isinstance(retryable, bool):
         again = Retry.RATE_LIMIT if retry is Retry.RATE_LIMIT else Retry.TRANSIENT
-        retry = again if error.availability["retryable"] else Retry.NEVER
+        retry = again if retryable else Retry.NEVER
     patience = retry in (Retry.RATE_LIMIT, Retry.TRANSIENT)
     return attrs.evolve(
         failure,
@@ -145,20 +110,27 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
         hint=hint_of(error.headers, error.metadata, error.availability, wall=wall, limited=retry is Retry.RATE_LIMIT)
         if patience
         else None,
-        outcome=outcome("refusal", error.text, usage) if retry is Retry.POLICY else None,
+        outcome=outcome("refusal", error.text, usage) if retry is Retry.POLICY else answer,
     )
 
 
+def _answer_in(error: ServerError, usage: Usage | None) -> Completion | None:
+    if _is_too_long(error):  # found out before anything is generated
+        return outcome("context_overflow", error.text, usage or Usage())
+    return outcome("refusal", error.text, usage) if _is_refusal(error) else None
+
+
 def outcome(finish: Any, note: str, usage: Usage | None) -> Completion:
-    """An answer that consists of how it ended; ``opaque["note"]`` says it in the server's words."""
+    """An answer that consists of how it ended; ``opaque["note"]`` says it in words."""
     opaque = {"note": note} if note else {}
-    return Completion(message=Message(role="assistant", opaque=opaque), finish=finish, usage=usage or Usage())
+    return Completion(message=Message(role="assistant", opaque=opaque), finish=finish, usage=usage)
 
 
 _MAY_HAVE_COST = (408, 500, 502, 504, 524)
 
 _LONG_WORDS = {
     "context_length_exceeded",
+    "max_tokens_exceeded",
     "token_limit_exceeded",
     "string_too_long",
     "payload_too_large",
@@ -170,8 +142,9 @@ _LONG = re.compile(
     r"maximum number of tokens allowed",
     re.IGNORECASE,
 )
+_CAP = re.compile(r"max_(?:completion_)?tokens|in the (?:completion|output)\b", re.IGNORECASE)
 _POLICY = re.compile(r"flagged|polic(?:y|ies)|moderation", re.IGNORECASE)
-_POLICY_WORDS = {"content_policy_violation", "refusal", "content_filter", "moderation_blocked"}
+_POLICY_WORDS = {"content_policy_violation", "refusal", "content_filter", "moderation", "moderation_blocked"}
 _NO_CREDIT = re.compile(r"can only afford|insufficient (?:credits|balance|funds)", re.IGNORECASE)
 _NO_CREDIT_WORDS = {"payment_required", "insufficient_quota", "billing_hard_limit_reached"}
 _BUSY_WORDS = {
@@ -199,17 +172,30 @@ def _is_too_long(error: ServerError) -> bool:
     return likely and bool(_LONG.search(error.text))
 
 
+def _is_for_the_cap(error: ServerError) -> bool:
+    """Whether the room that an answer may take is part of what is too long."""
+    return "max_tokens_exceeded" in error.words or bool(_CAP.search(error.text))
+
+
 def _is_refusal(error: ServerError) -> bool:
+    """Whether this one request is refused. Words alone do not say so: accounts have policies too."""
     if error.words & _POLICY_WORDS:
         return True
     flagged = any(error.metadata.get(name) for name in ("reasons", "flagged_input", "patterns"))
-    return error.code == 403 and (flagged or bool(_POLICY.search(error.text)))
+    return error.code == 403 and flagged and not _is_spent(error)
+
+
+def _is_spent(error: ServerError) -> bool:
+    """Whether a budget of the account or the key is used up."""
+    return error.code == 403 and any(name in error.metadata for name in ("limit_usd", "spend_usd"))
 
 
 def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     code, words = error.code, error.words
     if code == 401 or words & {"authentication", "invalid_api_key"}:
         return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set the right key."
+    if _is_spent(error):
+        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise that budget, or wait until it is there again."
     if code == 402 or words & _NO_CREDIT_WORDS:
         if _is_own_doing(error):
             return "rate_limited", Retry.RATE_LIMIT, Blame.NOTHING, ""
@@ -222,49 +208,30 @@ def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     if code == 502 and _POLICY.search(error.text):
         return "transient", Retry.POLICY, Blame.NOTHING, ""
     if code in (408, 504, 524):
-        return "timeout", Retry.TRANSIENT, Blame.NOTHING, _LATER
+        return "timeout", Retry.TRANSIENT, Blame.NOTHING, LATER
     if code == 503:
-        return "overloaded", Retry.TRANSIENT, Blame.NOTHING, _LATER
+        return "overloaded", Retry.TRANSIENT, Blame.NOTHING, LATER
     if code is not None and code >= 500 and code not in (501, 505):
-        return "transient", Retry.TRANSIENT, Blame.NOTHING, _LATER
+        return "transient", Retry.TRANSIENT, Blame.NOTHING, LATER
     if code in (403, 404) or words & _REFUSED_WORDS:
         word = "auth" if code == 403 else "invalid_request"
-        return word, Retry.NEVER, Blame.REFUSED, "Check model, provider settings and key."
+        return word, Retry.NEVER, Blame.REFUSED, "Check base URL, model, provider settings and key."
     if code == 400 and error.message.strip() == "Provider returned error" and not error.metadata:
         return "invalid_request", Retry.ONCE, Blame.NOTHING, ""
     if code is None and (words & _BROKEN_WORDS or not words):
-        return "transient", Retry.TRANSIENT, Blame.NOTHING, _LATER
+        return "transient", Retry.TRANSIENT, Blame.NOTHING, LATER
     return "invalid_request", Retry.NEVER, Blame.NOTHING, "Check the model's settings."
 
 
 _BUSY = "Use fewer --workers, or try again later: --resume takes the run up again."
-_LATER = "Try again later: --resume takes the run up again."
+LATER = "Try again later: --resume takes the run up again."
 
 
 def _is_own_doing(error: ServerError) -> bool:
     """Whether credit is only held back for our own calls that are under way, and will be there again."""
     source = error.metadata.get("limit_source")
-    if source in ("openrouter_credits", "openrouter_key_limit") or _NO_CREDIT.search(error.text):
+    if isinstance(source, str) and source:  # it knows better than its words
+        return source == "openrouter_in_flight_budget"
+    if _NO_CREDIT.search(error.text) or error.words & (_NO_CREDIT_WORDS - {"payment_required"}):
         return False
-    if error.words & (_NO_CREDIT_WORDS - {"payment_required"}):
-        return False
-    return source == "openrouter_in_flight_budget" or "retry-after" in error.headers
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _words(value: object) -> str:
-    """What is readable of a message: text, or what an object or a JSON text holds of it."""
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return str(value)
-    if isinstance(value, list):
-        return "; ".join(filter(None, (_words(inner) for inner in value[:5])))
-    if isinstance(value, dict):
-        inner = next((value[name] for name in ("error", "message", "detail", "msg") if value.get(name)), None)
-        return _words(inner) if inner is not None else json.dumps(value)
-    return "" if value is None else str(value)
+    return "retry-after" in error.headers

@@ -1,16 +1,24 @@
-"""How many exchanges may be under way at once: fewer when a server says that it is too much, and more again later."""
+"""When exchanges may be sent, and how many at once: fewer when a server says that it is too much, and more again later;
+one now and then while it seems to be down."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from agentbench_core import Deadline, LLMCall, LLMError
+from agentbench_openrouter.failures import LATER
 
 DEFAULT_LIMIT = 8
 COOLDOWN_SEC = 15.0
+LOST_IN_A_ROW = 3
+"""Calls that have given up on a server, before the others wait until it is well."""
+PROBE_EVERY_SEC = 30.0
+_LONGEST_PAUSE_SEC = 60.0
+"""Of all calls because one was told to wait: what it was told may be true for that one only."""
 _CUT = 0.8
 _GROWTH = 0.05
 _LOOK_EVERY_SEC = 0.2
@@ -22,6 +30,9 @@ class Limiter:
 
     One answer to many exchanges at once is one reason to slow down, so that there is at most one cut in
     ``COOLDOWN_SEC``. A *round* is as many clean successes as the limit has places; after each the limit grows a little.
+
+    When calls have given up one after the other, an outage must not take all that follow with it: they wait as long as
+    they have time, and one exchange at a time looks whether the server is back.
     """
 
     def __init__(self, clock: Callable[[], float], limit: int = DEFAULT_LIMIT) -> None:
@@ -33,6 +44,8 @@ class Limiter:
         self._under_way = 0
         self._clean = 0
         self._cut_at: float | None = None
+        self._lost = 0
+        self._not_before = -math.inf
 
     @property
     def limit(self) -> int:
@@ -68,10 +81,32 @@ class Limiter:
                 self._cut_at = now
                 self._limit = max(1, int(self._limit * _CUT))
 
+    def pause(self, seconds: float) -> None:
+        """The server wishes that nothing is sent for so long."""
+        with self._lock:
+            self._pause(min(seconds, _LONGEST_PAUSE_SEC))
+
     def unwell(self) -> None:
         """The server has other troubles: no growth now."""
         with self._lock:
             self._clean = 0
+            if self._down:
+                self._pause(PROBE_EVERY_SEC)
+
+    def gave_up(self) -> None:
+        """A call was lost because the server is not well."""
+        with self._lock:
+            self._lost += 1
+            if self._down:
+                self._pause(PROBE_EVERY_SEC)
+
+    def answered(self) -> None:
+        """The server is there."""
+        with self._lock:
+            if self._down:
+                self._not_before = self._clock()
+            self._lost = 0
+            self._let_in()
 
     def clean(self) -> None:
         """An exchange that was answered at once."""
@@ -84,11 +119,9 @@ class Limiter:
 
     def _enter(self, call: LLMCall, total: Deadline) -> None:
         with self._lock:
-            if self._under_way < self._limit:  # then nobody waits
-                self._under_way += 1
-                return
             turn = threading.Event()
             self._queue.append(turn)
+            self._let_in()
         try:
             while not turn.is_set():
                 began = self._clock()
@@ -96,7 +129,9 @@ class Limiter:
                 call.waiting(self._clock() - began)
                 call.deadline.check()
                 if total.expired:
-                    raise LLMError(f"no turn within {total.seconds:g} s: too many calls at once", remedy=_FEWER)
+                    raise self._no_turn(total)
+                with self._lock:
+                    self._let_in()  # time has passed, and nobody else may be there to notice
         except BaseException:
             with self._lock:
                 if turn.is_set():  # it was let in just now
@@ -106,7 +141,21 @@ class Limiter:
                 self._let_in()
             raise
 
+    @property
+    def _down(self) -> bool:
+        return self._lost >= LOST_IN_A_ROW
+
+    def _no_turn(self, total: Deadline) -> LLMError:
+        within = f"no turn within {total.seconds:g} s"
+        if self._down:
+            return LLMError(f"{within}: the server is down, {self._lost} calls in a row have given up", remedy=LATER)
+        return LLMError(f"{within}: too many calls at once", remedy=_FEWER)
+
+    def _pause(self, seconds: float) -> None:
+        self._not_before = max(self._not_before, self._clock() + seconds)
+
     def _let_in(self) -> None:
-        while self._queue and self._under_way < self._limit:
+        most = 1 if self._down else self._limit
+        while self._queue and self._under_way < most and self._clock() >= self._not_before:
             self._under_way += 1
             self._queue.popleft().set()

@@ -7,9 +7,9 @@ from typing import Literal
 import attrs
 
 from agentbench_core import option
-from agentbench_openrouter.key import DEFAULT_KEY_ENV
 
 DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
+KEY_ENV_HELP = "variable that holds the key; empty: OPENROUTER_API_KEY for openrouter.ai, none elsewhere"
 
 
 @attrs.frozen(kw_only=True)
@@ -17,7 +17,7 @@ class OpenRouterOptions:
     """What can be chosen about the llm ``openrouter``. The key is no option: ``key_env`` names its variable."""
 
     base_url: str = option(DEFAULT_BASE_URL, help="any OpenAI-compatible server")
-    key_env: str = option(DEFAULT_KEY_ENV, help="environment variable that holds the key")
+    key_env: str = option("", help=KEY_ENV_HELP)
     dialect: Literal["auto", "openrouter", "openai"] = option(
         "auto", help="whether fields that only OpenRouter knows are sent; auto: to openrouter.ai only"
     )
@@ -41,7 +41,7 @@ class OpenRouterOptions:
     )
     timeout_sec: float = option(600.0, help="for one call, with everything that is tried again", minimum=0.001)
     exchange_timeout_sec: float = option(
-        120.0, help="for one exchange; long answers of slow models need more", minimum=0.001
+        300.0, help="for one exchange; long answers of slow models need more", minimum=0.001
     )
     max_exchanges: int = option(6, help="exchanges of one call: the first, and what is tried again", minimum=1)
     usd_per_million_input: float | None = option(

@@ -9,14 +9,20 @@ import attrs
 
 from agentbench_core import UnavailableError
 from agentbench_openrouter.answers import Response
-from agentbench_openrouter.failures import server_error
 from agentbench_openrouter.key import Key, no_key
+from agentbench_openrouter.server_errors import server_error
 
+_SHOWN_OF = 4000
+"""Characters of a server's words that are looked at; what is shown is less."""
 _NO_SUCH_ENDPOINT = (404, 405, 501)
 
 
 class OddAnswerError(UnavailableError):
     """The server answers, and something else than what was asked for."""
+
+
+class SettingError(UnavailableError):
+    """Something around us is set in a way that nobody could be asked."""
 
 
 class MissingEndpointError(OddAnswerError):
@@ -44,12 +50,15 @@ class Pages:
             is_json = True
         error = data.get("error") if isinstance(data, dict) else None
         if answer.status >= 300 or error:
-            said = server_error(error, answer.status, {})
-            status = answer.status if answer.status >= 400 else said.code
-            raise self._problem(path, status, answer, said.text)
+            try:
+                said = server_error(error, answer.status, {})
+                text, code = said.text, said.code
+            except RecursionError:
+                text, code = "", None
+            raise self._problem(path, answer.status if answer.status >= 400 else code, answer, text)
         if not is_json:
             kind = self.shown(answer.headers.get("content-type", "an unnamed type"))
-            start = self.shown(answer.body[:200].decode("utf-8", "replace"))
+            start = self.shown(answer.body[: 2 * _SHOWN_OF].decode("utf-8", "replace"))
             raise OddAnswerError(
                 f"{self.base_url}/{path} answers {kind}, not JSON: {start or 'nothing'}",
                 remedy="Check the base URL; it usually ends in /v1.",
@@ -75,6 +84,9 @@ class Pages:
 
     def shown(self, text: str) -> str:
         """A server's words on one line: no control characters, not endless, and never the key."""
-        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        text = text if self.key is None else self.key.redact(text)
+        text = self._without_key(text)[:_SHOWN_OF]  # in this order: half a key is one too
+        text = self._without_key(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
         return text if len(text) <= 300 else text[:297] + "..."
+
+    def _without_key(self, text: str) -> str:
+        return text if self.key is None else self.key.redact(text)

@@ -22,22 +22,24 @@ from agentbench_core import (
     UnavailableError,
     Usage,
 )
+from agentbench_openrouter.addresses import checked, is_openrouter
 from agentbench_openrouter.answers import Reader
 from agentbench_openrouter.breaker import Breaker
 from agentbench_openrouter.client import Client
 from agentbench_openrouter.exchange import ExchangeError
-from agentbench_openrouter.facts import check_credit, facts_of, find, unknown
-from agentbench_openrouter.failures import Failure, Retry
-from agentbench_openrouter.key import find_key, no_key
+from agentbench_openrouter.facts import check_credit, facts_of, find, max_price, unknown
+from agentbench_openrouter.failures import Blame, Failure, Retry
+from agentbench_openrouter.key import key_for, no_key
 from agentbench_openrouter.limiter import Limiter
 from agentbench_openrouter.options import OpenRouterOptions
-from agentbench_openrouter.pages import OddAnswerError
+from agentbench_openrouter.pages import OddAnswerError, SettingError
 from agentbench_openrouter.retrying import Retrying
 from agentbench_openrouter.timing import Timing
 from agentbench_openrouter.wire import Dialect, body
 
 _ATTRIBUTION = {"x-openrouter-title": "AgentBench", "x-openrouter-categories": "cli-agent"}
 _PREFLIGHT_SEC = 30.0
+_PATH = "chat/completions"
 
 
 class OpenRouter:
@@ -58,15 +60,17 @@ class OpenRouter:
             timing: for tests.
 
         Raises:
-            InputError: no base URL, or no name of a variable.
+            InputError: no base URL, no name of a variable, or a key that would go over the network in the open.
             UnavailableError: what the variable holds is no key.
         """
-        self._options = options
+        self._options = attrs.evolve(options, base_url=checked(options.base_url))
         self._timing = timing or Timing()
-        self._dialect = Dialect.of(options)
-        self._key = find_key(options.key_env, os.environ if environ is None else environ)
+        self._dialect = Dialect.of(self._options)
+        self._key_env, self._key = key_for(
+            options.base_url, options.key_env, os.environ if environ is None else environ
+        )
         attribution = _ATTRIBUTION if self._dialect.openrouter and options.attribution else {}
-        self._client = Client(options.base_url, key=self._key, key_env=options.key_env, headers=attribution)
+        self._client = Client(options.base_url, key=self._key, key_env=self._key_env, headers=attribution)
         self._facts = facts_of(None, _NOTHING_EXPECTED, options)
         self._max_price: Mapping[str, float] = {}
         self._reader = Reader(cost=self._cost, shown=self._client.pages.shown)
@@ -84,8 +88,8 @@ class OpenRouter:
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         """See the contract. What a server does not say is no reason not to begin."""
-        if self._key is None and (urlsplit(self._options.base_url).hostname or "").endswith("openrouter.ai"):
-            raise no_key(self._options.key_env, "OpenRouter wants a key")
+        if self._key is None and is_openrouter(self._client.base_url):
+            raise no_key(self._key_env, "OpenRouter wants a key")
         self._limiter.start(expected.workers)
         warnings: list[str] = []
         listed = self._listed(expected, warnings)
@@ -99,7 +103,7 @@ class OpenRouter:
         facts = facts_of(entry, expected, self._options)
         if self._dialect.openrouter and self._key is not None:
             warnings += self._credit(expected)
-        self._max_price = _max_price(facts) if expected.max_cost_usd is not None else {}
+        self._max_price = max_price(entry, self._options) if expected.max_cost_usd is not None else {}
         self._facts = attrs.evolve(
             facts,
             known={"server": self._client.base_url, **facts.known},
@@ -110,26 +114,46 @@ class OpenRouter:
     def complete(self, request: Request, call: LLMCall) -> Completion:
         """See the contract."""
         total = Deadline(self._options.timeout_sec, clock=self._timing.clock)
-        sent = body(
-            request,
-            self._options,
-            session=call.attempt_id,
-            answer_cap=self._facts.answer_tokens,
-            max_price=self._max_price,
-        )
-        return self._retrying.complete(lambda: self._exchange(sent, call, total), call, total)
+        sent = self._body(request, call)
+
+        def exchange() -> Completion | Failure:
+            nonlocal sent
+            got = self._exchange(sent, call, total)
+            if isinstance(got, Failure) and got.retry is Retry.SHORTER:
+                sent = self._body(request, call, halved=True)
+            return got
+
+        return self._retrying.complete(exchange, call, total)
 
     def close(self) -> None:
         """See the contract. What is under way ends with LLMError."""
         self._client.close()
 
+    def _body(self, request: Request, call: LLMCall, *, halved: bool = False) -> bytes:
+        return body(
+            request,
+            self._options,
+            session=call.attempt_id,
+            answer_cap=self._facts.answer_tokens,
+            window=self._facts.context_tokens,
+            halved=halved,
+            max_price=self._max_price,
+        )
+
     def _exchange(self, sent: bytes, call: LLMCall, total: Deadline) -> Completion | Failure:
         seconds = max(min(self._options.exchange_timeout_sec, total.remaining()), 0.001)
         try:
-            response = self._client.post("chat/completions", sent, seconds=seconds, deadline=call.deadline)
+            response = self._client.post(_PATH, sent, seconds=seconds, deadline=call.deadline)
         except ExchangeError as error:
             return _failure_of(error)
-        return self._reader.read(response, wall=self._timing.wall())
+        except SettingError as error:
+            return Failure(
+                error="not_sent", message=error.message, usage=Usage(), remedy=error.remedy, blame=Blame.STOPS_RUN
+            )
+        got = self._reader.read(response, wall=self._timing.wall())
+        if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be another one's
+            return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no words'}")
+        return got
 
     def _cost(self, prompt: int, completion: int) -> float:
         """US dollars of an answer whose server does not say what it cost."""
@@ -150,7 +174,7 @@ class OpenRouter:
         with contextlib.suppress(OddAnswerError):
             answer = self._get("key", expected)
             data = answer.get("data") if isinstance(answer, dict) else None
-            return check_credit(data, expected) if isinstance(data, dict) else ()
+            return check_credit(data, expected, wall=self._timing.wall()) if isinstance(data, dict) else ()
         return ()
 
     def _get(self, path: str, expected: ExpectedCalls) -> Any:
@@ -164,21 +188,17 @@ class OpenRouter:
             ) from None
 
 
-def _max_price(facts: ModelFacts) -> Mapping[str, float]:
-    """What a limit in dollars counts with: behind one name there are endpoints at several prices."""
-    prices = {"prompt": facts.usd_per_million_input, "completion": facts.usd_per_million_output}
-    return {kind: price for kind, price in prices.items() if price is not None}
-
-
 def _failure_of(error: ExchangeError) -> Failure:
     """What an exchange without an answer means. What was not sent costs nothing; of the rest nobody knows."""
     if error.kind == "closed":
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
+    # What takes too long once often does so again, and each time it may have to be paid for.
+    retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER}
     return Failure(
         error=words.get(error.kind, "transient"),
         message=str(error),
-        retry=Retry.NEVER if error.kind == "too_long" else Retry.TRANSIENT,
+        retry=retries.get(error.kind, Retry.TRANSIENT),
         usage=Usage() if error.kind == "connect" else None,
         stale=error.kind == "stale",
         remedy="Check the base URL, the network and HTTPS_PROXY." if error.kind == "connect" else "",

@@ -16,7 +16,7 @@ from agentbench_openrouter.timing import Timing
 
 BASE_SEC = 1.0
 CAP_SEC = 60.0
-_AT_MOST = {Retry.NEVER: 0, Retry.ONCE: 1, Retry.POLICY: 2, Retry.EMPTY: 2}
+_AT_MOST = {Retry.NEVER: 0, Retry.ONCE: 1, Retry.SHORTER: 1, Retry.POLICY: 2, Retry.EMPTY: 2}
 """How often each kind is tried again; the others as often as a call has exchanges."""
 
 Send = Callable[[], Completion | Failure]
@@ -82,16 +82,28 @@ class _Call:
             self.stale = True
             self.call.failed(got.told)
             got = self._once(free=True)
+        return got
+
+    def _learn(self, got: Completion | Failure) -> None:
+        """What others may learn from it; while this call has its place still, so that nobody takes that before."""
         limiter = self.rules.limiter
         if isinstance(got, Completion):
-            self.rules.breaker.succeeded()
+            self._succeeded()
             if self.exchanges == 1:
                 limiter.clean()
-        elif got.retry is Retry.RATE_LIMIT:
+            return
+        if got.stale:
+            return
+        if got.hint is not None:
+            limiter.pause(got.hint)
+        if got.retry is Retry.RATE_LIMIT:
             limiter.too_much()
-        elif got.retry is Retry.TRANSIENT:
+        if got.outage or got.retry is Retry.TRANSIENT:
             limiter.unwell()
-        return got
+
+    def _succeeded(self) -> None:
+        self.rules.breaker.succeeded()
+        self.rules.limiter.answered()
 
     def _once(self, *, free: bool = False) -> Completion | Failure:
         """One exchange; ``free`` does not count as one more try.
@@ -112,6 +124,7 @@ class _Call:
                 began = self.rules.timing.clock()
                 got = self.send()
                 self.took = self.rules.timing.clock() - began
+                self._learn(got)
         except (AttemptStop, LLMError) as error:
             if entered and not sent:
                 self.call.failed(FailedExchange(error="not_sent", message=error.message, usage=Usage()))
@@ -124,6 +137,8 @@ class _Call:
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         failure, timing = _failure(state), self.rules.timing
+        if failure.retry is Retry.SHORTER:
+            return 0.0
         if failure.hint is not None:
             return failure.hint + timing.uniform(0.0, 1.0)
         return timing.uniform(0.0, min(CAP_SEC, BASE_SEC * 2.0 ** (state.attempt_number - 1)))
@@ -145,10 +160,12 @@ class _Call:
     def _give_up(self, state: tenacity.RetryCallState) -> Completion:
         failure = _failure(state)
         if failure.outcome is not None:
-            self.rules.breaker.succeeded()
+            self._succeeded()
             return failure.outcome
         self.call.failed(failure.told)
         self.call.deadline.check()
+        if failure.outage:
+            self.rules.limiter.gave_up()
         message = self._said(failure, state.upcoming_sleep)
         self.rules.breaker.failed(failure, message)
         self.rules.breaker.check()

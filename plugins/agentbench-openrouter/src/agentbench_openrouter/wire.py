@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import attrs
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
+from agentbench_openrouter.addresses import host, is_openrouter
 from agentbench_openrouter.options import OpenRouterOptions
 
 ECHOED = ("reasoning_details", "reasoning_content")
@@ -19,6 +19,12 @@ ECHOED = ("reasoning_details", "reasoning_content")
 
 DEFAULT_ANSWER_TOKENS = 4096
 """The cap of an answer where nobody asks for one: without any, servers reserve credit for the longest there is."""
+
+_LEAST_CAP = 256
+"""Of an answer, however little room there seems to be: fewer tokens are no answer, and the room is an estimate."""
+
+_BYTES_PER_TOKEN = 3
+"""Rather too few: code and prose have about 4, and many scripts more."""
 
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -34,12 +40,11 @@ class Dialect:
     @classmethod
     def of(cls, options: OpenRouterOptions) -> Dialect:
         """The one that was chosen, or that the host suggests. Many small servers know ``max_tokens`` only."""
-        host = urlsplit(options.base_url).hostname or ""
-        named = host == "openrouter.ai" or host.endswith(".openrouter.ai")
-        openrouter = named if options.dialect == "auto" else options.dialect == "openrouter"
+        auto = options.dialect == "auto"
+        openrouter = is_openrouter(options.base_url) if auto else options.dialect == "openrouter"
         if options.max_tokens_field != "auto":
             return cls(openrouter=openrouter, cap=options.max_tokens_field)
-        new = openrouter or host == "api.openai.com"
+        new = openrouter or host(options.base_url) == "api.openai.com"
         return cls(openrouter=openrouter, cap="max_completion_tokens" if new else "max_tokens")
 
 
@@ -49,6 +54,8 @@ def body(
     *,
     session: str = "",
     answer_cap: int | None = None,
+    window: int | None = None,
+    halved: bool = False,
     max_price: Mapping[str, float] | None = None,
 ) -> bytes:
     """The body of a completion.
@@ -57,16 +64,18 @@ def body(
         request: sampling settings that are ``None`` are left out, and the provider's defaults count.
         options: routing and reasoning.
         session: what belongs together; OpenRouter routes a session to one provider, whose cache then helps.
-        answer_cap: the most that the model can write, where that is known.
+        answer_cap: the most tokens that the model can write, where that is known.
+        window: tokens that it can read and write together: many servers refuse a request whose answer might not fit.
+        halved: whether the answer may be half as long only.
         max_price: US dollars per million tokens (``prompt``, ``completion``); dearer providers must not answer.
     """
     dialect = Dialect.of(options)
-    caps = [request.max_tokens or DEFAULT_ANSWER_TOKENS, *([answer_cap] if answer_cap else [])]
+    cap = min(n for n in (request.max_tokens or DEFAULT_ANSWER_TOKENS, answer_cap) if n)
     fields: dict[str, Any] = {
         "model": request.model,
         "messages": messages(request.messages),
         "tools": [_tool(spec) for spec in request.tools] or None,
-        dialect.cap: min(caps),
+        dialect.cap: cap,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stream": False,
@@ -81,7 +90,13 @@ def body(
         }
     else:
         fields["reasoning_effort"] = options.reasoning_effort
-    return _encoded({name: value for name, value in fields.items() if value is not None})
+    fields = {name: value for name, value in fields.items() if value is not None}
+    encoded = _encoded(fields)
+    room = max(int(window - len(encoded) / _BYTES_PER_TOKEN), _LEAST_CAP) if window else cap
+    fitting = min(cap, room)
+    if halved:
+        fitting = max(fitting // 2, min(_LEAST_CAP, fitting))
+    return encoded if fitting == cap else _encoded({**fields, dialect.cap: fitting})
 
 
 def messages(said: Sequence[Message]) -> list[dict[str, Any]]:
@@ -184,13 +199,13 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _finite(value: Any) -> Any:
-    """Numbers that JSON does not have become null."""
+def finite(value: Any) -> Any:
+    """Plain data without numbers that JSON does not have: they become null."""
     if isinstance(value, Mapping):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

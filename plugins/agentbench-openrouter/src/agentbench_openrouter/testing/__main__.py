@@ -26,11 +26,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--delay", type=float, default=0.0, metavar="SECONDS", help="before each answer")
     chosen = parser.parse_args(arguments)
     with LoopbackServer(after(chosen.delay, mechanic), models=[chosen.model], port=chosen.port) as server:
-        print(f"{server.base_url} serves {chosen.model}. Try it, in another terminal:\n")
-        print("  agentbench run --suite custom-dev --agent baseline --allow-unisolated \\")
-        print(f"    --llm openrouter --model {chosen.model} --set llm.base_url={server.base_url}\n")
-        print("Ctrl-C ends this.", flush=True)
         try:
+            print(f"{server.base_url} serves {chosen.model}. Try it, in another terminal:\n")
+            print("  agentbench run --suite custom-dev --agent baseline --allow-unisolated \\")
+            print(f"    --llm openrouter --model {chosen.model} --set llm.base_url={server.base_url}\n")
+            print("Ctrl-C ends this.", flush=True)
             threading.Event().wait()
         except KeyboardInterrupt:
             print(f"\n{len(server.chat_requests)} answers, {server.billed_usd:.4f} pretended US dollars")
