@@ -106,7 +106,7 @@ class CarefulLLM:
         message = dict(said["message"])
         wanted = [ToolCall(**call) for call in message.pop("tool_calls")]
         message["tool_calls"] = tuple(self.with_ids(wanted))
-        fields = {**said, "message": Message(**message), "usage": Usage(**said["usage"])}
+        fields = {**said, "message": Message(**message), "usage": said["usage"] and Usage(**said["usage"])}
         return Completion(**fields)
 
     def with_ids(self, wanted: Sequence[ToolCall]) -> Iterator[ToolCall]:
