@@ -200,6 +200,7 @@ def many_at_once(root: Path) -> None:
     print(
         f"  {ATTEMPTS} attempts at once, {CALLS} calls each over HTTP, answered after {LATENCY_SEC:g} s, sandbox local"
     )
+    print(f"    files                   in {tempfile.gettempdir()}")
     print(f"    agent phases together   {together:6.2f} s   {ratio}")
     print(f"    one agent phase         {statistics.median(each):6.2f} s   median; slowest {each[-1]:.2f} s")
     print(f"    memory of the harness   {used.ru_maxrss / 1024:6.0f} MiB (at most 1024 MiB)")
@@ -243,8 +244,7 @@ def own_cpu(root: Path) -> None:
 
 def main() -> None:
     if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
-        os.environ["TMPDIR"] = MEMORY
-        tempfile.tempdir = None
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "TMPDIR": MEMORY})
     with tempfile.TemporaryDirectory() as directory:
         install(Path(directory) / "site")
         many_at_once(Path(directory))

@@ -170,7 +170,7 @@ class AgentPhase:
         thread = threading.Thread(target=work, name=f"agent {self._plan.task.spec.id}", daemon=True)
         thread.start()
         while thread.is_alive() and not self._deadline.expired:
-            thread.join(min(0.25, self._deadline.remaining()))
+            thread.join(min(0.5, self._deadline.remaining()))
         thread.join(GRACE_SEC)
         if thread.is_alive():
             self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))

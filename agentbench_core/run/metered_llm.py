@@ -26,6 +26,9 @@ class MeteredModel:
         self._budget = budget
         self._lock = threading.Lock()
         self._said: tuple[Message, ...] = ()
+        """The messages of the last answered request."""
+        self._told: tuple[Message, ...] = ()
+        """The same, and its answer: what is written down already."""
         self._tools: tuple[ToolSpec, ...] | None = None
         self._read = 0
         """Tokens of ``_said`` and ``_tools``, as the server counted them."""
@@ -130,7 +133,9 @@ class MeteredModel:
         return sum(tool.size for tool in request.tools) + sum(message.size for message in request.messages)
 
     def _write_down(self, call: int, request: Request, completion: Completion) -> None:
-        since = len(self._said) if request.messages[: len(self._said)] == self._said else 0
+        # With the last answer, or without it where the agent has not taken it into its conversation.
+        lengths = (len(self._told), len(self._said))
+        since = next((n for n in lengths if request.messages[:n] == self._told[:n]), 0)
         line = ConversationRecord(
             call=call,
             agent=self._agent,
@@ -145,4 +150,5 @@ class MeteredModel:
         )
         self._meter.files.append_json(layout.CONVERSATION, line)
         self._said, self._tools = request.messages, request.tools
+        self._told = (*request.messages, completion.message)
         self._read = completion.usage.prompt_tokens if completion.usage else 0

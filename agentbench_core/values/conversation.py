@@ -13,8 +13,8 @@ from agentbench_core.values.messages import Completion, Message, Request, ToolSp
 class ConversationRecord:
     """One line: an answered call, with what is new since the line before of the same agent.
 
-    ``since`` says how many messages of the request were in that agent's lines before; 0 when it began anew. ``tools``
-    is ``None`` where they are those of that agent's line before.
+    ``since`` says how many messages of the request are those of that agent's line before, its answer included; 0 when
+    it began anew. ``tools`` is ``None`` where they are those of that agent's line before.
     """
 
     call: int
@@ -31,14 +31,15 @@ class ConversationRecord:
 
 def requests(records: Iterable[ConversationRecord]) -> Iterator[tuple[str, Request, Completion]]:
     """Who asked, each answered request as a whole, and its answer, in the order of the lines."""
-    said: dict[str, tuple[Message, ...]] = {}
+    told: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}
     for record in records:
-        said[record.agent] = said.get(record.agent, ())[: record.since] + record.messages
+        messages = told.get(record.agent, ())[: record.since] + record.messages
+        told[record.agent] = (*messages, record.completion.message)
         if record.tools is not None:
             tools[record.agent] = record.tools
         request = Request(
-            messages=said[record.agent],
+            messages=messages,
             tools=tools.get(record.agent, ()),
             model=record.model,
             max_tokens=record.max_tokens,

@@ -27,6 +27,10 @@ def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise ValueError(f"{field.name} is {value!r}: expected a number that is not below 0")
 
 
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
 def _json(value: object) -> str:
     """As JSON in ASCII, which is never shorter than UTF-8. Odd values are for somebody else to refuse."""
     return json.dumps(value, default=repr) if value else ""
@@ -99,11 +103,9 @@ class Message:
     def size(self) -> int:
         """Bytes that a model has to read; no tokenizer makes more tokens of them, its own marks included."""
         calls = sum(
-            _OVERHEAD + len(_json(call.tool)) + len(_json(call.arguments)) + len(_json(call.id))
-            for call in self.tool_calls
+            _OVERHEAD + _bytes(call.tool) + len(_json(call.arguments)) + _bytes(call.id) for call in self.tool_calls
         )
-        said = len(self.content.encode(errors="replace")) + len(_json(self.tool_call_id))
-        return _OVERHEAD + said + calls + len(_json(self.opaque))
+        return _OVERHEAD + _bytes(self.content) + _bytes(self.tool_call_id) + calls + len(_json(self.opaque))
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,7 @@ from agentbench_openrouter.exchange import Line
 
 T = TypeVar("T")
 
-_LOOK_EVERY_SEC = 0.1
+_LOOK_EVERY_SEC = 0.2
 _LAST_WORDS_SEC = 0.2
 """How long somebody who was cut has to end by himself."""
 
