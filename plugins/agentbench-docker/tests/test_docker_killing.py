@@ -76,6 +76,9 @@ def test_what_a_plain_client_would_have_left(started: Start) -> None:
         assert client.stdout is not None
         assert client.stdout.readline() == b"ready\n"
         client.kill()
+    give_up_at = time.monotonic() + 10  # a child that forks twice may not have done so when its family says "ready"
+    while len(started.processes("python3 -c")) < 5 and time.monotonic() < give_up_at:
+        time.sleep(0.05)
     assert len(started.processes("python3 -c")) == 5
     result = started.run(python(FAMILY, then="time.sleep(600)"), seconds=0.7)
     assert result.timed_out
