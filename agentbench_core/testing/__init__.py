@@ -40,13 +40,13 @@ _ROOMS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
 from agentbench_core.testing.agent import AgentConformance, ModelAgentConformance  # noqa: E402 - see above
-from agentbench_core.testing.answers import Answer, CallDouble, Script, ScriptedLLM, Told, calls, says  # noqa: E402
-from agentbench_core.testing.attempt import ContextDouble, ScriptedModel, Trace  # noqa: E402
-from agentbench_core.testing.bench import BROKEN, FAILING_COMMAND, FIX, Bench, builtin_tools, make_context, open_bench  # noqa: E402
+from agentbench_core.testing.answers import Answer, CallDouble, Script, ScriptedLLM, Told, calls, says  # noqa: E402 - see above
+from agentbench_core.testing.attempt import ContextDouble, ScriptedModel, Trace  # noqa: E402 - see above
+from agentbench_core.testing.bench import BROKEN, FAILING_COMMAND, FIX, Bench, builtin_tools, make_context, open_bench  # noqa: E402 - see above
 from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble  # noqa: E402 - see above
 from agentbench_core.testing.isolated import IsolatedSandboxConformance  # noqa: E402 - see above
-from agentbench_core.testing.llm import LLMConformance, RemoteLLMConformance  # noqa: E402
-from agentbench_core.testing.llm_stage import Fault, Planned, Remote, Reply  # noqa: E402
+from agentbench_core.testing.llm import LLMConformance, RemoteLLMConformance  # noqa: E402 - see above
+from agentbench_core.testing.llm_stage import Fault, Planned, Remote, Reply  # noqa: E402 - see above
 from agentbench_core.testing.sandbox import SandboxConformance  # noqa: E402 - see above
 from agentbench_core.testing.stage import RecordingLog, Stage, Started  # noqa: E402 - see above
 from agentbench_core.testing.tool import ToolConformance  # noqa: E402 - see above

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import attrs
 from agentbench_core import Completion, Message, ToolCall, Usage
 from agentbench_openrouter.arguments import read_arguments
 from agentbench_openrouter.failures import Failure, Retry, classify, outcome
+from agentbench_openrouter.hints import number_of
 from agentbench_openrouter.server_errors import server_error
 from agentbench_openrouter.wire import ECHOED, finite
 
@@ -139,10 +139,10 @@ class Reader:
         if not prompt and total is not None and completion is not None and total > completion:
             prompt = total - completion
         details = said.get("prompt_tokens_details")
-        fee, cost = 0.0, _amount(said.get("cost"))
+        fee, cost = 0.0, number_of(said.get("cost"))
         if cost is not None and said.get("is_byok") is True:  # then this is OpenRouter's fee only
             upstream = said.get("cost_details")
-            fee, cost = cost, _amount(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
+            fee, cost = cost, number_of(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
         if cost is None:
             if prompt is None or completion is None:
                 return None
@@ -274,17 +274,7 @@ def _text(value: object) -> str:
 def _count(*values: object) -> int | None:
     """The first that is a number of tokens, if any is."""
     for value in values:
-        amount = _amount(value)
+        amount = number_of(value)
         if amount is not None and amount < 1e15:
             return int(amount)
     return None
-
-
-def _amount(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None

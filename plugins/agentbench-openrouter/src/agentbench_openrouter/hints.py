@@ -33,7 +33,7 @@ def hint_of(
             found = _retry_after(known.get("retry-after"), wall)
         if found is not None:
             return found
-    found = _number(availability.get("retry_after"))
+    found = number_of(availability.get("retry_after"))
     if found is None and limited:
         resets = (_reset(known.get("x-ratelimit-reset"), wall) for known in (headers, inner))
         found = next((reset for reset in resets if reset is not None), None)
@@ -41,7 +41,7 @@ def hint_of(
 
 
 def _retry_after(value: object, wall: float) -> float | None:
-    seconds = _number(value)
+    seconds = number_of(value)
     if seconds is not None or not isinstance(value, str):
         return seconds
     try:
@@ -52,18 +52,19 @@ def _retry_after(value: object, wall: float) -> float | None:
 
 def _reset(value: object, wall: float) -> float | None:
     """OpenRouter gives milliseconds since 1970; seconds are understood too."""
-    at = _number(value)
+    at = number_of(value)
     if at is None or at < 1e9:
         return None
     return max(0.0, (at / 1000 if at > 1e11 else at) - wall)
 
 
 def _scaled(value: object, factor: float) -> float | None:
-    number = _number(value)
+    number = number_of(value)
     return None if number is None else number * factor
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
+    """A number that is finite and not below 0, also one written as text; ``None`` for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
