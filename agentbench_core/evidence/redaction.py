@@ -21,6 +21,7 @@ _NAMES = re.compile(
 )
 _OURS = frozenset({*Outcome, *FailureReason})  # words of the record's own, which no secret may take from it
 
+_SHORT, _REMEMBERED = 4096, 4096  # characters, texts: what every call says again (prompts, specs of tools, names)
 _FIELD = re.compile(r"[a-z_.]+")  # the keys of records, events and settings
 
 
@@ -42,6 +43,7 @@ class Redactor:
         chosen = set(names) | {name for name in environment if _NAMES.fullmatch(name)}
         self._values = Finder({environment[name]: name for name in sorted(chosen) if name in environment})
         self._keys = KeyFormats()
+        self._clean_short = functools.lru_cache(maxsize=_REMEMBERED)(self._clean_text)
 
     def clean(self, data: bytes) -> bytes:
         """The same bytes with ``[redacted NAME]`` in place of each secret."""
@@ -61,6 +63,9 @@ class Redactor:
         """The same for text, also such as is not fit for UTF-8."""
         if len(text) < SHORTEST and text.isascii():
             return text
+        return self._clean_short(text) if len(text) <= _SHORT else self._clean_text(text)
+
+    def _clean_text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         cleaned = self.clean(data)
         return text if cleaned is data else cleaned.decode("utf-8", "surrogatepass")

@@ -21,7 +21,7 @@ from agentbench_core.errors import (
     LLMError,
     SandboxError,
 )
-from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Environment

@@ -23,7 +23,8 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
-from agentbench_core.evidence.store import AttemptFiles, Store
+from agentbench_core.evidence.attempt_files import AttemptFiles
+from agentbench_core.evidence.store import Store
 from agentbench_core.run.agent_phase import AgentPhase
 from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import ToolError
-from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec

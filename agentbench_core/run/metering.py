@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import Interrupted, LLMError
-from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.purse import PurseEmptyError

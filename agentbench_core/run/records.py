@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.evidence import layout
-from agentbench_core.evidence.store import AttemptFiles
+from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.run.agent_phase import AgentEnd
 from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.plan import AttemptPlan

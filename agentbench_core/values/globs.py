@@ -7,6 +7,7 @@ product of their lengths, whatever they are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -66,6 +67,7 @@ def matches(globs: Sequence[str]) -> Callable[[str], bool]:
     return meant
 
 
+@functools.lru_cache(maxsize=1024)
 def _parse(glob: str) -> _Glob:
     text = glob.removeprefix("!")
     path = text.strip("/")

@@ -49,10 +49,15 @@ class ToolSpec:
         """Bytes that a model has to read; no tokenizer makes more tokens of them."""
         return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
-    @classmethod
-    def of(cls, name: str, description: str, arguments: type) -> ToolSpec:
+    @staticmethod
+    def of(name: str, description: str, arguments: type) -> ToolSpec:
         """The spec of a tool whose arguments are a frozen class with :func:`option` fields."""
-        return cls(name=name, description=description, parameters=json_schema(arguments))
+        return _spec_of(name, description, arguments)
+
+
+@functools.cache
+def _spec_of(name: str, description: str, arguments: type) -> ToolSpec:
+    return ToolSpec(name=name, description=description, parameters=json_schema(arguments))
 
 
 @attrs.frozen(kw_only=True)

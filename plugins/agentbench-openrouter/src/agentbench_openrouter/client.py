@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import ssl
 import threading
@@ -196,12 +197,18 @@ class Client:
         return _Lane(self._connection(None))
 
     def _take(self) -> _Lane | None:
-        """A lane with an open connection, if there is one. Those that have ended meanwhile are given back."""
+        """The lane with an open connection that was used last, if there is one; the oldest goes once it has ended."""
+        taken: _Lane | None = None
+        ended: list[_Lane] = []
         with self._lock:
-            usable = [lane for lane in self._idle if lane.usable]
-            ended = [lane for lane in self._idle if lane not in usable]
-            taken = usable.pop() if usable else None
-            self._idle = usable
+            if self._idle and not self._idle[0].usable:
+                ended.append(self._idle.pop(0))
+            while self._idle and taken is None:
+                lane = self._idle.pop()
+                if lane.usable:
+                    taken = lane
+                else:
+                    ended.append(lane)
         for lane in ended:
             lane.http.close()
         return taken
@@ -250,7 +257,7 @@ class Client:
         read = bytearray()
         with lane.http.stream(
             "POST",
-            f"{self.base_url}/{path}",
+            _url(f"{self.base_url}/{path}"),
             content=body,
             headers={"content-type": "application/json"},
             timeout=seconds,
@@ -288,6 +295,11 @@ class Client:
                 if len(body) > MAX_BODY_BYTES:
                     raise UnavailableError(f"{self.base_url}/{path} answers more than {MAX_BODY_BYTES >> 20} MiB")
             return _response(response, bytes(body))
+
+
+@functools.lru_cache(maxsize=64)
+def _url(text: str) -> httpx.URL:
+    return httpx.URL(text)
 
 
 def _response(response: httpx.Response, body: bytes) -> Response:

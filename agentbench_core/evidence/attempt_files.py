@@ -1,0 +1,108 @@
+"""The directory of one attempt: what lies beside its record."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentbench_core.converter import dump
+from agentbench_core.errors import Interrupted, RunStoppedError
+from agentbench_core.evidence import journal, layout
+from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.values.execution import Output
+
+_OF_A_NAME = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+"""What an agent can cause by the names of its files. Every other refusal to take evidence comes from outside."""
+
+
+class AttemptFiles:
+    """The directory of one attempt: everything that it writes lies below. Used by that attempt's threads only."""
+
+    def __init__(
+        self, directory: Path, redactor: Redactor, refused: Callable[[OSError], RunStoppedError] | None = None
+    ) -> None:
+        self.directory = directory
+        self._redactor = redactor
+        self._refused = refused
+        self._closed = False
+        self._grown: dict[str, str] = {}
+        """Paths of the files that grow line by line."""
+        journal.step(lambda: directory.mkdir(parents=True))
+        directory.mkdir(parents=True)
+
+    def close(self) -> None:
+        """Take nothing more: what comes late would tell another story than the record."""
+        self._closed = True
+
+    def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
+        """Write one file, by its path below the directory. Raises RunStoppedError when the disk takes nothing more."""
+        with self._disk():
+            path = self._path(name)
+            path.write_bytes(self._redactor.clean(_bytes(data)))
+            if executable:
+                path.chmod(path.stat().st_mode | 0o111)
+
+    def write_json(self, name: str, value: object) -> None:
+        """Write one value as indented JSON."""
+        data = journal.json_line(self.cleaned(value), indent=2)
+        with self._disk():
+            self._path(name).write_bytes(data)
+
+    def cleaned(self, value: object) -> Any:
+        """A value as plain data, as it would be written: without secrets."""
+        return self._redactor.clean_value(dump(value))
+
+    def append_json(self, name: str, value: object) -> None:
+        """Add one line of JSON to a file."""
+        line = journal.json_line(self.cleaned(value))
+        with self._disk():
+            if name not in self._grown:
+                self._grown[name] = str(self._path(name))
+            with open(self._grown[name], "ab") as file:  # noqa: PTH123 - every call of a model comes here
+                file.write(line)
+
+    def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
+        """Write both streams of a phase, shortened; with ``full`` also all that the sandbox kept of them."""
+        for stream, output in (("stdout", stdout), ("stderr", stderr)):
+            self.write(layout.log_path(phase, stream), layout.shorten(output.text))
+            if full:
+                self.write(layout.log_path(phase, f"{stream}_full"), output.data)
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        """Evidence that the disk refuses stops the run: no agent caused that, and the next will not fit either."""
+        if self._closed:
+            raise Interrupted("the attempt has ended")
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _OF_A_NAME:
+                raise
+            raise (self._refused or self._stopped)(error) from None
+
+    def _stopped(self, error: OSError) -> RunStoppedError:
+        return stopped(self.directory, error)
+
+    def _path(self, name: str) -> Path:
+        # Names below repo/ are an agent's. Ours stay, whatever word somebody has for a secret.
+        path = self.directory / (self._redactor.clean_text(name) if name.startswith("repo/") else name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def stopped(directory: Path, error: OSError | None) -> RunStoppedError:
+    """The error of a run whose evidence the disk refuses."""
+    assert error is not None
+    return RunStoppedError(
+        f"cannot write to {directory}: {error.strerror or error}",
+        remedy="What was recorded is kept. Make room or make it writable, then: agentbench run --resume "
+        + shlex.quote(str(directory)),
+    )
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace")
