@@ -124,7 +124,7 @@ def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
     """The results are safe by now, whatever a provider makes of its end."""
     try:
         llm.close()
-    except Exception as error:  # noqa: BLE001 - see above
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything here, and it is noted
         note(f"llm {name!r} failed to close: {type(error).__name__}: {error}")
 
 

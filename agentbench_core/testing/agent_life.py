@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class AgentLifeChecks(AgentHooks):
             model = self.fixing if self.needs_llm else None
             doubles = [stack.enter_context(bench.context(model, script=script)) for _ in agents]
             pairs = zip(agents, doubles, strict=True)
-            works: list[Callable[[], Any]] = [lambda a=a, d=d: a.solve(d.context) for a, d in pairs]  # type: ignore[misc]
+            works: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
             results = [_ended(result) for result in at_once(works, self.patience)]
             found = [contents(double.workspace) for double in doubles]
         assert list(zip(results, found, strict=True)) == [expected] * 2

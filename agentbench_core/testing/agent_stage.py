@@ -8,12 +8,11 @@ from concurrent.futures import wait as wait_for
 from typing import Any, ClassVar
 
 import attrs
-import pytest
 
 from agentbench_core import Agent, AgentResult, Completion, Interrupted, Message, Request, ToolCall
 from agentbench_core.testing.answers import Answer, calls, says
 from agentbench_core.testing.attempt import ContextDouble
-from agentbench_core.testing.bench import FIX, Bench
+from agentbench_core.testing.bench import FIX, Bench, WithBench
 from agentbench_core.testing.schemas import sample
 from agentbench_core.testing.waiting import in_thread
 
@@ -44,7 +43,7 @@ class Solved:
         return [request.messages for request in self.double.requests]
 
 
-class AgentHooks:
+class AgentHooks(WithBench):
     """What the author of an agent says about it. Only ``make_agent`` must be given."""
 
     patience: ClassVar[float] = 30.0
@@ -85,16 +84,6 @@ class AgentHooks:
         if any(tool.name == "run" for tool in request.tools):
             return calls(ToolCall(tool="run", arguments={"command": _FLOOD}))
         return cls.busy(request)
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def bench(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-        """Where workspaces are made for the checks of a class."""
-        bench = Bench(tmp_path_factory.mktemp("conformance"))
-        try:
-            yield bench
-        finally:
-            bench.close()
 
     @classmethod
     @contextlib.contextmanager

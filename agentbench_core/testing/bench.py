@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from agentbench_core import (
     AttemptContext,
     Budget,
@@ -255,6 +257,20 @@ def make_context(
     """
     with open_bench() as bench, bench.context(answers, **settings) as double:
         yield double
+
+
+class WithBench:
+    """Checks that work on a bench."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def bench(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+        """Where workspaces are made for the checks of a class."""
+        bench = Bench(tmp_path_factory.mktemp("conformance"))
+        try:
+            yield bench
+        finally:
+            bench.close()
 
 
 def write_files(directory: Path, files: Files) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-import pytest
 
 from agentbench_core import Budget, Deadline, Tool, ToolCall, ToolResult
 from agentbench_core.run.toolbox import MeteredToolbox
 from agentbench_core.testing.attempt import RecordedEvents
-from agentbench_core.testing.bench import BROKEN, Bench, Files, KeptEvidence
+from agentbench_core.testing.bench import BROKEN, Bench, Files, KeptEvidence, WithBench
 from agentbench_core.testing.stage import LONG
 
 Arguments = Mapping[str, Any]
@@ -47,7 +46,7 @@ class AtHand:
         return self.toolbox.files.files
 
 
-class ToolHooks:
+class ToolHooks(WithBench):
     """What the author of a tool says about it. ``make_tool`` and ``good_arguments`` must be given."""
 
     patience: ClassVar[float] = 20.0
@@ -87,16 +86,6 @@ class ToolHooks:
     def slow_arguments(cls) -> Arguments:
         """Arguments with which it takes as long as it can, for minutes if that is possible."""
         return cls.good_arguments()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def bench(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-        """Where workspaces are made for the checks of a class."""
-        bench = Bench(tmp_path_factory.mktemp("conformance"))
-        try:
-            yield bench
-        finally:
-            bench.close()
 
     @classmethod
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -45,5 +46,5 @@ def at_once(works: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
         barrier.wait(patience)
         return work()
 
-    futures = [in_thread(lambda work=work: begin(work)) for work in works]  # type: ignore[misc]
+    futures = [in_thread(partial(begin, work)) for work in works]
     return [done_soon(future, patience) for future in futures]
