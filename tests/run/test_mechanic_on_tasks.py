@@ -1,0 +1,82 @@
+"""The rule-driven model of ``agentbench_openrouter.testing``: it mends tasks that ship, and knows none of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentbench_core
+from agentbench_core.inputs.suite import read_suite
+from agentbench_openrouter import testing
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+SUITES = ("custom-dev", "custom-heldout", "custom-setup")
+MENDED = ("durations-parse-units", "lintstack-profile-leak", "packlist-newest-release", "tables-shorten-overflow")
+
+WATCHED = """
+import os, runpy, sys
+
+seen = open("opened.txt", "a", buffering=1)
+
+def watch(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], (str, bytes)):
+        seen.write(os.path.realpath(os.fsdecode(arguments[0])) + "\\n")
+    elif event in ("subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "os.system"):
+        seen.write(f"process: {event}\\n")
+
+sys.addaudithook(watch)
+runpy.run_module("agentbench_openrouter.testing", run_name="__main__")
+"""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The base URL of a mechanic in a process of its own, which writes down what files it opens."""
+    with subprocess.Popen([sys.executable, "-c", WATCHED], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = re.match(r"http://127\.0\.0\.1:\d+/api/v1", process.stdout.readline())
+            assert url is not None
+            yield url[0]
+        finally:
+            process.kill()
+
+
+@pytest.mark.docker
+def test_it_mends_tasks_without_a_look_at_them(agentbench: Any) -> None:
+    """Four tasks of ``custom-dev`` in containers, over HTTP. Its process opens no file of ``tasks/``."""
+    with served() as url:
+        chosen = [part for task in MENDED for part in ("--task", task)]
+        done = agentbench(
+            *("run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), *chosen, "--agent", "baseline"),
+            *("--sandbox", "docker", "--llm", "openrouter", "--model", testing.DEFAULT_MODEL),
+            *("--set", f"llm.base_url={url}", "--max-cost-usd", "5"),
+        )
+    assert done.code == 0, done.err
+    assert "4 of 4 scored attempts passed" in done.out, done.out
+    opened = Path("opened.txt").read_text().splitlines()
+    assert any(path.endswith(".py") for path in opened), "what it opens is written down"
+    assert [path for path in opened if path.startswith((f"{ROOT / 'tasks'}", "process:"))] == []
+
+
+def test_it_contains_no_task_and_no_solution() -> None:
+    """No task's name, and no line of a reference solution that is not public."""
+    package = Path(testing.__file__).parent
+    source = "".join(path.read_text() for path in package.rglob("*.py"))
+    assert "tasks/" not in source
+    tasks = [task for suite in SUITES for task in read_suite(ROOT / "tasks", suite)]
+    assert len(tasks) == 21
+    for task in tasks:
+        public = "".join(path.read_text() for path in (task.directory / "repo").rglob("*.py"))
+        patch = (task.directory / task.spec.oracle.patch).read_text()
+        added = [line[1:].strip() for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+        own = [line for line in added if len(line) > 12 and line not in public]
+        assert own, f"the solution of {task.spec.id} adds a line of its own"
+        assert [line for line in (task.spec.id, *own) if line in source] == [], task.spec.id
