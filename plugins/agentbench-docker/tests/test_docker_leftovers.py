@@ -258,6 +258,27 @@ def test_images_without_an_entry_are_swept_and_those_with_one_stay(ground: Groun
         assert image not in ground.owned("image")
 
 
+def test_sweeping_bears_that_an_image_goes_while_it_looks(
+    ground: Ground, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F14: two runs that begin at once sweep at once: what one has listed, the other has removed."""
+    from python_on_whales.components.image.cli_wrapper import ImageCLI
+
+    with provider() as made:
+        image = ground.prepare(made, spec_of("true")).facts["image_id"]
+    listing = ImageCLI.list
+
+    def list_and_remove(self: ImageCLI, *arguments: Any, **more: Any) -> Any:
+        found = listing(self, *arguments, **more)
+        asked("image", "rm", image)
+        return found
+
+    monkeypatch.setattr(ImageCLI, "list", list_and_remove)
+    with provider() as made:
+        made.sweep()
+    assert image not in ground.owned("image")
+
+
 def test_sweeping_spares_the_images_that_a_living_provider_uses(
     ground: Ground, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from agentbench_core import Deadline, DeadlineExceeded
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
+
+if TYPE_CHECKING:
+    from python_on_whales import DockerClient
 
 _CALL = 120.0
 _SOON = 0.5
@@ -91,8 +95,7 @@ def sweep_images(client: Client, cache: Cache) -> list[str]:
     from python_on_whales import DockerException
 
     kept = {image_name(entry.key, cache) for entry in cache.entries()}
-    found = client.call(lambda docker: docker.image.list(_REPOSITORY), Deadline(_CALL))
-    names = {name for image in found for name in image.repo_tags if name.endswith(f"-{cache.mark}")}
+    names = {name for name in client.call(_names, Deadline(_CALL)) if name.endswith(f"-{cache.mark}")}
     removed = []
     for name in sorted(names - kept):
         key = name.partition(":")[2].partition("-")[0]
@@ -101,6 +104,17 @@ def sweep_images(client: Client, cache: Cache) -> list[str]:
                 _remove_image(client, name)
                 removed.append(f"image {name}")
     return removed
+
+
+def _names(docker: DockerClient) -> list[str]:
+    """Names of the images of environments, those of other caches too."""
+    from python_on_whales.exceptions import NoSuchImage
+
+    names = []
+    for image in docker.image.list(_REPOSITORY):
+        with contextlib.suppress(NoSuchImage):  # its names are asked for one by one, and others remove images, too
+            names += image.repo_tags
+    return names
 
 
 def _image_bytes(client: Client, entry: Entry) -> int:
