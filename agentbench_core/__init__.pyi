@@ -53,6 +53,9 @@ from .errors import (
 from .evidence.reader import (
     open_run as open_run,
 )
+from .inputs.documents import (
+    read_yaml as read_yaml,
+)
 from .plugin.agent import (
     Agent as Agent,
 )
@@ -161,6 +164,9 @@ from .schema import (
 from .schema import (
     option as option,
 )
+from .values.conversation import (
+    ConversationRecord as ConversationRecord,
+)
 from .values.events import (
     AgentTurnStarted as AgentTurnStarted,
 )
@@ -168,7 +174,13 @@ from .values.events import (
     Delegation as Delegation,
 )
 from .values.events import (
+    Entry as Entry,
+)
+from .values.events import (
     Warning_ as Warning_,
+)
+from .values.events import (
+    event_type as event_type,
 )
 from .values.execution import (
     OUTPUT_CAP as OUTPUT_CAP,
@@ -232,6 +244,9 @@ from .values.record import (
 )
 from .values.record import (
     Score as Score,
+)
+from .values.row import (
+    AttemptRow as AttemptRow,
 )
 from .values.task import (
     EnvironmentSpec as EnvironmentSpec,

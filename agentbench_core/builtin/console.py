@@ -61,7 +61,8 @@ def summary(run: RunView) -> str:
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
-    return visible("\n".join(lines)).rstrip() + "\n"
+    # Shown on a terminal, and by what renders Markdown: there a name must not become a tag.
+    return visible("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
 
 def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:

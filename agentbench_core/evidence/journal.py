@@ -76,36 +76,41 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
 
     Raises InputError for a damaged line.
     """
-    containing = f'"type":"{type_}'.encode() if type_ else b""
+    for where, line in raw_lines(path, containing=f'"type":"{type_}'.encode() if type_ else b""):
+        try:
+            value = parsed(line, sealed=sealed)
+        except ValueError as error:
+            raise damaged(where, error) from None
+        if value.get("type", "").startswith(type_):
+            yield where, value
+
+
+def raw_lines(path: Path, *, containing: bytes = b"") -> Iterator[tuple[str, bytes]]:
+    """Each whole line as it stands, without its line feed, and its place."""
     if not path.is_file():
         return
+    name = str(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return  # torn, or just being written
-            if containing not in line:
-                continue
-            where = f"{path}:{number}"
-            try:
-                value = parsed(line, sealed=sealed)
-            except ValueError as error:
-                raise damaged(where, error) from None
-            if value.get("type", "").startswith(type_):
-                yield where, value
+            if containing in line and line.endswith(b"\n"):  # otherwise torn, or just being written
+                yield f"{name}:{number}", line[:-1]
 
 
 def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     """The value of one line. Raises ValueError when it is damaged."""
     line = line.rstrip(b"\n")
-    if sealed:
-        body = line[:-_SEAL_LENGTH] + b"}"
-        if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
-            raise ValueError("its checksum does not fit")
-        line = body
-    value = json.loads(line)
+    value = json.loads(unsealed(line) if sealed else line)
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value
+
+
+def unsealed(line: bytes) -> bytes:
+    """A line without its checksum. Raises ValueError when that does not fit."""
+    body = line[:-_SEAL_LENGTH] + b"}"
+    if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
+        raise ValueError("its checksum does not fit")
+    return body
 
 
 def damaged(where: str, why: object) -> InputError:

@@ -12,6 +12,7 @@ SUMMARY = "report_summary.md"
 LOCK = ".lock"
 
 CONVERSATION = "agent/conversation.jsonl"
+TOOL_CALLS = "agent/tool_calls.jsonl"
 """Relative to the task's directory; so are those below."""
 
 LOG_LINES = 1000

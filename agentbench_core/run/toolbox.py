@@ -109,7 +109,7 @@ class MeteredToolbox:
         except (AttemptStop, SandboxError) as error:
             stopped = error
         took = round(time.monotonic() - started, 6)
-        self.files.append_json("agent/tool_calls.jsonl", ToolCallRecord(step=step, call=call, result=result))
+        self.files.append_json(layout.TOOL_CALLS, ToolCallRecord(step=step, call=call, result=result))
         self.log.emit(
             ToolCallFinished(step=step, tool=call.tool, ok=result.ok, error_type=result.error_type, duration_sec=took)
         )

@@ -16,6 +16,7 @@ the same, with a server    RemoteLLMConformance                                 
 agent                      AgentConformance                                       make_agent
 the same, with a model     ModelAgentConformance                                  make_agent
 tool                       ToolConformance                                        make_tool, good_arguments
+reporter                   ReporterConformance                                    make_reporter
 =========================  =====================================================  =========================
 
 Hooks with defaults are in the rooms ``stage``, ``llm_stage``, ``agent_stage`` and ``tool_stage``. Each check says in
@@ -23,7 +24,7 @@ its docstring what is asked for; each is itself checked, on a double that is bro
 
 For tests of one's own: :func:`make_context` gives what an agent gets, with real tools over a small program that has a
 bug and a model whose answers are written down (:func:`says`, :func:`calls`); :class:`ScriptedLLM` is such a model as a
-provider, and :class:`CallDouble` remembers what a provider tells the harness.
+provider, and :class:`CallDouble` remembers what a provider tells the harness. :func:`write_run` makes run directories.
 """
 
 import pytest
@@ -36,6 +37,7 @@ _ROOMS = (
     *("llm", "llm_stage", "llm_answers", "llm_life", "llm_traffic", "llm_faults"),
     *("agent", "agent_stage", "agent_life", "agent_talk"),
     *("tool", "tool_stage", "tool_spec", "tool_calls", "tool_places"),
+    *("reporter", "reporter_stage"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
@@ -47,6 +49,8 @@ from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, S
 from agentbench_core.testing.isolated import IsolatedSandboxConformance  # noqa: E402 - see above
 from agentbench_core.testing.llm import LLMConformance, RemoteLLMConformance  # noqa: E402 - see above
 from agentbench_core.testing.llm_stage import Fault, Planned, Remote, Reply  # noqa: E402 - see above
+from agentbench_core.testing.reporter import ReporterConformance  # noqa: E402 - see above
+from agentbench_core.testing.run_directory import Ending, write_run  # noqa: E402 - see above
 from agentbench_core.testing.sandbox import SandboxConformance  # noqa: E402 - see above
 from agentbench_core.testing.stage import RecordingLog, Stage, Started  # noqa: E402 - see above
 from agentbench_core.testing.tool import ToolConformance  # noqa: E402 - see above
@@ -60,6 +64,7 @@ __all__ = [
     "Bench",
     "CallDouble",
     "ContextDouble",
+    "Ending",
     "EnvironmentDouble",
     "Fault",
     "IsolatedSandboxConformance",
@@ -71,6 +76,7 @@ __all__ = [
     "Remote",
     "RemoteLLMConformance",
     "Reply",
+    "ReporterConformance",
     "SandboxConformance",
     "SandboxDouble",
     "Script",
@@ -86,4 +92,5 @@ __all__ = [
     "make_context",
     "open_bench",
     "says",
+    "write_run",
 ]

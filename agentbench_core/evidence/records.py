@@ -1,0 +1,165 @@
+"""The lines of ``attempts.jsonl``, streamed: held against their events, and without those that were superseded.
+
+Reading takes memory for which attempts there are and not for their records: a run may have 100,000.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentbench_core.evidence import journal, layout
+from agentbench_core.values.events import TaskFinished, event_type
+from agentbench_core.values.row import RecordKey
+
+Line = tuple[str, bytes]
+"""Where a line is, and its JSON without the line feed."""
+T = TypeVar("T")
+
+UNFINISHED = "unfinished"
+
+_FINISHED = event_type(TaskFinished)
+_TYPE = f'"type":"{_FINISHED}"'.encode()
+_RECORD = _TYPE + b',"record":'
+_ENVELOPE = 256
+"""Bytes within which an event has said its type."""
+
+
+def decoder(cls: type[T]) -> Callable[[Line], T]:
+    """What makes a value of a msgspec class from a line. It raises InputError for a damaged one."""
+    decode = msgspec.json.Decoder(cls).decode
+
+    def decoded(line: Line) -> T:
+        where, data = line
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            try:  # a lone surrogate (a name that is not UTF-8) is JSON for the standard library alone
+                return msgspec.convert(json.loads(data), cls)
+            except ValueError as error:
+                raise journal.damaged(where, error) from None
+
+    return decoded
+
+
+def counting(directory: Path) -> Iterator[Line]:
+    """The last line of each (task, variant, repeat) that no other supersedes, in the order of the file.
+
+    Raises InputError when a line is damaged or not what its event has; that one is missing is only known at the end.
+    """
+    total, passed_over = _passed_over(directory / layout.ATTEMPTS)
+    for number, line in enumerate(checked(directory)):
+        if number < total and number not in passed_over:  # what came while we read, the next reader reads
+            yield line
+
+
+def checked(directory: Path) -> Iterator[Line]:
+    """Every line, each held against the sealed event that carries it. Raises InputError when one does not fit."""
+    attempts = directory / layout.ATTEMPTS
+    if not (directory / layout.EVENTS).exists():  # somebody kept the records only
+        yield from journal.raw_lines(attempts)
+        return
+    ends = _Ends(directory / layout.EVENTS)
+    for line in journal.raw_lines(attempts):  # its event was on disk before it, also in a run that goes on
+        if not ends.have(line):
+            raise journal.damaged(line[0], f"it is not the record that {layout.EVENTS} has")
+        yield line
+    lost = ends.left()
+    if lost and status(directory) != UNFINISHED:
+        lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # they may have come by now
+        if lost:
+            raise journal.damaged(str(attempts), f"{len(lost)} records are not there")
+
+
+class _Ends:
+    """The ends of attempts in the event stream, looked through once and in step with the records."""
+
+    def __init__(self, events: Path) -> None:
+        self._lines = journal.raw_lines(events, containing=_TYPE)
+        self._passed: dict[str, Any] = {}
+        """Records by attempt that came before the one that was looked for: none, as long as the orders agree."""
+
+    def have(self, line: Line) -> bool:
+        """Whether some event carries exactly that record."""
+        if self._passed:
+            attempt = _key(line).attempt_id
+            if attempt in self._passed:
+                return bool(self._passed.pop(attempt) == _value(line))
+        for where, event in self._lines:
+            body = _unsealed(where, event)
+            start = body.find(_RECORD, 0, _ENVELOPE) + len(_RECORD)
+            if start >= len(_RECORD) and body.startswith(line[1], start):
+                return True  # byte for byte, as it is written; no need to read it
+            record = _record(where, body)
+            if record is not None:
+                if record["attempt_id"] == _key(line).attempt_id:
+                    return bool(record == _value(line))
+                self._passed[record["attempt_id"]] = record
+        return False
+
+    def left(self) -> set[str]:
+        """The attempts whose records nobody asked for."""
+        records = (_record(where, _unsealed(where, event)) for where, event in self._lines)
+        return {*self._passed, *(record["attempt_id"] for record in records if record is not None)}
+
+
+def status(directory: Path) -> str:
+    """How the run stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+    last = ""
+    for _, value in journal.lines(directory / layout.EVENTS, sealed=True, type_="run_"):
+        last = value.get("status", UNFINISHED)
+    return last or UNFINISHED
+
+
+def _passed_over(attempts: Path) -> tuple[int, set[int]]:
+    """How many lines there are, and the numbers, from 0, of those that are not the result of their attempt."""
+    superseded: set[str] = set()
+    seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # a bit per repeat: little memory for many attempts
+    twice: set[tuple[str, str, int]] = set()
+    total = 0
+    for key in map(_key, journal.raw_lines(attempts)):
+        total += 1
+        if key.supersedes is not None:
+            superseded.add(key.supersedes)
+        place, bit = (key.task_id, key.variant), 1 << key.repeat
+        if seen[place] & bit:
+            twice.add((*place, key.repeat))
+        seen[place] |= bit
+    over: set[int] = set()
+    last: dict[tuple[str, str, int], int] = {}
+    for number, key in enumerate(map(_key, journal.raw_lines(attempts)) if superseded or twice else ()):
+        whole = key.task_id, key.variant, key.repeat
+        if key.attempt_id in superseded:
+            over.add(number)
+        elif whole in twice:
+            over |= {last[whole]} if whole in last else set()
+            last[whole] = number
+    return total, over
+
+
+def _unsealed(where: str, event: bytes) -> bytes:
+    try:
+        return journal.unsealed(event)
+    except ValueError as error:
+        raise journal.damaged(where, error) from None
+
+
+def _record(where: str, body: bytes) -> dict[str, Any] | None:
+    """The record that an event carries, if it is the end of an attempt."""
+    event = _value((where, body))
+    return event["record"] if event.get("type") == _FINISHED else None
+
+
+def _value(line: Line) -> Any:
+    try:
+        return json.loads(line[1])
+    except ValueError as error:
+        raise journal.damaged(line[0], error) from None
+
+
+_key = decoder(RecordKey)

@@ -1,0 +1,220 @@
+"""Reading run directories back: which records count, in little memory, and files whatever links lie there."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from agentbench_core import AttemptRow, FailureReason, InputError, Label, RunView, dump, open_run
+from agentbench_core.evidence import journal
+from agentbench_core.testing import write_run
+from agentbench_core.values.record import AttemptRecord
+
+
+def test_rows_are_the_records(tmp_path: Path) -> None:
+    """In the fields that they have, with the same names and the same nesting; also names that are no UTF-8."""
+    odd = (Label(name="\udcff", evidence="</script>\x1b"),)
+    run = write_run(
+        tmp_path / "run",
+        {"alpha": [True, FailureReason.TIMEOUT], "\udcff": FailureReason.LLM_ERROR},
+        record=lambda record: attrs.evolve(record, labels=odd, replayed=record.repeat == 2),
+    )
+    rows = list(run.rows())
+    assert len(rows) == 3
+    for row, record in zip(rows, run.records(), strict=True):
+        assert _fields(row, dump(record)) == []
+
+
+def _fields(row: Any, record: Any) -> list[str]:
+    """The fields of a row that its record has otherwise."""
+    differing = []
+    for name in row.__struct_fields__:
+        ours, theirs = getattr(row, name), record[name]
+        if hasattr(ours, "__struct_fields__"):
+            differing += _fields(ours, theirs)
+        elif name == "labels":
+            differing += [field for label, was in zip(ours, theirs, strict=True) for field in _fields(label, was)]
+        elif ours != theirs:
+            differing.append(name)
+    return differing
+
+
+@attrs.frozen
+class Line:
+    """One record of a made-up history: which attempt at which task, and which one it supersedes."""
+
+    task: int
+    attempt: int
+    supersedes: int | None
+
+
+@settings(max_examples=200)
+@given(
+    some.lists(
+        some.builds(Line, some.integers(0, 3), some.integers(0, 99), some.none() | some.integers(0, 99)), max_size=9
+    )
+)
+def test_which_records_count(tmp_path_factory: pytest.TempPathFactory, lines: list[Line]) -> None:
+    """The last of each task that no other supersedes, in the order of the file, in whatever order they came."""
+    lines = list({line.attempt: line for line in lines}.values())
+    run = write_run(tmp_path_factory.mktemp("any") / "run", dict.fromkeys("abcd", True))
+    (template,) = [record for record in run.records() if record.task_id == "a"]
+    records = [
+        attrs.evolve(
+            template,
+            task_id="abcd"[line.task],
+            attempt_id=str(line.attempt),
+            supersedes=None if line.supersedes is None else str(line.supersedes),
+        )
+        for line in lines
+    ]
+    _rewrite(run, records)
+    gone = {record.supersedes for record in records}
+    last = {record.task_id: record for record in records if record.attempt_id not in gone}
+    wanted = [record.attempt_id for record in records if record in last.values()]
+    assert [record.attempt_id for record in run.records()] == wanted
+    assert [row.attempt_id for row in run.rows()] == wanted
+    assert list(run.every_record()) == records
+
+
+def _rewrite(run: Any, records: list[AttemptRecord], events: list[AttemptRecord] | None = None) -> None:
+    """Give a run other records; the events that carry them stand in the order of ``events``."""
+    fields = [journal.json_line({"record": dump(one), "explanation": ""})[:-1] for one in events or records]
+    lines = [journal.event_line(n, "a", "task_finished", one) for n, one in enumerate(fields, start=1)]
+    (run.directory / "events.jsonl").write_bytes(b"".join(lines))
+    (run.directory / "attempts.jsonl").write_bytes(b"".join(journal.json_line(dump(one)) for one in records))
+
+
+def test_events_in_another_order(tmp_path: Path) -> None:
+    """As after a rebuild, which puts events that it made at the end."""
+    run = write_run(tmp_path / "run", dict.fromkeys("abcd", True))
+    records = list(run.records())
+    _rewrite(run, records, events=[records[2], records[0], records[3], records[1]])
+    assert list(run.records()) == records
+
+
+def test_records_written_otherwise_are_the_same(tmp_path: Path) -> None:
+    """What counts is what a line says, not how its JSON is spaced."""
+    run = write_run(tmp_path / "run", dict.fromkeys("ab", True))
+    before = list(run.records())
+    attempts = run.directory / "attempts.jsonl"
+    attempts.write_text("".join(json.dumps(json.loads(line)) + "\n" for line in attempts.read_text().splitlines()))
+    assert list(run.records()) == before
+
+
+def _swapped(line: str) -> str:
+    return line.replace('"passed":false', '"passed":true')
+
+
+def _without_the_second(lines: list[str]) -> list[str]:
+    return [lines[0], *lines[2:]]
+
+
+DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
+    "a forged verdict": (lambda lines: [*map(_swapped, lines)], r":2 is damaged: it is not the record that events"),
+    "a line that is not there": (_without_the_second, r"damaged: 1 records are not there"),
+    "a line too many": (
+        lambda lines: [*lines, lines[0].replace("-a-1", "-x-1")],
+        r":4 is damaged: it is not the record",
+    ),
+    "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], r":2 is damaged"),
+    "no record": (lambda lines: [lines[0], "[]", *lines[2:]], r":2 is damaged"),
+    "a repeat that cannot be": (
+        lambda lines: [lines[0].replace('"repeat":1', '"repeat":-1'), *lines[1:]],
+        r":1 is damaged",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("read", ["rows", "records"])
+def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
+    """With the line, and what to do; by each way to read."""
+    run = write_run(tmp_path / "run", {"a": True, "b": False, "c": True})
+    change, said = DAMAGES[damage]
+    attempts = run.directory / "attempts.jsonl"
+    attempts.write_text("\n".join(change(attempts.read_text().splitlines())) + "\n")
+    with pytest.raises(InputError, match=said) as raised:
+        list(getattr(run, read)())
+    assert "agentbench runs rebuild" in raised.value.remedy
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": True})
+    for name in ("attempts.jsonl", "run.json"):
+        path = run.directory / name
+        path.write_text(path.read_text().replace('"schema":1', '"schema":2').replace('"schema": 1', '"schema": 2'))
+    (run.directory / "events.jsonl").unlink()
+    for read in (run.rows, run.records):
+        with pytest.raises(InputError, match=r"attempts.jsonl:1 has schema version 2; this agentbench reads version 1"):
+            list(read())
+    with pytest.raises(InputError, match=r"run.json has schema version 2"):
+        open_run(run.directory)
+
+
+def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
+    """Ten times the repeats take less than a tenth of what ten times the records weigh."""
+    peaks, sizes = [], []
+    for repeats in (30, 300):
+        run = write_run(tmp_path / f"run-{repeats}", {f"task-{n}": [True, False] * (repeats // 2) for n in range(10)})
+        sizes.append((run.directory / "attempts.jsonl").stat().st_size)
+        tracemalloc.start()
+        assert sum(1 for _ in run.rows()) == 10 * repeats
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 10
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunView:
+    """A run with some files."""
+    (tmp_path / "outside").write_text("not ours")
+    (tmp_path / "other").mkdir()
+    return write_run(
+        tmp_path / "run",
+        {"a": [True, True]},
+        files=lambda record: {"diffs/final.patch": f"patch {record.repeat}", "logs/long.txt": "0123456789" * 100},
+    )
+
+
+def test_files_of_attempts(run: RunView) -> None:
+    assert run.file("a", 1, "diffs/final.patch") == b"patch 1"
+    assert run.file("a", 2, "diffs/final.patch") == b"patch 2"
+    assert run.file("a", 3, "diffs/final.patch") is None
+    assert run.file("a", 1, "diffs") is None
+
+
+def test_long_files_are_cut_visibly(run: RunView) -> None:
+    found = run.file("a", 1, "logs/long.txt", at_most=20)
+    assert found == b"0123456789\n[... 980 bytes left out ...]\n0123456789"
+    assert run.file("a", 1, "logs/long.txt", at_most=1000) == b"0123456789" * 100
+
+
+@pytest.mark.parametrize("name", ["link", "way/link", "../../../outside", "/etc/passwd", "loop"])
+def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> None:
+    """H20: whoever hands a run directory on must not get files of the reader into a report."""
+    place = run.directory / "tasks/a"
+    (place / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "other/link").write_text("not ours")
+    (place / "way").symlink_to(tmp_path / "other")
+    (place / "loop").symlink_to("loop")
+    assert run.file("a", 1, name) is None
+
+
+def test_a_row_says_what_it_lacks(tmp_path: Path) -> None:
+    """A record without a field that reports count is damage, not zero."""
+    run = write_run(tmp_path / "run", {"a": True})
+    attempts = run.directory / "attempts.jsonl"
+    attempts.write_text(attempts.read_text().replace('"duration_sec":1.5,', ""))
+    (run.directory / "events.jsonl").unlink()
+    with pytest.raises(InputError, match=r"attempts.jsonl:1 is damaged: .*duration_sec"):
+        list(run.rows())
+    assert AttemptRow.__struct_fields__

@@ -1,0 +1,66 @@
+"""The checks of reporters: each fails on a reporter that is broken in its respect."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.testing import ReporterConformance
+from agentbench_core.testing.reporter_stage import RUNS, Stage
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_reporters.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(ReporterConformance) if name.startswith("test_"))
+
+TestPages = BROKEN["on"](BROKEN["Pages"])
+"""The reporter that the doubles are made from does what every reporter must do."""
+
+
+@pytest.fixture(autouse=True)
+def _end_of_lingering() -> Iterator[None]:
+    BROKEN["LEFT"].clear()
+    yield
+    BROKEN["LEFT"].set()
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(
+    check: str,
+    double: type | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It fails by what it asserts; one that is asked for every kind of run fails on some."""
+    assert double is not None, f"there is no double for {check}"
+    checks = BROKEN["on"](double)()
+    given = {"monkeypatch": monkeypatch, "capfd": capfd, "stage": Stage(tmp_path, checks.make_reporter)}
+    method = getattr(checks, check)
+    wanted = inspect.signature(method).parameters
+
+    def tried() -> None:
+        for kind in RUNS if "kind" in wanted else ("",):
+            method(**{name: kind if name == "kind" else given[name] for name in wanted})
+
+    with pytest.raises(AssertionError):
+        tried()
+
+
+def test_every_double_has_a_check() -> None:
+    """None is left over from a check that has another name now."""
+    assert sorted(DOUBLES) == CHECKS
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(ReporterConformance, check).__doc__] == []
+
+
+def test_who_forgets_the_hook_hears_its_name() -> None:
+    with pytest.raises(NotImplementedError, match="ReporterConformance must say how its reporter is made"):
+        ReporterConformance.make_reporter()
