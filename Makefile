@@ -48,6 +48,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/start_time.py
 	@$(BIN)/python benchmarks/local_exec.py
 	@$(BIN)/python benchmarks/huge_repository.py 20000
+	@$(BIN)/python benchmarks/reports.py
 	@$(BIN)/python benchmarks/llm_calls.py
 	@$(BIN)/python benchmarks/docker_calls.py
 

@@ -24,6 +24,7 @@ CRASH_AT = "AGENTBENCH_CRASH_AT"
 
 _SEAL = b',"crc":"%08x"}'
 _SEAL_LENGTH = len(_SEAL % 0)
+_BLOCK = 1 << 18
 _steps = itertools.count(1)
 
 
@@ -76,7 +77,7 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
 
     Raises InputError for a damaged line.
     """
-    for where, line in raw_lines(path, containing=f'"type":"{type_}'.encode() if type_ else b""):
+    for where, line in raw_lines(path, containing=f'"type":"{type_}'.encode() if type_ else b"\n"):
         try:
             value = parsed(line, sealed=sealed)
         except ValueError as error:
@@ -85,15 +86,35 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
             yield where, value
 
 
-def raw_lines(path: Path, *, containing: bytes = b"") -> Iterator[tuple[str, bytes]]:
-    """Each whole line as it stands, without its line feed, and its place."""
+def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, bytes]]:
+    """Each whole line as it stands, without its line feed, and its place; of some only, if they must contain a text.
+
+    What is looked for is found in large pieces of the file, so that passing over a line costs next to nothing.
+    """
     if not path.is_file():
         return
-    name = str(path)
+    name, number = str(path), 1
+    for block in _whole_lines(path):
+        start = 0
+        while (found := block.find(containing, start)) >= 0:
+            begin = block.rfind(b"\n", start, found) + 1 or start
+            end = block.find(b"\n", found)
+            number += block.count(b"\n", start, begin)
+            yield f"{name}:{number}", block[begin:end]
+            start, number = end + 1, number + 1
+        number += block.count(b"\n", start)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """The file in pieces that end where a line ends. What follows the last line feed is torn, or just being written."""
+    begun: list[bytes] = []
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if containing in line and line.endswith(b"\n"):  # otherwise torn, or just being written
-                yield f"{name}:{number}", line[:-1]
+        while block := file.read(_BLOCK):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield b"".join((*begun, block[:end]))
+                begun.clear()
+            begun.append(block[end:])
 
 
 def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
