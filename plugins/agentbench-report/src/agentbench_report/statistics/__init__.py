@@ -1,0 +1,97 @@
+"""Statistics as pure functions over plain numbers; each names its formula and source.
+
+Importing this imports neither numpy nor scipy: functions that need them do so when called. Runs are A (the base) and B
+(the new one), and differences are B minus A.
+"""
+
+from agentbench_report.statistics.binomial import clopper_pearson, wilson
+from agentbench_report.statistics.bootstrap import Bootstrap, bootstrap_mean, seed_of
+from agentbench_report.statistics.clusters import (
+    VarianceComponents,
+    cluster_mean,
+    cluster_se,
+    korn_graubard,
+    variance_components,
+)
+from agentbench_report.statistics.interval import Interval
+from agentbench_report.statistics.many import benjamini_hochberg, benjamini_yekutieli, cochran_q, holm
+from agentbench_report.statistics.means import MeanEstimate, mean_difference, se_clt
+from agentbench_report.statistics.noninferiority import NonInferiority, Verdict, noninferiority, noninferiority_mean
+from agentbench_report.statistics.paired import (
+    PairTable,
+    discordant_odds_ratio,
+    mcnemar_asymptotic,
+    mcnemar_exact,
+    mcnemar_midp,
+    newcombe10,
+    tango,
+)
+from agentbench_report.statistics.permutation import SignFlip, sign_flip
+from agentbench_report.statistics.power import (
+    connor_power,
+    connor_tasks,
+    exact_power,
+    exact_tasks,
+    miettinen_tasks,
+    miller_tasks,
+    minimum_detectable,
+    minimum_detectable_mean,
+)
+from agentbench_report.statistics.rates import (
+    MeanAtK,
+    mean_of_means,
+    mean_pass_at_k,
+    mean_pass_hat_k,
+    pass_at_k,
+    pass_hat_k,
+    task_interval,
+)
+
+__all__ = [
+    "Bootstrap",
+    "Interval",
+    "MeanAtK",
+    "MeanEstimate",
+    "NonInferiority",
+    "PairTable",
+    "SignFlip",
+    "VarianceComponents",
+    "Verdict",
+    "benjamini_hochberg",
+    "benjamini_yekutieli",
+    "bootstrap_mean",
+    "clopper_pearson",
+    "cluster_mean",
+    "cluster_se",
+    "cochran_q",
+    "connor_power",
+    "connor_tasks",
+    "discordant_odds_ratio",
+    "exact_power",
+    "exact_tasks",
+    "holm",
+    "korn_graubard",
+    "mcnemar_asymptotic",
+    "mcnemar_exact",
+    "mcnemar_midp",
+    "mean_difference",
+    "mean_of_means",
+    "mean_pass_at_k",
+    "mean_pass_hat_k",
+    "miettinen_tasks",
+    "miller_tasks",
+    "minimum_detectable",
+    "minimum_detectable_mean",
+    "newcombe10",
+    "noninferiority",
+    "noninferiority_mean",
+    "pass_at_k",
+    "pass_hat_k",
+    "se_clt",
+    "seed_of",
+    "sign_flip",
+    "tango",
+    "task_interval",
+    "variance_components",
+    "wilson",
+]
