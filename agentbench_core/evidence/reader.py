@@ -79,8 +79,8 @@ class RunDirectory:
         Of a file of more than ``at_most`` bytes, the beginning and the end. What a link leads to counts only within
         the run directory: somebody else may have made it.
         """
-        path = self.directory / layout.task_directory(task_id, repeat) / name
-        if not path.is_file() or not path.resolve().is_relative_to(self.directory.resolve()):
+        path = self._place(task_id, repeat, name)
+        if path is None:
             return None
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -92,8 +92,16 @@ class RunDirectory:
             return head + f"\n[... {size - at_most // 2 * 2} bytes left out ...]\n".encode() + file.read()
 
     def _lines_of(self, task_id: str, repeat: int, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        path = self._place(task_id, repeat, name)
+        return iter(()) if path is None else journal.lines(path, sealed=False)
+
+    def _place(self, task_id: str, repeat: int, name: str) -> Path | None:
         path = self.directory / layout.task_directory(task_id, repeat) / name
-        return journal.lines(path, sealed=False)
+        try:
+            inside = path.is_file() and path.resolve().is_relative_to(self.directory.resolve())
+        except OSError:  # a name that no file can have
+            return None
+        return path if inside else None
 
     def spent_usd(self) -> float:
         """What models have cost so far: every exchange that was sent or was about to be, also of superseded attempts.

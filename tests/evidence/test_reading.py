@@ -198,7 +198,7 @@ def test_long_files_are_cut_visibly(run: RunView) -> None:
     assert run.file("a", 1, "logs/long.txt", at_most=1000) == b"0123456789" * 100
 
 
-@pytest.mark.parametrize("name", ["link", "way/link", "../../../outside", "/etc/passwd", "loop"])
+@pytest.mark.parametrize("name", ["link", "way/link", "../../../outside", "/etc/passwd", "loop", "x" * 5000, "\0"])
 def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> None:
     """H20: whoever hands a run directory on must not get files of the reader into a report."""
     place = run.directory / "tasks/a"
@@ -207,6 +207,10 @@ def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> No
     (place / "way").symlink_to(tmp_path / "other")
     (place / "loop").symlink_to("loop")
     assert run.file("a", 1, name) is None
+    (place / "agent").mkdir()
+    (tmp_path / "outside").write_text('{"step": 1}\n')
+    (place / "agent/tool_calls.jsonl").symlink_to(tmp_path / "outside")
+    assert list(run.tool_calls("a", 1)) == []
 
 
 def test_a_row_says_what_it_lacks(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from agentbench_core import describe
 from agentbench_report import plugin
 from agentbench_report.command import report
 
 README = Path(__file__).parent.parent / "README.md"
-HEAVY = ("httpx", "numpy", "scipy", "pydantic", "python_on_whales", "rich", "tabulate")
+HEAVY = ("httpx", "jinja2", "matplotlib", "msgspec", "numpy", "scipy", "python_on_whales", "rich", "tabulate")
 
 
 def test_registers_the_command() -> None:
@@ -28,11 +29,30 @@ def test_entry_module_and_command_module_import_nothing_heavy() -> None:
     assert shown.stdout == "[]\n", shown.stderr
 
 
+def shown(parameter: click.Parameter) -> str:
+    """The default of an option, as the README says it."""
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    return "" if default is False or not isinstance(default, str | int | float) else str(default)
+
+
 def test_readme_documents_every_command_and_option() -> None:
     text = README.read_text()
     for name, command in report.commands.items():
-        assert f"agentbench report {name}" in text
+        assert f"## agentbench report {name}" in text
         for parameter in command.params:
             assert isinstance(parameter, click.Option)
-            default = "required" if parameter.required else str(parameter.default)
-            assert f"| `{parameter.opts[0]}` | {default} | {parameter.help} |" in text
+            row = f"| `{parameter.opts[0]}` | {shown(parameter)} | {parameter.help} |"
+            assert row in text, f"{name}: {row}"
+
+
+def test_readme_documents_every_reporter_and_its_options() -> None:
+    registered = []
+    plugin.agentbench_register_reporters(lambda name, make, options, *, summary: registered.append((name, options)))
+    text = README.read_text()
+    for name, options in registered:
+        assert f"| `{name}` | " in text
+        for row in describe(options):
+            assert f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" in text
+    assert [name for name, _ in registered] == ["summary", "html"]

@@ -1,57 +1,28 @@
 """``agentbench report summary`` over run directories."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
-from collections.abc import Callable
+import re
 from pathlib import Path
-from typing import Any
 
+import attrs
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agentbench_core import FailureReason, InputError
+from agentbench_core import FailureReason, InputError, Label, Reporter
+from agentbench_core.cli.main import main
+from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
-from agentbench_report.rendering import plain, safe_cell
+from agentbench_report.options import SummaryOptions
+from agentbench_report.reading import TaskCounts, read
+from agentbench_report.reporter import SummaryReporter
 
-Make = Callable[..., Any]
-
-MIXED = """\
-# baseline on custom-dev
-
-Run run-1, agent baseline, AgentBench 0.1.0.
-
-**Pass rate 50.0%** (2 of 4 scored attempts), 95% Wilson interval 15.0% to 85.0%.
-
-2 of 6 attempts have no score. Had they all failed, the pass rate would be 33.3%; all passed, 66.7%.
-
-## Attempts
-
-|   planned |   scored |   passed |   failed |   unscored |   not recorded |
-|-----------|----------|----------|----------|------------|----------------|
-|         6 |        4 |        2 |        2 |          1 |              1 |
-
-## Failure reasons
-
-| reason        | counts as   |   attempts |
-|---------------|-------------|------------|
-| SANDBOX_ERROR | missing     |          1 |
-| TESTS_FAILED  | fail        |          1 |
-| TIMEOUT       | fail        |          1 |
-
-## Tasks
-
-| task   |   passed |   scored |   missing | reasons       |   steps |   seconds |   tokens |    USD |
-|--------|----------|----------|-----------|---------------|---------|-----------|----------|--------|
-| a      |        1 |        1 |         0 |               |       3 |       1.5 |      110 | 0.0100 |
-| b      |        1 |        1 |         0 |               |       3 |       1.5 |      110 | 0.0100 |
-| c      |        0 |        1 |         0 | TESTS_FAILED  |       3 |       1.5 |      110 | 0.0100 |
-| d      |        0 |        1 |         0 | TIMEOUT       |       3 |       1.5 |      110 | 0.0100 |
-| e      |        0 |        0 |         1 | SANDBOX_ERROR |       3 |       1.5 |      110 | 0.0100 |
-| f      |        0 |        0 |         1 |               |       0 |       0.0 |        0 | 0.0000 |
-"""
+README = Path(__file__).parent.parent / "README.md"
+SHOWN = README.read_text().partition("$ agentbench report summary --run DIR\n")[2].partition("```")[0]
+"""What the README shows."""
 
 
 def summary(directory: Path, style: str | None = None) -> str:
@@ -65,15 +36,26 @@ def summary(directory: Path, style: str | None = None) -> str:
 
 
 @pytest.fixture
-def mixed(make_run: Make, make_manifest: Make, make_record: Make) -> Path:
+def mixed(tmp_path: Path) -> Path:
     """Two passes, two fails, one infrastructure failure, one attempt that was never made."""
-    verdicts = {"a": True, "b": True, "c": False, "d": FailureReason.TIMEOUT, "e": FailureReason.SANDBOX_ERROR}
-    return make_run(make_manifest(*"abcdef"), *(make_record(task, verdict) for task, verdict in verdicts.items()))
+    endings = {
+        "a": True,
+        "b": True,
+        "c": False,
+        "d": FailureReason.TIMEOUT,
+        "e": FailureReason.SANDBOX_ERROR,
+        "f": None,
+    }
+    labels = {"d": (Label(name="oom"), Label(name="oom", evidence="again"))}
+    return write_run(
+        tmp_path / "mixed", endings, record=lambda one: attrs.evolve(one, labels=labels.get(one.task_id, ()))
+    ).directory
 
 
-def test_markdown_says_what_is_missing_beside_the_rate(mixed: Path) -> None:
-    assert summary(mixed) == MIXED
-    assert MIXED in (Path(__file__).parent.parent / "README.md").read_text()
+def test_markdown_says_what_is_missing_beside_the_rate(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed.rename(mixed.with_name("DIR"))
+    monkeypatch.chdir(mixed.parent)
+    assert summary(Path("DIR")) == SHOWN
 
 
 def test_json_has_every_number(mixed: Path) -> None:
@@ -89,6 +71,9 @@ def test_json_has_every_number(mixed: Path) -> None:
     }
     assert found["reasons"][0] == {"reason": "SANDBOX_ERROR", "scored": False, "attempts": 1}
     assert [task["task_id"] for task in found["tasks"]] == list("abcdef")
+    assert found["tasks"][0]["directories"] == ["tasks/a"]
+    assert found["cost_per_pass_usd"] == pytest.approx(0.025)
+    assert (found["labels"], found["hardest"], found["flaky"], found["invalid"]) == ({"oom": 1}, ["c", "d"], [], [])
 
 
 def test_csv_has_a_row_per_task(mixed: Path) -> None:
@@ -100,57 +85,119 @@ def test_csv_has_a_row_per_task(mixed: Path) -> None:
         "scored": "1",
         "unscored": "0",
         "not_recorded": "0",
+        "pass_rate": "0.0",
         "reasons": "TIMEOUT",
+        "labels": "oom",
         "steps": "3",
         "duration_sec": "1.5",
         "tokens": "110",
         "cost_usd": "0.01",
     }
+    assert rows[4]["pass_rate"] == ""
 
 
-def test_several_repeats_have_a_mean_over_tasks_and_no_pooled_interval(
-    make_run: Make, make_manifest: Make, make_record: Make
-) -> None:
-    """Pooled this would be 3 of 4; by task it is (1 + 0) / 2."""
-    records = [make_record("a", True, repeat=1), make_record("a", True, repeat=2), make_record("a", True, repeat=3)]
-    records += [make_record("b", False, repeat=1), make_record("b", FailureReason.LLM_ERROR, repeat=2)]
-    directory = make_run(make_manifest("a", "b", repeats=3), *records)
+# --- several repeats ---------------------------------------------------------------------------------------------
+
+
+def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_path: Path) -> None:
+    """Pooled this would be 3 of 4 with an interval of four; by task it is (1 + 0) / 2, of two."""
+    endings = {"a": [True, True, True], "b": [False, FailureReason.LLM_ERROR, None]}
+    directory = write_run(tmp_path / "run", endings).directory
     text = summary(directory)
-    assert "**Pass rate 50.0%** (mean over tasks). No interval: attempts at one task are not independent" in text
+    assert "**Pass rate 50.0%** (mean over 2 tasks), 95% interval over tasks 0." in text
     assert "Wilson" not in text
     assert "2 of 6 attempts have no score. Had they all failed, the pass rate would be 50.0%; all passed, 83.3%" in text
+    assert "[a][1] [@2][2] [@3][3]" in text
     found = json.loads(summary(directory, "json"))
-    assert found["interval"] is None
-    assert "not independent" in found["interval_note"]
+    assert found["interval_method"] == "Korn-Graubard over tasks"
+    assert found["interval"]["high"] - found["interval"]["low"] > 0.9
 
 
-def test_a_superseded_record_does_not_count(make_run: Make, make_manifest: Make, make_record: Make) -> None:
+def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_common(tmp_path: Path) -> None:
+    """Ten tasks that always pass are ten tasks, whether each was tried once or twenty times."""
+    lows = []
+    for repeats in (2, 20):
+        run = write_run(tmp_path / f"run-{repeats}", {f"t{n}": [True] * repeats for n in range(10)})
+        lows.append(json.loads(summary(run.directory, "json"))["interval"]["low"])
+    assert lows[0] == lows[1] < 0.75
+
+
+def test_pass_at_k_is_unbiased_and_says_which_tasks_it_left_out(tmp_path: Path) -> None:
+    """Of (5, 2) and (1, 1), as in the reference: pass@2 of the first is 1 - C(3,2)/C(5,2); the second has too few."""
+    endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None]}
+    directory = write_run(tmp_path / "run", endings).directory
+    at = {one["k"]: one for one in json.loads(summary(directory, "json"))["at_k"]}
+    assert at[2] == pytest.approx({"k": 2, "pass_at_k": 0.7, "pass_hat_k": 0.1, "tasks": 1, "excluded": 1})
+    assert at[1] == pytest.approx({"k": 1, "pass_at_k": 0.7, "pass_hat_k": 0.7, "tasks": 2, "excluded": 0})
+    assert sorted(at) == [1, 2, 4, 5]
+    assert re.search(r"\| +2 \| +70\.0% \| +10\.0% \| +1 \| +1 \|", summary(directory))
+
+
+def test_tasks_that_pass_sometimes_are_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": [True, False], "b": [True, True], "c": FailureReason.BASELINE_NOT_FAILING})
+    text = summary(run.directory)
+    assert "Sometimes passed, sometimes not: a." in text
+    assert "Nothing to repair, the check passed before any agent came: c." in text
+
+
+# --- what counts -------------------------------------------------------------------------------------------------
+
+
+def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
     """A resumed attempt writes a second record; the last one is what happened."""
-    again = make_record("a", True, supersedes="a-1", attempt_id="a-2")
-    directory = make_run(make_manifest("a"), make_record("a", FailureReason.LLM_ERROR), again)
-    assert "(1 of 1 scored attempts)" in summary(directory)
-    assert "LLM_ERROR" not in summary(directory)
+    run = write_run(tmp_path / "run", {"a": True}, tried_before={"a": FailureReason.LLM_ERROR})
+    assert "(1 of 1 scored attempts)" in summary(run.directory)
+    assert "LLM_ERROR" not in summary(run.directory)
 
 
-def test_nothing_scored_is_no_rate_of_zero(make_run: Make, make_manifest: Make, make_record: Make) -> None:
-    directory = make_run(make_manifest("a"), make_record("a", FailureReason.SANDBOX_ERROR))
-    assert "No pass rate: no attempt was scored." in summary(directory)
-    assert json.loads(summary(directory, "json"))["pass_rate"] is None
+def test_a_record_of_another_task_of_that_name_is_another_task(tmp_path: Path) -> None:
+    """A run that was resumed with ``--changed-ok`` after a task had changed: the planned one has no result."""
+    run = write_run(
+        tmp_path / "run",
+        {"a": True, "b": True},
+        record=lambda one: attrs.evolve(one, task_digest=f"sha256:{one.task_id}2"),
+    )
+    counts = read(run.directory)
+    assert [(task.task_id, task.scored, task.not_recorded) for task in counts.tasks] == [
+        *(("a", 1, 0), ("a", 0, 1)),
+        *(("b", 1, 0), ("b", 0, 1)),
+    ] or [task.missing for task in counts.tasks].count(1) == 2
+    assert (counts.planned, counts.scored) == (4, 2)
 
 
-def test_a_run_that_has_only_begun(make_run: Make, make_manifest: Make) -> None:
-    assert "No pass rate" in summary(make_run(make_manifest("a", "b")))
+def test_a_run_with_one_task_twice_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": True, "copy": True}, digests={"a": "sha256:same", "copy": "sha256:same"})
+    result = CliRunner().invoke(report, ["summary", "--run", str(run.directory)])
+    assert isinstance(result.exception, InputError)
+    assert "has one task more than once: a, copy" in str(result.exception)
 
 
-def test_a_run_without_tasks(make_run: Make, make_manifest: Make) -> None:
-    directory = make_run(make_manifest())
-    assert "No pass rate" in summary(directory)
-    assert len(summary(directory, "csv").splitlines()) == 1
+def test_nothing_scored_is_no_rate_of_zero(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": FailureReason.SANDBOX_ERROR})
+    assert "No pass rate: no attempt was scored." in summary(run.directory)
+    assert json.loads(summary(run.directory, "json"))["pass_rate"] is None
 
 
-def test_replayed_attempts_are_named(make_run: Make, make_manifest: Make, make_record: Make) -> None:
-    directory = make_run(make_manifest("a", "b"), make_record("a", True, replayed=True), make_record("b", True))
-    assert "1 of 2 attempts were replayed" in summary(directory)
+def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": None, "b": None})
+    events = run.directory / "events.jsonl"
+    events.write_bytes(events.read_bytes().splitlines(keepends=True)[0])
+    text = summary(run.directory)
+    assert "No pass rate" in text
+    assert "The run is unfinished" in text
+
+
+def test_a_run_without_tasks(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {})
+    assert "No pass rate" in summary(run.directory)
+    assert len(summary(run.directory, "csv").splitlines()) == 1
+
+
+def test_replayed_attempts_are_named(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run", {"a": True, "b": True}, record=lambda one: attrs.evolve(one, replayed=one.task_id == "a")
+    )
+    assert "1 of 2 attempts were replayed" in summary(run.directory)
 
 
 def test_what_is_no_run_directory(tmp_path: Path) -> None:
@@ -158,46 +205,60 @@ def test_what_is_no_run_directory(tmp_path: Path) -> None:
     assert isinstance(result.exception, InputError)
 
 
+def test_counts_of_a_task() -> None:
+    task = TaskCounts(task_id="a", digest="d", passed=1, scored=3, unscored=1, not_recorded=2, repeats=(1, 3))
+    assert (task.planned, task.missing, task.rate, task.flaky, task.invalid) == (6, 3, 1 / 3, True, False)
+    assert list(task.directories()) == ["tasks/a", "tasks/a@3"]
+
+
 # --- hostile names -----------------------------------------------------------------------------------------------
 
 
-def test_a_hostile_task_name_stays_one_cell(make_run: Make, make_manifest: Make, make_record: Make) -> None:
-    name = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x"
-    directory = make_run(make_manifest(name), make_record(name, True))
+def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
+    """H20, H21: whatever a task is called, tables keep their shape and spreadsheets calculate nothing."""
+    name = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x](javascript:1)"
+    directory = write_run(tmp_path / "run", {name: True}).directory
     text = summary(directory)
     assert "\x1b" not in text
     assert "<img" not in text.replace("\\<", "")
     assert "\n# head" not in text
+    assert "](javascript" not in text.replace("\\]", "")
     row = next(line for line in text.splitlines() if "HYPERLINK" in line)
-    assert row.replace("\\|", "").count("|") == text.splitlines()[-2].count("|")
+    assert row.replace("\\|", "").count("|") == text.splitlines()[-4].count("|")
     rows = list(csv.DictReader(io.StringIO(summary(directory, "csv"), newline="")))
     assert [row["task"] for row in rows] == ["'" + name.replace("\x1b", "")]
 
 
-def test_a_name_that_looks_like_a_number_is_left_alone(make_run: Make, make_manifest: Make, make_record: Make) -> None:
-    assert "| 1e5    |" in summary(make_run(make_manifest("1e5"), make_record("1e5", True)))
+def test_a_name_that_looks_like_a_number_is_left_alone(tmp_path: Path) -> None:
+    assert "| [1e5][1] " in summary(write_run(tmp_path / "run", {"1e5": True}).directory)
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\rx", " =1", "\0=1", "＝1"])  # noqa: RUF001
-def test_text_that_begins_a_formula_is_quoted(text: str) -> None:
-    assert str(safe_cell(text)).startswith("'")
+# --- the reporter ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cell", [-1, -0.5, "a-b", "a=b", "", "1"])
-def test_numbers_and_plain_text_are_left_alone(cell: str | float) -> None:
-    assert safe_cell(cell) == cell
+class TestSummaryReporter(ReporterConformance):
+    @classmethod
+    def make_reporter(cls) -> Reporter:
+        return SummaryReporter(SummaryOptions(formats=("md", "csv", "json")))
 
 
-@given(st.text(st.characters(exclude_categories=())))
-def test_no_text_cell_is_ever_a_formula(text: str) -> None:
-    cell = str(safe_cell(text))
-    assert not cell.lstrip().startswith(("=", "+", "-", "@"))
-    assert not {"\0", "\x1b", "\x9b", "\u202e"} & set(cell)
-    cell.encode()
+def test_the_reporter_links_to_evidence_beside_it(mixed: Path) -> None:
+    run = read(mixed).view
+    paths = SummaryReporter(SummaryOptions()).report(run, mixed)
+    assert [path.name for path in paths] == ["summary.md", "summary.json"]
+    text = paths[0].read_text()
+    assert "| [a][1] | " in text
+    assert text.endswith("[4]: tasks/d\n[5]: tasks/e\n")
 
 
-@given(st.text(st.characters(exclude_categories=())))
-def test_markdown_text_is_one_line_of_text(text: str) -> None:
-    shown = plain(text)
-    assert shown.isprintable()
-    assert len(shown.splitlines()) <= 1
+def test_a_run_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the real command, beside what the core writes."""
+    tasks = Path(__file__).parents[3] / "tasks"
+    arguments = ["run", "--suite", "custom-dev", "--tasks", str(tasks), "--agent", "idle", "--sandbox", "local"]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--task", "durations-parse-units", "--set", "reporters=[console,summary]"])
+    assert ended.value.code in (0, None)
+    (directory,) = Path("artifacts/runs").iterdir()
+    assert "**Pass rate 0.0%** (0 of 1 scored attempts)" in (directory / "summary.md").read_text()
+    assert (directory / "report_summary.md").exists()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
-from agentbench_core import AttemptRecord, RunManifest
+from agentbench_report.reading import RunCounts, TaskCounts
 from agentbench_report.statistics import Interval, mean_of_means, wilson
+from agentbench_report.statistics.rates import mean_pass_at_k, mean_pass_hat_k, task_interval
 
-REPEATED = (
-    "attempts at one task are not independent, so an interval over all attempts together would be too narrow; "
-    "the rate is the mean of the tasks' own pass rates"
-)
-"""Why a run with several repeats has no interval."""
+HARDEST = 10
+"""How many of the tasks that were failed are named as the hardest."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,17 +19,24 @@ class TaskSummary:
     """All attempts at one task; steps, seconds, tokens and US dollars are sums over them."""
 
     task_id: str
-    passed: int = 0
-    scored: int = 0
-    unscored: int = 0
+    digest: str
+    passed: int
+    scored: int
+    unscored: int
     """Recorded, but for a reason outside the agent's reach there is no score."""
-    not_recorded: int = 0
+    not_recorded: int
+    pass_rate: float | None
+    """Over the scored attempts; ``None`` when there are none."""
     reasons: Mapping[str, int]
     """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
-    steps: int = 0
-    duration_sec: float = 0.0
-    tokens: int = 0
-    cost_usd: float = 0.0
+    labels: Mapping[str, int]
+    """Names of labels, with how many attempts have them."""
+    steps: int
+    duration_sec: float
+    tokens: int
+    cost_usd: float
+    directories: tuple[str, ...]
+    """Where the evidence of each recorded attempt lies, relative to the run directory."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +49,20 @@ class ReasonCount:
 
 
 @attrs.frozen(kw_only=True)
+class AtK:
+    """What ``k`` attempts at a task are worth, as means over the tasks that have at least ``k`` scored ones."""
+
+    k: int
+    pass_at_k: float
+    """The chance that at least one of ``k`` passes."""
+    pass_hat_k: float
+    """The chance that all ``k`` pass."""
+    tasks: int
+    excluded: int
+    """Tasks with fewer than ``k`` scored attempts."""
+
+
+@attrs.frozen(kw_only=True)
 class RunSummary:
     """One run. Rates are between 0 and 1; ``None`` when nothing was scored."""
 
@@ -53,7 +70,11 @@ class RunSummary:
     suite: str
     variant: str
     agent: str
+    model: str
+    """What the run asked for, empty without a model."""
     harness: str
+    status: str
+    """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
     repeats: int
     planned: int
     recorded: int
@@ -65,90 +86,131 @@ class RunSummary:
     replayed: int
     """Recorded attempts whose model answers were played back."""
     pass_rate: float | None
+    """With several repeats the mean over tasks of their own rates."""
     interval: Interval | None
-    interval_note: str
-    """Why there is no interval; empty when there is one."""
+    interval_method: str
+    """How the interval was made; empty when there is none."""
     pass_rate_if_missing_fail: float | None
     """Over everything planned, if each attempt without a score had failed."""
     pass_rate_if_missing_pass: float | None
+    at_k: tuple[AtK, ...]
+    """With several repeats: for k of 1, 2, 4, ... and all of them."""
     reasons: tuple[ReasonCount, ...]
+    labels: Mapping[str, int]
+    hardest: tuple[str, ...]
+    """Tasks that were failed, the lowest rates first."""
+    flaky: tuple[str, ...]
+    """Tasks of which some scored attempts passed and others did not."""
+    invalid: tuple[str, ...]
+    """Tasks whose own check passed before any agent came: there was nothing to repair."""
+    steps: int
+    duration_sec: float
+    tokens: int
+    cost_usd: float
+    spent_usd: float
+    """What models have cost at most: with attempts that were tried again, and the worst case where nobody knows."""
+    cost_per_pass_usd: float | None
+    """The cost of all attempts by the number of those that passed: what a solved task costs."""
     tasks: tuple[TaskSummary, ...]
 
 
-def summarise(manifest: RunManifest, records: Iterable[AttemptRecord]) -> RunSummary:
-    """Count a run. Records are read once, and only counts are kept."""
-    counts = {task.id: _Counts() for task in manifest.tasks}
-    reasons: Counter[tuple[str, bool]] = Counter()
-    replayed = 0
-    for record in records:
-        counts.setdefault(record.task_id, _Counts()).add(record)
-        replayed += record.replayed
-        if record.result.failure_reason is not None:
-            reasons[str(record.result.failure_reason), record.scored] += 1
-    tasks = tuple(counts[task].summary(task, manifest.repeats) for task in sorted(counts))
-    scored, passed = sum(task.scored for task in tasks), sum(task.passed for task in tasks)
-    unscored, not_recorded = sum(task.unscored for task in tasks), sum(task.not_recorded for task in tasks)
-    repeated = manifest.repeats > 1 or any(task.scored > 1 for task in tasks)
-    independent = scored > 0 and not repeated
-    missing = [(task, task.scored + task.unscored + task.not_recorded) for task in tasks]
+def summarise(run: RunCounts) -> RunSummary:
+    """Make the summary of a run that was counted."""
+    manifest, tasks = run.manifest, run.tasks
+    scored, passed = run.scored, run.passed
+    method, interval = _interval(run)
+    cost = sum(task.cost_usd for task in tasks)
     return RunSummary(
         run_id=manifest.run_id,
         suite=manifest.suite,
         variant=manifest.variant,
         agent=manifest.agent,
+        model=run.model,
         harness=manifest.harness.version,
+        status=run.status,
         repeats=manifest.repeats,
-        planned=scored + unscored + not_recorded,
-        recorded=scored + unscored,
+        planned=run.planned,
+        recorded=scored + run.unscored,
         scored=scored,
         passed=passed,
         failed=scored - passed,
-        unscored=unscored,
-        not_recorded=not_recorded,
-        replayed=replayed,
+        unscored=run.unscored,
+        not_recorded=run.not_recorded,
+        replayed=run.replayed,
         pass_rate=mean_of_means((task.passed, task.scored) for task in tasks),
-        interval=wilson(passed, scored) if independent else None,
-        interval_note="" if independent else REPEATED if scored else "no attempt was scored",
-        pass_rate_if_missing_fail=mean_of_means((task.passed, every) for task, every in missing),
-        pass_rate_if_missing_pass=mean_of_means((task.passed + every - task.scored, every) for task, every in missing),
-        reasons=tuple(
-            ReasonCount(reason=reason, scored=was_scored, attempts=attempts)
-            for (reason, was_scored), attempts in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-        ),
-        tasks=tasks,
+        interval=interval,
+        interval_method=method,
+        pass_rate_if_missing_fail=mean_of_means((task.passed, task.planned) for task in tasks),
+        pass_rate_if_missing_pass=mean_of_means((task.passed + task.missing, task.planned) for task in tasks),
+        at_k=_at_k(tasks, manifest.repeats) if run.repeated else (),
+        reasons=_reasons(run),
+        labels=run.labels,
+        hardest=_hardest(tasks),
+        flaky=tuple(task.task_id for task in tasks if task.flaky),
+        invalid=tuple(task.task_id for task in tasks if task.invalid),
+        steps=sum(task.steps for task in tasks),
+        duration_sec=sum(task.duration_sec for task in tasks),
+        tokens=sum(task.tokens for task in tasks),
+        cost_usd=cost,
+        spent_usd=run.view.spent_usd(),
+        cost_per_pass_usd=cost / passed if passed else None,
+        tasks=tuple(map(_task, tasks)),
     )
 
 
-class _Counts:
-    """What is kept of a task while records stream by."""
+def _interval(run: RunCounts) -> tuple[str, Interval | None]:
+    if not run.scored:
+        return "", None
+    if not run.repeated:
+        return "Wilson", wilson(run.passed, run.scored)
+    return "Korn-Graubard over tasks", task_interval((task.passed, task.scored) for task in run.tasks)
 
-    def __init__(self) -> None:
-        self.passed = self.scored = self.unscored = self.steps = self.tokens = 0
-        self.durations: list[float] = []
-        self.costs: list[float] = []
-        self.reasons: Counter[str] = Counter()
 
-    def add(self, record: AttemptRecord) -> None:
-        self.scored += record.scored
-        self.unscored += not record.scored
-        self.passed += record.scored and record.result.passed
-        if record.result.failure_reason is not None:
-            self.reasons[str(record.result.failure_reason)] += 1
-        self.steps += record.usage.steps
-        self.tokens += record.usage.prompt_tokens + record.usage.completion_tokens
-        self.durations.append(record.duration_sec)
-        self.costs.append(record.usage.cost_usd)
+def _at_k(tasks: Sequence[TaskCounts], repeats: int) -> tuple[AtK, ...]:
+    counts = [(task.scored, task.passed) for task in tasks if task.scored]
+    most = max((scored for scored, _ in counts), default=0)
+    wanted = sorted({k for k in (1, 2, 4, 8, 16, 32, 64, repeats) if k <= most})
+    found = []
+    for k in wanted:
+        any_, all_ = mean_pass_at_k(counts, k), mean_pass_hat_k(counts, k)
+        if any_.value is not None and all_.value is not None:
+            found.append(
+                AtK(k=k, pass_at_k=any_.value, pass_hat_k=all_.value, tasks=any_.tasks, excluded=any_.excluded)
+            )
+    return tuple(found)
 
-    def summary(self, task_id: str, repeats: int) -> TaskSummary:
-        return TaskSummary(
-            task_id=task_id,
-            passed=self.passed,
-            scored=self.scored,
-            unscored=self.unscored,
-            not_recorded=max(0, repeats - self.scored - self.unscored),
-            reasons=dict(sorted(self.reasons.items())),
-            steps=self.steps,
-            duration_sec=math.fsum(self.durations),
-            tokens=self.tokens,
-            cost_usd=math.fsum(self.costs),
-        )
+
+def _reasons(run: RunCounts) -> tuple[ReasonCount, ...]:
+    found = []
+    missing = dict.fromkeys(run.reasons, 0)
+    for task in run.tasks:
+        for reason, attempts in task.unscored_reasons.items():
+            missing[reason] += attempts
+    for reason, attempts in run.reasons.items():
+        counts = ((True, attempts - missing[reason]), (False, missing[reason]))
+        found += [ReasonCount(reason=reason, scored=scored, attempts=n) for scored, n in counts if n]
+    return tuple(sorted(found, key=lambda count: (-count.attempts, count.reason, count.scored)))
+
+
+def _hardest(tasks: Sequence[TaskCounts]) -> tuple[str, ...]:
+    failed = [(task.rate, task.task_id) for task in tasks if task.rate is not None and task.rate < 1]
+    return tuple(task_id for _, task_id in sorted(failed)[:HARDEST])
+
+
+def _task(task: TaskCounts) -> TaskSummary:
+    return TaskSummary(
+        task_id=task.task_id,
+        digest=task.digest,
+        passed=task.passed,
+        scored=task.scored,
+        unscored=task.unscored,
+        not_recorded=task.not_recorded,
+        pass_rate=task.rate,
+        reasons=task.reasons,
+        labels=task.labels,
+        steps=task.steps,
+        duration_sec=task.duration_sec,
+        tokens=task.tokens,
+        cost_usd=task.cost_usd,
+        directories=tuple(task.directories()),
+    )

@@ -1,0 +1,87 @@
+"""``agentbench report compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agentbench_report.commands.allowing import allow_flags, allowed
+
+_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+class _ManyRuns(click.Command):
+    """Lets ``--runs A B C`` mean ``--runs A --runs B --runs C``, as people type it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        taking = False
+        for argument in args:
+            if argument.startswith("-"):
+                taking = argument == "--runs"
+                spread.append(argument)
+            elif taking and spread[-1] != "--runs":
+                spread += ["--runs", argument]
+            else:
+                spread.append(argument)
+        return super().parse_args(ctx, spread)
+
+
+@click.command(cls=_ManyRuns)
+@click.option(
+    "--runs", "directories", required=True, multiple=True, type=_RUN, metavar="DIR...", help="Run directories."
+)
+@click.option(
+    "--baseline", default=None, type=_RUN, help="The one that others are held against; the first one if not given."
+)
+@click.option(
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.5, 1, max_open=True),
+    help="Of intervals; the level of tests is 1 minus it.",
+)
+@click.option(
+    "--format",
+    "style",
+    default="md",
+    show_default=True,
+    type=click.Choice(["md", "csv", "json"]),
+    help="Markdown, CSV (one of the tables) or JSON.",
+)
+@click.option(
+    "--table",
+    default="runs",
+    show_default=True,
+    type=click.Choice(["runs", "tasks"]),
+    help="The table for CSV: a row per run, or a row per task.",
+)
+@allow_flags
+def compare(
+    directories: tuple[Path, ...], baseline: Path | None, confidence: float, style: str, table: str, **flags: bool
+) -> None:
+    """Put any number of runs side by side, each held against one of them.
+
+    Refuses, with all reasons at once, when a run is not comparable with the baseline.
+    """
+    from agentbench_report.comparison.compare import compare_runs
+    from agentbench_report.comparison.compare_text import as_markdown, runs_csv, tasks_csv
+    from agentbench_report.reading import read
+    from agentbench_report.text import json_text
+
+    places = list(directories)
+    at = 0
+    if baseline is not None:
+        known = [place.resolve() for place in places]
+        if baseline.resolve() in known:
+            at = known.index(baseline.resolve())
+        else:
+            places.insert(0, baseline)
+    report = compare_runs([read(place) for place in places], at, confidence=confidence, allowed=allowed(flags))
+    text = {
+        "md": lambda: as_markdown(report),
+        "csv": lambda: runs_csv(report) if table == "runs" else tasks_csv(report),
+        "json": lambda: json_text(report),
+    }
+    click.echo(text[style](), nl=False)

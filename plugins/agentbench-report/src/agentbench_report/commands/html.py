@@ -1,0 +1,28 @@
+"""``agentbench report html``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--run", "directory", required=True, type=_DIRECTORY, help="Run directory.")
+@click.option("--run-b", "other", type=_DIRECTORY, help="Another run, to be shown beside it.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; without it, report.html in the run directory.",
+)
+def html(directory: Path, other: Path | None, out: Path | None) -> None:
+    """Write one HTML file with everything that a run has to show. It needs no network."""
+    from agentbench_core import open_run
+    from agentbench_report.html.page import NAME, write
+
+    views = [open_run(each) for each in (directory, other) if each is not None]
+    path = out or directory / NAME
+    write(views, path)
+    click.echo(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)")

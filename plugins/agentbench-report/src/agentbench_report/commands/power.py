@@ -1,0 +1,97 @@
+"""``agentbench report power``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from agentbench_report.commands.allowing import allow_flags, allowed
+
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+_PLANNING = ("discordance", "tasks", "repeats", "pilot")
+
+
+@click.command()
+@click.option("--effect", type=_SHARE, help="The difference of pass rates to see: 0.05 is 5 points.")
+@click.option(
+    "--discordance",
+    default=0.2,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of tasks on which single attempts of the two will differ.",
+)
+@click.option(
+    "--power", default=0.8, show_default=True, type=_SHARE, help="How often it is to be seen, if it is there."
+)
+@click.option(
+    "--alpha",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    help="How often a difference may be seen that is not there, two-sided.",
+)
+@click.option("--tasks", type=click.IntRange(1), help="Tasks that there are; those of the pilot if not given.")
+@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1), help="Attempts per task in each run.")
+@click.option("--pilot", type=_DIRECTORY, help="Run directory to estimate cost and the spread of repeats by.")
+@click.option("--run-a", type=_DIRECTORY, help="Look back: the first run of a comparison.")
+@click.option("--run-b", type=_DIRECTORY, help="Look back: the second run.")
+@click.option(
+    "--format",
+    "style",
+    default="md",
+    show_default=True,
+    type=click.Choice(["md", "json"]),
+    help="Markdown or JSON.",
+)
+@allow_flags
+@click.pass_context
+def power(
+    ctx: click.Context,
+    /,
+    effect: float | None,
+    discordance: float,
+    power: float,
+    alpha: float,
+    tasks: int | None,
+    repeats: int,
+    pilot: Path | None,
+    run_a: Path | None,
+    run_b: Path | None,
+    style: str,
+    **flags: bool,
+) -> None:
+    """Say how many tasks a difference takes; with --run-a and --run-b, what a comparison could have seen."""
+    from agentbench_core import InputError
+    from agentbench_report import power as asking
+    from agentbench_report.comparison.comparable import check, require
+    from agentbench_report.power_text import hindsight_markdown, plan_markdown
+    from agentbench_report.reading import read
+    from agentbench_report.text import json_text
+
+    question = asking.Question(power=power, alpha=alpha)
+    if run_a is None and run_b is None:
+        if effect is None:
+            raise InputError(
+                "which difference is to be seen?",
+                remedy="Give --effect, for instance 0.05 for 5 points; or look back at two runs: --run-a A --run-b B",
+            )
+        known = None if pilot is None else asking.look_at_pilot(read(pilot))
+        said = asking.plan(question, effect, discordance, repeats=repeats, tasks=tasks, pilot=known)
+        click.echo(plan_markdown(said) if style == "md" else json_text(said), nl=False)
+        return
+    if run_a is None or run_b is None:
+        raise InputError("looking back takes two runs", remedy="Give both --run-a and --run-b.")
+    typed = [f"--{name}" for name in _PLANNING if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if typed:
+        raise InputError(
+            f"{', '.join(typed)}: for planning a run, while --run-a and --run-b look back at two",
+            remedy="Two runs say themselves how many tasks they have and how much they differ: leave it out.",
+        )
+    a, b = read(run_a), read(run_b)
+    require(("A and B", check(a, b, allowed(flags))))
+    seen = asking.look_back(a, b, question, effect)
+    click.echo(hindsight_markdown(seen) if style == "md" else json_text(seen), nl=False)

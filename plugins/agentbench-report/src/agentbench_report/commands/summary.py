@@ -1,0 +1,39 @@
+"""``agentbench report summary``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--run",
+    "directory",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run directory.",
+)
+@click.option(
+    "--format",
+    "style",
+    default="md",
+    show_default=True,
+    type=click.Choice(["md", "csv", "json"]),
+    help="Markdown, CSV (the table of tasks only) or JSON.",
+)
+def summary(directory: Path, style: str) -> None:
+    """Summarise one run: pass rate, what is missing, why attempts failed, and every task."""
+    from agentbench_report.reading import read
+    from agentbench_report.summary import summarise
+    from agentbench_report.summary_text import as_csv, as_markdown
+    from agentbench_report.text import json_text
+
+    said = summarise(read(directory))
+    text = {
+        "md": lambda: as_markdown(said, str(directory)),
+        "csv": lambda: as_csv(said),
+        "json": lambda: json_text(said),
+    }
+    click.echo(text[style](), nl=False)

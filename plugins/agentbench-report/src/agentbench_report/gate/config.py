@@ -1,0 +1,105 @@
+"""``gate.yaml``: what a candidate must keep to, per suite. Read as strictly as everything that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from agentbench_core import InputError, did_you_mean, load, option, read_yaml
+
+Policy = Literal["fail", "inconclusive", "ignore"]
+
+LABELS: Mapping[str, Policy] = {
+    "tamper_confirmed": "fail",
+    "tamper_suspected": "inconclusive",
+    "leak_suspected": "inconclusive",
+    "touched_protected": "ignore",
+    "weak_verdict": "ignore",
+}
+"""What a label means for the verdict when ``gate.yaml`` does not say; other labels are ignored."""
+
+
+@attrs.frozen(kw_only=True)
+class GateRules:
+    """What is asked of a candidate on one suite."""
+
+    margin: float = option(
+        help="the loss of pass rate that is still accepted, between 0 and 1: 0.05 is 5 points", minimum=0, maximum=0.99
+    )
+    min_pairs: int = option(help="tasks with a score in both runs, at least", minimum=1)
+    alpha: float = option(
+        0.05, help="how often a candidate that is worse by the margin may pass", minimum=0.0001, maximum=0.49
+    )
+    min_paired_share: float = option(
+        0.95, help="share of all tasks of both runs that have a score in both, at least", minimum=0, maximum=1
+    )
+    max_infrastructure_share: float = option(
+        0.05, help="share of planned attempts without a score, in each run, at most", minimum=0, maximum=1
+    )
+    labels: Mapping[str, Policy] = option(
+        attrs.Factory(dict),
+        help="what a label of an attempt means for the verdict, by its name",
+    )
+    max_cost_ratio: float | None = option(None, help="cost of an attempt, candidate to baseline, at most", minimum=0)
+    max_cost_usd_per_task: float | None = option(
+        None, help="US dollars that an attempt of the candidate costs on average, at most", minimum=0
+    )
+    max_duration_ratio: float | None = option(
+        None, help="duration of an attempt, candidate to baseline, at most", minimum=0
+    )
+    inconclusive: Literal["fail", "pass"] = option(
+        "fail", help="exit code of an inconclusive gate: that of a fail (1) or that of a pass (0)"
+    )
+
+
+@attrs.frozen(kw_only=True)
+class _Everywhere(GateRules):
+    """The whole file: rules for every suite, and what is otherwise for some."""
+
+    suites: Mapping[str, Mapping[str, Any]] = option(attrs.Factory(dict), help="rules by the name of a suite")
+
+
+@attrs.frozen(kw_only=True)
+class GateConfig:
+    """A gate file that has been checked as a whole, also for suites that nobody asks for."""
+
+    where: str
+    everywhere: Mapping[str, Any]
+    suites: Mapping[str, Mapping[str, Any]]
+
+    def rules(self, suite: str) -> GateRules:
+        """The rules of one suite: its own before those of the whole file.
+
+        Raises InputError when a required one is in neither.
+        """
+        own = self.suites.get(suite, {})
+        merged = {**self.everywhere, **own}
+        merged["labels"] = {**LABELS, **self.everywhere.get("labels", {}), **own.get("labels", {})}
+        lacking = [key for key in _PLACEHOLDERS if key not in merged]
+        if lacking:
+            nearest = did_you_mean(suite, self.suites)
+            raise InputError(
+                f"{self.where}: no {' and no '.join(lacking)} for the suite {suite!r}{nearest}",
+                remedy="Give it for every suite, at the top of the file, or below suites. There is no good default: "
+                "choose it before you look (docs/gate.md).",
+            )
+        return load(merged, GateRules, where=self.where)
+
+
+_PLACEHOLDERS: Mapping[str, Any] = {"margin": 0, "min_pairs": 1}
+"""Stand for required keys while one place of the file is checked: they may be in the other."""
+
+
+def read_gate_config(path: Path) -> GateConfig:
+    """Read and check a gate file. Raises InputError with line, or key and nearest known name."""
+    data = read_yaml(path)
+    if not isinstance(data, Mapping):
+        raise InputError(f"{path}: expected a mapping of rules, found {data!r}"[:200], remedy="See docs/gate.md.")
+    top = load({**_PLACEHOLDERS, **data}, _Everywhere, where=str(path))
+    for suite, own in top.suites.items():
+        load({**_PLACEHOLDERS, **own}, GateRules, where=f"{path}: suites.{suite}")
+    everywhere = {key: value for key, value in data.items() if key != "suites"}
+    return GateConfig(where=str(path), everywhere=everywhere, suites=top.suites)

@@ -1,0 +1,83 @@
+"""Whether a candidate may go in: not worse than its baseline by more than a margin, in runs that can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from agentbench_report.comparison.alignment import Missing, TaskPair, align
+from agentbench_report.gate.checks import (
+    ceilings,
+    compared,
+    enough,
+    infrastructure,
+    labels,
+    non_inferiority,
+    worst_case,
+)
+from agentbench_report.gate.config import GateRules
+from agentbench_report.gate.report import GateReport, Moved, Side, Status
+from agentbench_report.reading import RunCounts, TaskCounts
+
+
+def decide(
+    a: RunCounts, b: RunCounts, rules: GateRules, *, overridden: Sequence[str] = (), warnings: Sequence[str] = ()
+) -> GateReport:
+    """Judge candidate ``b`` by baseline ``a``, which must have been found comparable.
+
+    Any check that fails is a fail; else any that is inconclusive leaves the gate inconclusive.
+    """
+    alignment = align(a, b)
+    complete, worst = (compared(alignment, missing, rules) for missing in (Missing.LEFT_OUT, Missing.WORST))
+    main = non_inferiority(complete, rules)
+    checks = (
+        main,
+        worst_case(alignment, worst, rules),
+        *enough(alignment, rules),
+        infrastructure("baseline", a, rules),
+        infrastructure("candidate", b, rules),
+        *labels(a, b, rules),
+        *ceilings(alignment, rules),
+    )
+    statuses = {check.status for check in checks}
+    verdict: Status = "fail" if "fail" in statuses else "inconclusive" if "inconclusive" in statuses else "pass"
+    return GateReport(
+        verdict=verdict,
+        reason=next(check for check in checks if check.status == verdict).why,
+        suite=b.manifest.suite,
+        baseline=_side(a, [pair.a for pair in alignment.complete]),
+        candidate=_side(b, [pair.b for pair in alignment.complete]),
+        rules=rules,
+        checks=checks,
+        complete=complete,
+        worst_case=worst,
+        regressed=tuple(_moved(pair, pair.b) for pair in alignment.complete if (pair.difference() or 0) < 0),
+        improved=tuple(_moved(pair, pair.a) for pair in alignment.complete if (pair.difference() or 0) > 0),
+        incomplete=tuple(pair.task_id for pair in alignment.incomplete),
+        only_baseline=tuple(task.task_id for task in alignment.only_a),
+        only_candidate=tuple(task.task_id for task in alignment.only_b),
+        overridden=tuple(overridden),
+        warnings=tuple(warnings),
+    )
+
+
+def _side(run: RunCounts, tasks: Sequence[TaskCounts]) -> Side:
+    rates = [task.rate for task in tasks if task.rate is not None]
+    return Side(
+        run_id=run.manifest.run_id,
+        variant=run.manifest.variant,
+        planned=run.planned,
+        scored=run.scored,
+        unscored=run.unscored,
+        not_recorded=run.not_recorded,
+        pass_rate=fmean(rates) if rates else None,
+    )
+
+
+def _moved(pair: TaskPair, worse: TaskCounts) -> Moved:
+    return Moved(
+        task_id=pair.task_id,
+        baseline=pair.a.rate or 0.0,
+        candidate=pair.b.rate or 0.0,
+        reasons=worse.reasons,
+    )

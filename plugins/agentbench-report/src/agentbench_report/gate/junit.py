@@ -1,0 +1,89 @@
+"""A gate as JUnit XML, which every CI service shows: a test case per check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from xml.etree import ElementTree
+
+from agentbench_core import visible
+from agentbench_report.gate.report import Check, GateReport
+from agentbench_report.gate.text import moved_lines
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no way to say, not even escaped (W3C XML 1.0, production 2, Char)."""
+
+_CLASSNAME = "agentbench.gate"
+
+
+def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
+    """The whole document, UTF-8. What is inconclusive is an error, or skipped when it does not fail the gate."""
+    bad = "skipped" if inconclusive_ok else "error"
+    elements = {"pass": "", "fail": "failure", "inconclusive": bad}
+    found = [elements[check.status] for check in report.checks]
+    suite = _suite(f"gate {report.suite}", len(found), found)
+    properties = {
+        "verdict": report.verdict,
+        "baseline": report.baseline.run_id,
+        "candidate": report.candidate.run_id,
+        "regressed": ", ".join(task.task_id for task in report.regressed),
+        "improved": ", ".join(task.task_id for task in report.improved),
+    }
+    _properties(suite, properties)
+    for check, element in zip(report.checks, found, strict=True):
+        _case(suite, check, element, report)
+    return _document(suite)
+
+
+def refused_junit(message: str) -> bytes:
+    """The document of a gate that gave no verdict, so that nobody takes an older one for it."""
+    suite = _suite("gate", 1, ["error"])
+    _properties(suite, {"verdict": "refused"})
+    case = ElementTree.SubElement(suite, "testcase", classname=_CLASSNAME, name="comparable")
+    _said(case, "error", "refused", message)
+    return _document(suite)
+
+
+def _suite(name: str, tests: int, found: list[str]) -> ElementTree.Element:
+    counts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    numbers = {key: str(found.count(element)) for key, element in counts.items()}
+    return ElementTree.Element("testsuite", {"name": _clean(name), "tests": str(tests), **numbers})
+
+
+def _properties(suite: ElementTree.Element, values: Mapping[str, str]) -> None:
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in values.items():
+        ElementTree.SubElement(properties, "property", name=name, value=_clean(value))
+
+
+def _case(suite: ElementTree.Element, check: Check, element: str, report: GateReport) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname=_CLASSNAME, name=_clean(check.name))
+    if element:
+        _said(case, element, check.status, check.why)
+    lines = [] if element else [check.why]
+    if check.name == "non_inferiority":
+        lines += moved_lines(report)
+    if lines:
+        ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
+
+
+def _said(case: ElementTree.Element, element: str, kind: str, message: str) -> None:
+    """``skipped`` knows a message only; the others a type too, and text, which some services show instead."""
+    if element == "skipped":
+        ElementTree.SubElement(case, element, message=_clean(message))
+    else:
+        said = ElementTree.SubElement(case, element, type=kind, message=_clean(message))
+        said.text = _clean(message)
+
+
+def _document(suite: ElementTree.Element) -> bytes:
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    text: str = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def _clean(text: str) -> str:
+    """What XML can hold, and what does not hide itself where it is shown."""
+    return _NOT_XML.sub("", visible(text))

@@ -1,0 +1,135 @@
+"""The page of one attempt, as HTML that the report holds compressed until somebody opens it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import attrs
+
+from agentbench_core import InputError
+from agentbench_report.html.conversation import Talk, conversations
+from agentbench_report.html.environment import templates
+from agentbench_report.html.listing import Listed
+from agentbench_report.html.texts import Text, Texts
+from agentbench_report.html.timeline import Timeline
+
+MOST_CALLS = 1000
+TOOL_CALLS = "agent/tool_calls.jsonl"
+_LOGS = {
+    "failing": "Before the change (failing command)",
+    "passing": "After the change (passing command)",
+    "setup": "Set-up",
+}
+_LINE = 32
+"""Characters of a line of base64. A compressed text can look like a key of a known format by chance (one in some ten
+million places); the harness would redact it, and the page would be damaged. No such key is shorter than this."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolUse:
+    """A tool call, as it was made, with what came of it."""
+
+    step: int
+    tool: str
+    ok: bool
+    error: str
+    duration: float | None
+    arguments: Mapping[str, Text]
+    problem: str
+    output: Mapping[str, Text]
+    change: Text | None
+
+
+def page(listed: Listed, timeline: Timeline) -> str:
+    """The whole page of an attempt."""
+    row, view = listed.row, listed.view
+    if row is None:
+        raise ValueError("an attempt without a record has no page")
+    texts = Texts(view, row.task_id, row.repeat)
+    problems: list[str] = []
+    # The change comes first: texts that come late are cut shorter when there are many.
+    final = texts.file("diffs/final.patch")
+    logs = [(title, found) for phase, title in _LOGS.items() if (found := _logs(texts, phase))]
+    calls: list[ToolUse] = []
+    talks: Sequence[Talk] = ()
+    more_calls = 0
+    try:
+        lines = view.tool_calls(row.task_id, row.repeat)
+        calls += _uses(islice(lines, MOST_CALLS), texts, timeline)
+        more_calls = sum(1 for _ in lines)
+        talks = conversations(view.conversation(row.task_id, row.repeat), texts)
+    except InputError as error:  # the other evidence, and the other attempts, are worth showing
+        problems.append(str(error))
+    template = templates().get_template("attempt.html.j2")
+    return template.render(
+        listed=listed,
+        row=row,
+        timeline=timeline,
+        explanation=texts.cut(timeline.explanation, "events.jsonl"),
+        labels=[(label.name, texts.cut(label.evidence, "attempts.jsonl")) for label in row.labels],
+        final=final,
+        logs=logs,
+        calls=calls,
+        more_calls=more_calls,
+        talks=talks,
+        problems=problems,
+        traceback=texts.file("agent/traceback.txt"),
+        environment=texts.file("meta/environment.json"),
+        phases=phases(listed),
+        directory=texts.path("").rstrip("/"),
+    )
+
+
+def packed(html: str) -> str:
+    """A page, compressed, as lines of base64."""
+    data = base64.b64encode(gzip.compress(html.encode(), compresslevel=6, mtime=0)).decode()
+    return "\n".join(data[start : start + _LINE] for start in range(0, len(data), _LINE))
+
+
+def phases(listed: Listed) -> Mapping[str, float]:
+    """Seconds per phase of an attempt, as far as they are known."""
+    if listed.row is None:
+        return {}
+    data = listed.view.file(listed.row.task_id, listed.row.repeat, "meta/timings.json")
+    try:
+        found = json.loads(data or b"{}")["phases_sec"]
+        return {str(phase): float(value) for phase, value in found.items() if 0 <= float(value) < float("inf")}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _logs(texts: Texts, phase: str) -> Sequence[tuple[str, Text]]:
+    found = ((stream, texts.file(f"logs/{phase}_{stream}.txt")) for stream in ("stdout", "stderr"))
+    return [(stream, text) for stream, text in found if text is not None and text.text.strip()]
+
+
+def _uses(lines: Iterator[Mapping[str, Any]], texts: Texts, timeline: Timeline) -> Iterator[ToolUse]:
+    """Lines are as an agent's tools made them: nothing is taken for granted but that they are JSON objects."""
+    for line in lines:
+        call, result = _mapping(line.get("call")), _mapping(line.get("result"))
+        step = line.get("step") if isinstance(line.get("step"), int) else 0
+        said = " ".join(str(result.get(name) or "") for name in ("error_type", "error_message")).strip()
+        yield ToolUse(
+            step=step or 0,
+            tool=str(call.get("tool", "")),
+            ok=result.get("ok") is True,
+            error=said,
+            duration=timeline.step_durations.get(step or 0),
+            arguments=_shown(call.get("arguments"), texts),
+            problem=str(call.get("problem") or ""),
+            output=_shown(result.get("fields"), texts),
+            change=texts.file(f"diffs/step_{step or 0:04d}.patch"),
+        )
+
+
+def _shown(values: object, texts: Texts) -> Mapping[str, Text]:
+    return {str(name): texts.value(value, TOOL_CALLS) for name, value in _mapping(values).items()}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,104 @@
+"""The attempts of a report, as its table lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from agentbench_core import AttemptRow, RunView
+from agentbench_report.reading import RunCounts, count
+from agentbench_report.summary import RunSummary, summarise
+
+PASSED, FAILED, MISSING = "passed", "failed", "missing"
+RESULTS = (PASSED, FAILED, MISSING)
+NOT_RECORDED = "not recorded"
+
+
+@attrs.frozen(kw_only=True)
+class Side:
+    """One of the runs of a report. ``letter`` is A or B, or empty when there is only one."""
+
+    letter: str
+    counts: RunCounts
+    summary: RunSummary
+
+    @property
+    def view(self) -> RunView:
+        """Where the evidence is."""
+        return self.counts.view
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """One attempt: a row of the table. ``number`` is unique in the report."""
+
+    number: int
+    side: str
+    view: RunView
+    task_id: str
+    digest: str
+    repeat: int
+    row: AttemptRow | None
+    """``None`` for an attempt that was planned and has no record."""
+
+    @property
+    def result(self) -> str:
+        """``passed``, ``failed`` or ``missing``."""
+        return result(self.row)
+
+    @property
+    def reason(self) -> str:
+        """Why it did not pass."""
+        return NOT_RECORDED if self.row is None else self.row.result.failure_reason or ""
+
+    @property
+    def name(self) -> str:
+        """The task, with the repeat from the second on."""
+        return self.task_id if self.repeat == 1 else f"{self.task_id}@{self.repeat}"
+
+
+def result(row: AttemptRow | None) -> str:
+    """What counts: an attempt that was not scored is missing, never a fail."""
+    if row is None or not row.scored:
+        return MISSING
+    return PASSED if row.result.passed else FAILED
+
+
+def sides(views: Sequence[RunView]) -> Sequence[Side]:
+    """Read the one run of a report, or both."""
+    found = []
+    for letter, view in zip("AB" if len(views) > 1 else [""], views, strict=True):
+        counts = count(view)
+        found.append(Side(letter=letter, counts=counts, summary=summarise(counts)))
+    return found
+
+
+def listing(runs: Sequence[Side]) -> Sequence[Listed]:
+    """Every attempt of the runs, planned or made, by run, task and repeat."""
+    found: list[Listed] = []
+    for side in runs:
+        for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
+            found.append(
+                Listed(
+                    number=len(found) + 1,
+                    side=side.letter,
+                    view=side.view,
+                    task_id=task_id,
+                    digest=digest,
+                    repeat=repeat,
+                    row=row,
+                )
+            )
+    return found
+
+
+def _attempts(side: Side) -> Iterator[tuple[str, int, str, AttemptRow | None]]:
+    recorded = set()
+    for row in side.view.rows():
+        recorded.add((row.task_id, row.task_digest, row.repeat))
+        yield row.task_id, row.repeat, row.task_digest, row
+    for task in side.counts.manifest.tasks:
+        for repeat in range(1, side.counts.manifest.repeats + 1):
+            if (task.id, task.digest, repeat) not in recorded:
+                yield task.id, repeat, task.digest, None

@@ -1,0 +1,82 @@
+"""Two runs beside each other: what is known of each task in both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from agentbench_report.comparison.alignment import TaskPair, align
+from agentbench_report.comparison.comparable import check
+from agentbench_report.comparison.estimates import Method
+from agentbench_report.comparison.paired import compare_pair
+from agentbench_report.html.listing import Listed, Side
+from agentbench_report.reading import TaskCounts
+from agentbench_report.statistics import PairTable
+
+REGRESSED, IMPROVED, INCOMPLETE, SAME, ALONE = "regressed", "improved", "incomplete", "same", "in one run only"
+_ORDER = (REGRESSED, IMPROVED, INCOMPLETE, ALONE, SAME)
+
+
+@attrs.frozen(kw_only=True)
+class MatrixRow:
+    """One task. ``a`` and ``b`` are its attempts; empty where the run does not have the task."""
+
+    task_id: str
+    change: str
+    a: Sequence[Listed]
+    b: Sequence[Listed]
+
+
+@attrs.frozen(kw_only=True)
+class Both:
+    """Two runs, paired by the digests of their tasks."""
+
+    headline: str
+    """What ``report paired`` says of them; empty where it would refuse."""
+    table: PairTable | None
+    """``None`` with several repeats, which are not independent of each other."""
+    pairs: int
+    left_out: int
+    """Pairs that lack a score on one side or both, and are not in the table."""
+    rows: Sequence[MatrixRow]
+    changes: Mapping[str, int]
+    """How many tasks are of each kind of change; those that there are."""
+    refusals: Sequence[tuple[str, str, str]]
+    """Why ``report paired`` would refuse these runs: the reason, and what was found in A and B."""
+    warnings: Sequence[str]
+
+
+def both(a: Side, b: Side, listed: Sequence[Listed]) -> Both:
+    """Put two runs beside each other."""
+    aligned = align(a.counts, b.counts)
+    attempts: dict[tuple[str, str], list[Listed]] = {}
+    for one in listed:
+        attempts.setdefault((one.side, one.digest), []).append(one)
+
+    def row(task: TaskCounts, change: str) -> MatrixRow:
+        cells = [attempts.get((side.letter, task.digest), []) for side in (a, b)]
+        return MatrixRow(task_id=task.task_id, change=change, a=cells[0], b=cells[1])
+
+    rows = [row(pair.a, _change(pair)) for pair in aligned.pairs]
+    rows += [row(task, ALONE) for task in (*aligned.only_a, *aligned.only_b)]
+    rows.sort(key=lambda each: (_ORDER.index(each.change), each.task_id))
+    comparability = check(a.counts, b.counts)
+    method: Method = "bootstrap" if aligned.repeated else "mcnemar"
+    return Both(
+        headline="" if comparability.refusals else compare_pair(a.counts, b.counts, method=method).headline,
+        table=None if aligned.repeated else aligned.table(),
+        pairs=len(aligned.pairs),
+        left_out=sum(not pair.complete for pair in aligned.pairs),
+        rows=rows,
+        changes={change: n for change in _ORDER if (n := sum(each.change == change for each in rows))},
+        refusals=[(one.reason, one.a, one.b) for one in comparability.refusals],
+        warnings=comparability.warnings,
+    )
+
+
+def _change(pair: TaskPair) -> str:
+    difference = pair.difference()
+    if difference is None:
+        return INCOMPLETE
+    return SAME if difference == 0 else IMPROVED if difference > 0 else REGRESSED

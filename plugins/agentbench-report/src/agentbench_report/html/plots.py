@@ -1,0 +1,201 @@
+"""The plots of the overview, by matplotlib, as SVG that takes its colours from the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+from markupsafe import Markup
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+INK, LINE, MUTED, A, B, PASSED, FAILED, MISSING = (f"#0{n}0{n}0{n}" for n in range(1, 9))
+_COLOURS = dict(
+    zip(
+        (INK, LINE, MUTED, A, B, PASSED, FAILED, MISSING),
+        (
+            "currentColor",
+            *(f"var(--{name})" for name in ("line", "muted", "series-a", "series-b", "pass", "fail", "missing")),
+        ),
+        strict=True,
+    )
+)
+"""What stands for a colour while matplotlib draws, and what the page's theme has in its place."""
+
+MOST_DOTS = 2000
+_WIDTH = 4.7  # inches; 72 units of the SVG each
+_STYLE: Mapping[Any, Any] = {  # stubs know settings by their literal names only
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # names of phases come from outside
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "xtick.color": LINE,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": LINE,
+    "ytick.labelcolor": INK,
+    "ytick.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+_LABEL = 24  # characters
+
+
+@attrs.frozen(kw_only=True)
+class Rate:
+    """A pass rate, with its interval and the bounds by what is missing; all between 0 and 1."""
+
+    name: str
+    rate: float
+    low: float | None
+    high: float | None
+    worst: float | None
+    best: float | None
+
+
+def rates(rows: Sequence[Rate]) -> Markup:
+    """A dot per run, its interval, and thin and faint what the missing attempts could change."""
+    with _drawing("rates", len(rows)) as (figure, axes):
+        for y, (row, colour) in enumerate(zip(rows, (A, B), strict=False)):
+            if row.worst is not None and row.best is not None and row.worst < row.best:
+                axes.plot([row.worst, row.best], [y, y], color=MISSING, linewidth=7, alpha=0.25, solid_capstyle="butt")
+            if row.low is not None and row.high is not None:
+                axes.plot([row.low, row.high], [y, y], color=colour, linewidth=2)
+                axes.plot([row.low, row.high], [y, y], color=colour, marker="|", markersize=9, linestyle="none")
+            axes.plot([row.rate], [y], color=colour, marker="o", markersize=7)
+            axes.annotate(f"{row.rate:.1%}", (row.rate, y), (0, 8), textcoords="offset points", ha="center")
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+        _named(axes, [row.name for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.6)
+    return figure.svg
+
+
+def bars(
+    name: str,
+    groups: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float]]],
+    unit: str,
+    colours: Sequence[str | Sequence[str]] = (A, B),
+) -> Markup:
+    """Horizontal bars: per group one of each series, with its value at the end.
+
+    Args:
+        name: what makes the ids of this plot its own.
+        groups: names of the groups, from the top.
+        series: name and values of each series, as many as there are groups.
+        unit: what the values are, below the axis.
+        colours: of the series; or, of a series, of each of its bars.
+    """
+    height = 0.72 / len(series)
+    with _drawing(name, len(groups) * (1 + 0.55 * (len(series) - 1))) as (figure, axes):
+        most = max((value for _, values in series for value in values), default=0) or 1
+        for number, ((letter, values), colour) in enumerate(zip(series, colours, strict=False)):
+            places = [y + (number - (len(series) - 1) / 2) * height for y in range(len(groups))]
+            axes.barh(places, values, height=height * 0.86, color=colour)
+            for y, value in zip(places, values, strict=True):
+                said = f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
+                axes.annotate(
+                    f"{said} {letter}".strip(), (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8
+                )
+        axes.set_xlim(0, most * 1.16)
+        axes.set_xlabel(unit)
+        axes.locator_params(axis="x", nbins=5)
+        if all(value == int(value) for _, values in series for value in values):
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+        _named(axes, groups)
+        axes.set_ylim(len(groups) - 0.5, -0.5)
+    return figure.svg
+
+
+def dots(rows: Sequence[tuple[str, str, Sequence[float]]], unit: str) -> Markup:
+    """A row of dots per kind of attempt, each dot an attempt, and a tall mark at the median.
+
+    Args:
+        rows: name, colour and values of each row.
+        unit: what the values are, below the axis.
+    """
+    with _drawing("dots", len(rows)) as (figure, axes):
+        every = [value for _, _, values in rows for value in values]
+        low, high = min(every), max(every)
+        if low > 0 and high / low >= 30:
+            axes.set_xscale("log")
+        else:
+            axes.set_xlim(-high * 0.04, high * 1.06)
+            axes.locator_params(axis="x", nbins=5)
+        for y, (_, colour, values) in enumerate(rows):
+            shown = _thinned(sorted(values))
+            beside = [y + ((number * 0.618) % 1 - 0.5) * 0.5 for number in range(len(shown))]  # no two side by side
+            axes.plot(shown, beside, color=colour, marker="o", markersize=4.5, alpha=0.6, linestyle="none", mew=0)
+            if len(values) > 1:
+                axes.plot([_median(values)] * 2, [y - 0.38, y + 0.38], color=INK, linewidth=1.6)
+        axes.set_xlabel(unit)
+        _named(axes, [name for name, _, _ in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    return figure.svg
+
+
+@attrs.define
+class _Drawn:
+    svg: Markup = attrs.field(factory=Markup)
+
+
+@contextmanager
+def _drawing(name: str, rows: float) -> Iterator[tuple[_Drawn, Axes]]:
+    """A figure for so many rows. Equal plots are equal bytes; ids of two plots differ by their names."""
+    # From matplotlib's own defaults, not from what a user has set for other plots.
+    with style.context(["default", {**_STYLE, "svg.hashsalt": f"agentbench {name}"}]):
+        figure = Figure(figsize=(_WIDTH, 0.75 + 0.36 * max(rows, 1.5)), layout="constrained")
+        drawn = _Drawn()
+        yield drawn, figure.add_subplot()
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        drawn.svg = _inline(out.getvalue())
+
+
+def _inline(document: str) -> Markup:
+    """The document as an element of a page: no prolog, metadata or style of its own, colours of the theme."""
+    svg = document[document.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
+    svg = re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true" focusable="false">', svg)
+    svg = re.sub(r"((?:fill|stroke|stop-color): ?)(#0[1-8]0[1-8]0[1-8])", lambda m: m[1] + _COLOURS[m[2]], svg)
+    svg = re.sub(r"(font: [\d.]+px )[^;\"]*", r"\1var(--sans)", svg)
+    return Markup(svg)  # noqa: S704 - of matplotlib, which escapes texts; those are ASCII, see _named
+
+
+def _named(axes: Axes, names: Iterable[str]) -> None:
+    shown = [name if len(name) <= _LABEL else f"{name[:_LABEL]}..." for name in names]
+    # In ASCII: what the font does not have is a warning, and what turns the direction of writing has no place here.
+    labels = [
+        "".join(c if c.isprintable() else "?" for c in name).encode("ascii", "replace").decode() for name in shown
+    ]
+    axes.set_yticks(range(len(labels)), labels)
+
+
+def _thinned(values: Sequence[float]) -> Sequence[float]:
+    """Evenly chosen from sorted values, when there are too many to draw."""
+    step = max(1, -(-len(values) // MOST_DOTS))
+    return values[::step]
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,0 +1,40 @@
+"""Numbers and names as the page says them."""
+
+from __future__ import annotations
+
+NONE = "–"  # noqa: RUF001 - an en dash: nothing to say
+
+
+def share(value: float | None) -> str:
+    """A rate between 0 and 1 as per cent."""
+    return NONE if value is None else f"{value:.1%}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: milliseconds below a second, minutes and hours from two minutes on."""
+    if value is None:
+        return NONE
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def usd(value: float | None) -> str:
+    """US dollars, with as many digits as small amounts need."""
+    if value is None:
+        return NONE
+    return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:.4f}"
+
+
+def count(value: float) -> str:
+    """A whole number, in groups of three digits."""
+    return f"{value:,}"
+
+
+def words(name: str) -> str:
+    """``tool_call`` as ``tool call``."""
+    return name.replace("_", " ")

@@ -1,0 +1,288 @@
+"""Run directories with every kind of evidence, harmless or hostile, and Chromium to look at reports on them."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from agentbench_core import (
+    AttemptRecord,
+    Completion,
+    ConversationRecord,
+    Delegation,
+    FailureReason,
+    Label,
+    Message,
+    RunView,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    Warning_,
+    dump,
+)
+from agentbench_core.testing import write_run
+from agentbench_core.values import events
+from agentbench_report.html.page import write
+
+ENDINGS = {
+    "daybook-clock-change": True,
+    "durations-parse-units": False,
+    "gatework-ignored-events": True,
+    "inkwell-torn-journal": FailureReason.TIMEOUT,
+    "leasepool-limit-overrun": True,
+    "lintstack-profile-leak": FailureReason.LLM_ERROR,
+    "packlist-newest-release": FailureReason.AGENT_GAVE_UP,
+    "pressroom-stale-includes": True,
+    "properties-backslash-roundtrip": False,
+    "spotlight-shifted-marks": True,
+    "tables-shorten-overflow": None,
+    "tillroll-credit-notes": True,
+}
+DIFF = """\
+diff --git a/src/durations/scanner.py b/src/durations/scanner.py
+index 5efc2b9..6839164 100644
+--- a/src/durations/scanner.py
++++ b/src/durations/scanner.py
+@@ -27,7 +27,8 @@
+ 
+ @lru_cache(maxsize=32)
+ def _unit_pattern(units: UnitTable) -> re.Pattern[str]:
+-    return re.compile("|".join(map(re.escape, units.spellings())), re.IGNORECASE)
++    longest_first = sorted(units.spellings(), key=len, reverse=True)
++    return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)
+ 
+ 
+ def scan(text: str, units: UnitTable, start: int = 0) -> Iterator[Part]:
+"""  # noqa: W293 - empty lines of context
+OUTPUT = """\
+.........F.................................                              [100%]
+=================================== FAILURES ===================================
+    def test_milliseconds() -> None:
+>       assert parse("1s 250ms") == timedelta(seconds=1, milliseconds=250)
+E       durations.errors.DurationError: expected a number at 4
+tests/test_parse.py:27: DurationError
+"""
+HOSTILE = (
+    "</script></style></title></textarea><script>window.ran='script'</script>"
+    "<img src=http://evil.invalid/x.png onerror=\"window.ran='img'\"><svg onload=\"window.ran='svg'\">"
+    "<iframe srcdoc=\"<script>parent.ran='frame'</script>\"></iframe><a href=javascript:alert(1)>x</a>"
+    "' onfocus=window.ran='attribute' autofocus \" style=\"position:fixed;inset:0\" {{ 7*7 }} {% raw %} $\\frac{1}$ "
+    "\x1b[31mred\x07 \x9b \u202egnp.exe\u2066 \ufeff &lt;b&gt; &#x3c;script&#x3e;"
+)
+"""What names, output and words of a model may be. Tabs, newlines and what no file name can have come in files."""
+
+Say = Callable[[str], str]
+
+
+def harmless(text: str) -> str:
+    return text
+
+
+def hostile(text: str) -> str:
+    return text + HOSTILE
+
+
+def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | bytes]:
+    """The files of an attempt."""
+    number = len(record.task_id)
+    phases = {
+        "source": 0.04,
+        "environment": 0.9,
+        "baseline": 2.3,
+        "agent": 3.0 + number % 7,
+        "freeze": 0.05,
+        "score": 1.8,
+    }
+    calls = [
+        (1, "run", {"command": say("python -m pytest -q")}, {"exit_code": 1, "stdout": say(OUTPUT), "stderr": ""}),
+        (2, "read_file", {"path": say("src/durations/scanner.py")}, {"text": say("def scan():\n    ...\n" * 20)}),
+        (3, "apply_patch", {"unified_diff": DIFF}, {"files": [say("src/durations/scanner.py")]}),
+    ]
+    lines = [
+        {
+            "step": step,
+            "call": {"tool": say(tool), "arguments": arguments, "id": "", "problem": ""},
+            "result": {"ok": True, "fields": fields, "error_type": "", "error_message": ""},
+        }
+        for step, tool, arguments, fields in calls
+    ]
+    failed = {"ok": False, "fields": {}, "error_type": say("NOT_FOUND"), "error_message": say("there is no such file")}
+    lines.append({"step": 4, "call": {"tool": "read_file", "arguments": {say("path"): say("x")}}, "result": failed})
+    talk = [
+        ConversationRecord(
+            call=1,
+            agent=say("router"),
+            model=say("loopback/mechanic"),
+            tools=(ToolSpec(name=say("run"), description=say("Run a command"), parameters={}),),
+            since=0,
+            messages=(
+                Message(role="system", content=say("You repair a program in a repository. Work in small steps.")),
+                Message(role="user", content=say("The command `python -m pytest -q` fails:\n\n") + OUTPUT),
+            ),
+            completion=Completion(
+                message=Message(
+                    role="assistant",
+                    content=say("The longest unit must be tried first."),
+                    tool_calls=(ToolCall(tool=say("apply_patch"), arguments={"unified_diff": DIFF}, id="c1"),),
+                    opaque={"reasoning_content": say("The pattern takes `m` of `ms`. Sort by length.")},
+                ),
+                finish="tool_calls",
+                usage=Usage(prompt_tokens=6577, completion_tokens=179, cost_usd=0.0036),
+                served_by=say("Loopback"),
+                model=say("loopback/mechanic"),
+            ),
+        ),
+        ConversationRecord(
+            call=2,
+            agent=say("router"),
+            since=3,
+            messages=(Message(role="tool", content=say("exit_code: 0"), tool_call_id="c1"),),
+            completion=Completion(message=Message(role="assistant", content=say("Done: all tests pass."))),
+        ),
+    ]
+    files: dict[str, str | bytes] = {
+        "meta/timings.json": json.dumps({"phases_sec": {say(phase): value for phase, value in phases.items()}}),
+        "meta/environment.json": json.dumps({"sandbox": say("local"), "isolated": False}, indent=2),
+        "agent/tool_calls.jsonl": "".join(json.dumps(line) + "\n" for line in lines),
+        "agent/conversation.jsonl": "".join(json.dumps(dump(one)) + "\n" for one in talk),
+        "diffs/step_0003.patch": say(DIFF),
+        "diffs/final.patch": say(DIFF),
+        "logs/failing_stdout.txt": say(OUTPUT),
+        "logs/failing_stderr.txt": "",
+    }
+    if record.scored:
+        files["logs/passing_stdout.txt"] = say("43 passed in 0.37s\n" if record.result.passed else OUTPUT)
+    return files
+
+
+def happened(record: AttemptRecord, say: Say = harmless) -> Iterator[events.Event]:
+    """The events of an attempt."""
+    yield events.SetupCommandStarted(command=say("pip install -e ."))
+    yield events.SetupCommandFinished(command=say("pip install -e ."), exit_code=0, duration_sec=0.9)
+    yield events.BaselineStarted(command=say("python -m pytest -q"))
+    yield events.BaselineFinished(exit_code=1, failed_as_expected=True, duration_sec=2.3)
+    yield events.LLMRequest(call=1, agent=say("router"), messages=2, reserved_usd=0.02)
+    yield events.LLMResponse(
+        call=1,
+        finish="tool_calls",
+        model=say("loopback/mechanic"),
+        served_by=say("Loopback"),
+        prompt_tokens=6577,
+        completion_tokens=179,
+        cached_tokens=0,
+        cost_usd=0.0036,
+        duration_sec=1.2,
+    )
+    yield Delegation(parent=say("router"), child=say("searcher"), role=say("searcher"), depth=1)
+    yield Delegation(parent=say("router"), child=say("patcher"), role=say("patcher"), depth=1)
+    yield Delegation(parent=say("patcher"), child=say("tester"), role=say("tester"), depth=2)
+    for step, tool in enumerate(("run", "read_file", "apply_patch", "read_file"), start=1):
+        yield events.ToolCallStarted(step=step, agent=say("searcher"), tool=say(tool))
+        yield events.ToolCallFinished(step=step, tool=say(tool), ok=step < 4, error_type="", duration_sec=0.2 * step)
+    yield events.PatchApplied(step=3, files=(say("src/durations/scanner.py"),), diff="diffs/step_0003.patch")
+    yield events.LLMRequest(call=2, agent=say("router"), messages=4)
+    yield events.LLMFailed(call=2, exchange=1, error=say("overloaded"), message=say("try again later"), status=529)
+    yield Warning_(message=say("a label could not be kept"))
+    if record.scored:
+        yield events.TestsStarted(command=say("python -m pytest -q"))
+        yield events.TestsFinished(exit_code=0, passed=record.result.passed, duration_sec=1.8)
+
+
+def used(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
+    """A record with use that differs from task to task, and labels."""
+    number = sum(record.task_id.encode()) % 23
+    usage = attrs.evolve(
+        record.usage,
+        steps=4 + number,
+        llm_calls=2,
+        prompt_tokens=9000 + 611 * number,
+        completion_tokens=400 + 31 * number,
+        cost_usd=round(0.004 + 0.0021 * number * (1 if record.result.passed else 2), 6),
+    )
+    labels = [Label(name=say("denied_path_touched"), evidence=say("tests/test_parse.py was changed, and put back"))]
+    return attrs.evolve(
+        record,
+        usage=usage,
+        duration_sec=6.0 + 11 * number,
+        labels=labels if number % 3 == 0 else (),
+        replayed=number == 4,
+    )
+
+
+@pytest.fixture
+def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
+    """Makes a run with every kind of evidence; ``say`` makes its texts what they are."""
+
+    def make(name: str = "a", endings: Mapping[str, Any] = ENDINGS, say: Say = harmless, **more: Any) -> RunView:
+        keywords: dict[str, Any] = {
+            "record": lambda record: used(record, say),
+            "events": lambda record: happened(record, say),
+            "files": lambda record: evidence(record, say),
+        }
+        return write_run(tmp_path / name, endings, **(keywords | more))
+
+    return make
+
+
+@pytest.fixture
+def hostility() -> tuple[str, Say]:
+    """A hostile text, and what makes any text hostile."""
+    return HOSTILE, hostile
+
+
+@pytest.fixture
+def report_on(tmp_path: Path) -> Callable[..., Path]:
+    """Writes the report on one run, or on two."""
+
+    def make(*views: RunView) -> Path:
+        write(views, tmp_path / "out.html")
+        return tmp_path / "out.html"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, without a window."""
+    with sync_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
+        yield browser
+        browser.close()
+
+
+@attrs.define
+class Seen:
+    """Everything that a page did besides being shown."""
+
+    requests: list[str] = attrs.field(factory=list)
+    trouble: list[str] = attrs.field(factory=list)
+    """Dialogs, errors, and what was said on the console."""
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Callable[..., tuple[Page, Seen]]]:
+    """Opens a file; gives the page, and what it does besides."""
+    with contextlib.ExitStack() as closing:
+
+        def open_(path: Path, fragment: str = "", **context: Any) -> tuple[Page, Seen]:
+            surroundings = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
+            closing.callback(surroundings.close)
+            page, seen = surroundings.new_page(), Seen()
+            page.set_default_timeout(30_000)
+            page.on("request", lambda request: seen.requests.append(request.url))
+            page.on("console", lambda message: seen.trouble.append(f"console: {message.text}"))
+            page.on("pageerror", lambda error: seen.trouble.append(f"error: {error}"))
+            page.on("dialog", lambda dialog: (seen.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("popup", lambda popup: seen.trouble.append(f"popup: {popup.url}"))
+            page.goto(path.as_uri() + fragment)
+            return page, seen
+
+        yield open_

@@ -1,0 +1,432 @@
+"""What the report says and holds, read without a browser."""
+
+import base64
+import gzip
+import hashlib
+import re
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import attrs
+import matplotlib
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentbench_core import AttemptRecord, FailureReason, InputError, visible
+from agentbench_core.testing import write_run
+from agentbench_report.command import report
+from agentbench_report.html.environment import templates
+from agentbench_report.html.page import write
+from agentbench_report.html.reporter import HtmlReporter
+from agentbench_report.options import HtmlOptions
+
+Make = Callable[..., Any]
+Report = Callable[..., Path]
+Hostility = tuple[str, Callable[[str], str]]
+
+
+class Parts(HTMLParser):
+    """Tags with their attributes, text, and what stands in scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self.words.append(" ")
+        if tag == "script":
+            self.scripts.append((dict(attributes), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.words.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = attributes, text + data
+        elif self.cdata_elem is None:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def pages(path: Path) -> tuple[Parts, dict[int, Parts]]:
+    """The report, and the pages of attempts that it holds, by number."""
+    parts = Parts(path.read_text("utf-8"))
+    held = {
+        int(str(attributes["id"]).removeprefix("evidence-")): Parts(gzip.decompress(base64.b64decode(text)).decode())
+        for attributes, text in parts.scripts
+        if "type" in attributes
+    }
+    return parts, held
+
+
+# --- the command and the reporter --------------------------------------------------------------------------------
+
+
+def test_the_command_writes_beside_the_run_and_says_where(make_evidence: Make) -> None:
+    run = make_evidence()
+    result = CliRunner().invoke(report, ["html", "--run", str(run.directory)], catch_exceptions=False)
+    assert str(run.directory / "report.html") in result.output
+    assert "durations-parse-units" in pages(run.directory / "report.html")[0].text
+    assert not list(run.directory.glob(".report*"))
+
+
+def test_the_command_writes_where_it_is_told(make_evidence: Make, tmp_path: Path) -> None:
+    runs = [make_evidence("a"), make_evidence("b", {"only-b": True})]
+    out = tmp_path / "both.html"
+    command = ["html", "--run", str(runs[0].directory), "--run-b", str(runs[1].directory), "--out", str(out)]
+    assert CliRunner().invoke(report, command).exit_code == 0
+    assert "only-b" in pages(out)[0].text
+
+
+def test_a_file_that_cannot_be_written(make_evidence: Make, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        write([make_evidence()], tmp_path / "absent" / "report.html")
+
+
+def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, report_on: Report, tmp_path: Path) -> None:
+    run = make_evidence()
+    before = report_on(run).read_bytes()
+    with (run.directory / "attempts.jsonl").open("a") as file:
+        file.write('{"schema": 1}\n')
+    with pytest.raises(InputError):
+        report_on(run)
+    assert (tmp_path / "out.html").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.html"]
+
+
+def test_the_reporter_writes_into_the_run_directory(make_evidence: Make) -> None:
+    run = make_evidence()
+    assert HtmlReporter(HtmlOptions()).report(run, run.directory) == [run.directory / "report.html"]
+    assert (run.directory / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_what_every_command_loads_is_light() -> None:
+    code = (
+        "import sys, agentbench_report.plugin, agentbench_report.command;"
+        "print([n for n in ('jinja2', 'matplotlib', 'numpy', 'scipy', 'agentbench_report.html') if n in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_the_same_run_gives_the_same_bytes(
+    make_evidence: Make, report_on: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_evidence()
+    first = report_on(run).read_bytes()
+    monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)  # another day
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "text.usetex": True}):  # and another user
+        assert report_on(run).read_bytes() == first
+
+
+# --- what it holds -----------------------------------------------------------------------------------------------
+
+
+def test_every_recorded_attempt_has_a_page_and_a_link(make_evidence: Make, report_on: Report) -> None:
+    page, held = pages(report_on(make_evidence()))
+    links = [
+        attributes["href"] for tag, attributes in page.tags if tag == "a" and "attempt=" in str(attributes["href"])
+    ]
+    assert [f"#attempt={number}" for number in held] == links
+    assert len(held) == 11
+    assert "tables-shorten-overflow ○ missing not recorded" in page.text
+
+
+def test_missing_is_never_failed(make_evidence: Make, report_on: Report) -> None:
+    page, held = pages(report_on(make_evidence("a", {"x": FailureReason.LLM_ERROR, "y": True})))
+    assert "2 of 2" not in page.text
+    assert "100.0%" in page.text
+    assert "x ○ missing LLM_ERROR" in page.text
+    assert "They are no fails." in page.text
+    assert "not scored: missing, not failed" in held[1].text
+    assert "✗" not in page.text + held[1].text
+
+
+def test_replayed_attempts_are_marked(make_evidence: Make, report_on: Report) -> None:
+    run = make_evidence("a", {"x": True}, record=lambda record: attrs.evolve(record, replayed=True))
+    page, held = pages(report_on(run))
+    assert "x ✓ passed replayed" in page.text
+    assert "replayed" in held[1].text
+    assert "the model's answers are those of an earlier run" in page.text
+
+
+def test_the_page_of_an_attempt(make_evidence: Make, report_on: Report) -> None:
+    page = pages(report_on(make_evidence()))[1][2].text
+    for words in (
+        "durations-parse-units ✗ failed TESTS_FAILED completed",
+        "denied_path_touched tests/test_parse.py was changed, and put back",
+        "steps 19 of 30",
+        "tokens in 18,165",
+        "evidence in tasks/durations-parse-units",
+        "E durations.errors.DurationError: expected a number at 4",
+        "baseline 2.3 s",
+        "router 2 6,756 0",
+        "searcher router searcher 0 0 4",
+        "tester patcher tester",
+        "The longest unit must be tried first.",
+        "The pattern takes `m` of `ms`.",
+        "6,577 tokens in, 179 out",
+        "NOT_FOUND there is no such file",
+    ):
+        assert words in page
+
+
+def test_plots_without_data_are_left_out_and_said(tmp_path: Path, report_on: Report) -> None:
+    def free(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, usage=attrs.evolve(record.usage, cost_usd=0, prompt_tokens=0, completion_tokens=0))
+
+    text = report_on(write_run(tmp_path / "a", {"x": True}, record=free)).read_text()
+    assert text.count("<svg") == 1
+    page = Parts(text).text
+    assert "Failure reasons: left out, every attempt passed." in page
+    assert "Cost against success: left out, no attempt asked a model." in page
+    assert "Time per phase: left out, no attempt has timings." in page
+
+
+def test_a_run_that_has_only_begun(tmp_path: Path, report_on: Report) -> None:
+    page, held = pages(report_on(write_run(tmp_path / "a", {"x": None})))
+    assert held == {}
+    assert "no attempt was scored" in page.text
+    assert "x ○ missing not recorded" in page.text
+
+
+def test_a_run_without_tasks(tmp_path: Path, report_on: Report) -> None:
+    assert "0 attempts" in pages(report_on(write_run(tmp_path / "a", {})))[0].text
+
+
+def test_evidence_that_is_not_there(tmp_path: Path, report_on: Report) -> None:
+    """No file but the record, and no events at all."""
+    run = write_run(tmp_path / "a", {"x": False})
+    (run.directory / "events.jsonl").unlink()
+    page = pages(report_on(run))[1][1].text
+    assert "x ✗ failed TESTS_FAILED" in page
+    assert "Final change There is none." in page
+
+
+def test_damaged_evidence_is_said_and_the_rest_is_shown(make_evidence: Make, report_on: Report) -> None:
+    run = make_evidence("a", {"x": False, "y": True})
+    path = run.directory / "tasks/x/agent/conversation.jsonl"
+    path.write_text("{}\n" + path.read_text())
+    (run.directory / "tasks/x/meta/timings.json").write_text("[[[")
+    _, held = pages(report_on(run))
+    assert "conversation.jsonl" in held[1].text
+    assert "E durations.errors.DurationError" in held[1].text
+    assert "The longest unit must be tried first." in held[2].text
+
+
+def test_repeats_have_rows_of_their_own(make_evidence: Make, report_on: Report) -> None:
+    page, held = pages(report_on(make_evidence("a", {"x": [True, False, None]})))
+    assert "x 1 ✓ passed" in page.text
+    assert "x 2 ✗ failed" in page.text
+    assert "x 3 ○ missing" in page.text
+    assert "x@2" in held[2].text
+
+
+# --- two runs ----------------------------------------------------------------------------------------------------
+
+
+def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Report) -> None:
+    a = write_run(tmp_path / "a", {"one": True, "two": False}, digests={"one": "sha256:1", "two": "sha256:2"})
+    b = write_run(tmp_path / "b", {"one": True, "other": True}, digests={"one": "sha256:3", "other": "sha256:2"})
+    page = pages(report_on(a, b))[0].text
+    assert "1 task is in both runs, paired by digest: 1 improved, 2 in one run only." in page
+    assert "two ✗ failed ✓ passed improved" in page
+    assert "These runs are not comparable as they are." in page
+
+
+def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
+    """What ``report paired`` says first, also with repeats; of runs that it refuses, nothing."""
+    single = {f"t{n}": True for n in range(20)}
+    a = write_run(tmp_path / "a", single)
+    b = write_run(tmp_path / "b", {task: n % 2 == 0 for n, task in enumerate(single)})
+    assert "B is worse by 50.0 points" in pages(report_on(a, b))[0].text
+    assert "B is worse" not in pages(report_on(a, a))[0].text
+    c, d = (
+        write_run(tmp_path / name, {task: [how, how] for task in single}) for name, how in (("c", False), ("d", True))
+    )
+    assert "B is better by 100.0 points" in pages(report_on(c, d))[0].text
+
+
+def test_repeats_are_no_pairs(tmp_path: Path, report_on: Report) -> None:
+    runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
+    page = pages(report_on(*runs))[0].text
+    assert "No contingency table: several attempts at one task are not independent." in page
+    assert "x ✓ passed ✗ failed ✓ passed ✗ failed same" in page
+
+
+def test_the_same_run_twice_is_shown_and_named(tmp_path: Path, report_on: Report) -> None:
+    run = write_run(tmp_path / "a", {"x": True})
+    page, held = pages(report_on(run, run))
+    assert len(held) == 2
+    assert "refuses them" in page.text
+
+
+# --- nothing gets out, and nothing in ----------------------------------------------------------------------------
+
+
+def dangers(parts: Parts) -> Iterator[str]:
+    for tag, attributes in parts.tags:
+        if tag in ("iframe", "object", "embed", "img", "base", "frame", "audio", "video", "template"):
+            yield tag
+        for name, value in attributes.items():
+            if name.startswith("on") or name in ("src", "srcdoc", "action", "formaction", "ping", "target"):
+                yield f"{tag} {name}"
+            if name in ("href", "xlink:href") and not str(value).startswith(("#", "data:,")):
+                yield f"{tag} {name}={value}"
+
+
+def test_hostile_text_adds_no_tag_and_no_attribute(
+    make_evidence: Make, report_on: Report, hostility: Hostility
+) -> None:
+    """H20: what stands in any field is shown as what it is, and no tag that loads or runs anything comes of it."""
+    bad, say = hostility
+    runs = [
+        make_evidence(name, {f"{bad}a": True, f"{bad}b": False}, say, run={"suite": bad, "variant": bad})
+        for name in "ab"
+    ]
+    page, held = pages(report_on(*runs))
+    assert len(held) == 4
+    assert all(list(dangers(parts)) == [] for parts in (page, *held.values()))
+    assert [attributes for attributes, _ in page.scripts if "type" not in attributes] == [{}]
+    assert all("script" not in [tag for tag, _ in parts.tags] for parts in held.values())
+    for parts in held.values():
+        assert parts.text.count("onerror=\"window.ran='img'\"") > 20, "it is shown as what it is"
+
+
+def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Report, hostility: Hostility) -> None:
+    bad, say = hostility
+    path = report_on(make_evidence("a", {f"{bad}a": True}, say, run={"suite": bad, "variant": bad}))
+    page, held = pages(path)
+    assert visible(path.read_text("utf-8")) == path.read_text("utf-8")
+    for parts in (page, *held.values()):
+        assert parts.text == visible(parts.text)
+        assert "\\u202egnp.exe" in parts.text
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00 x", b"\xed\xa0\x80", b"\r\n\x0c", b"x" * 10 + b"\x1b]8;;http://e\x07"])
+def test_bytes_that_are_no_text(make_evidence: Make, report_on: Report, data: bytes) -> None:
+    files = {"diffs/final.patch": data, "logs/passing_stdout.txt": b"-" + data, "agent/traceback.txt": data}
+    page = pages(report_on(make_evidence("a", {"x": True}, files=lambda _: files)))[1][1]
+    assert page.text == visible(page.text)
+    assert "\\x" in page.text or "\\u" in page.text
+
+
+def test_lone_surrogates_and_deep_nesting_in_tool_calls(make_evidence: Make, report_on: Report) -> None:
+    deep = "[" * 400 + "]" * 400
+    lines = (
+        '{"step": 1, "call": {"tool": "t\\ud800", "arguments": {"a\\udfff": "\\ud83d"}}, "result": {"fields": [1]}}\n'
+    )
+    lines += f'{{"step": true, "call": [], "result": null}}\n{{"step": 3, "call": {{"arguments": {{"d": {deep}}}}}}}\n'
+    run = make_evidence("a", {"x": True}, files=lambda _: {"agent/tool_calls.jsonl": lines})
+    assert "t\\ud800" in pages(report_on(run))[1][1].text
+
+
+def test_the_policy_allows_the_one_script_and_nothing_else(make_evidence: Make, report_on: Report) -> None:
+    page, _ = pages(report_on(make_evidence()))
+    policy = next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
+    script = next(text for attributes, text in page.scripts if "type" not in attributes)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    before = [tag for tag, attributes in page.tags[: page.tags.index(("title", {}))] if tag not in ("html", "head")]
+    assert before[:2] == ["meta", "meta"], "the policy comes before all that it is for"
+
+
+_NAMES = st.text(st.characters(exclude_characters="\n\r"), min_size=1, max_size=40).map(lambda text: f"x{text}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(_NAMES)
+def test_no_text_changes_the_structure(text: str) -> None:
+    """Whatever a text is, the tags are those that the template has for it."""
+    macros = templates().from_string(
+        '{% import "macros.html.j2" as m %}<p title="{{ t }}" data-x="{{ t }}">{{ t }}</p>{{ m.table([t], [[t, t]]) }}'
+    )
+    shape = [(tag, sorted(attributes)) for tag, attributes in Parts(macros.render(t=text)).tags]
+    assert shape == [(tag, sorted(attributes)) for tag, attributes in Parts(macros.render(t="x")).tags]
+    assert visible(text).split() == next(filter(str.strip, Parts(macros.render(t=text)).words)).split()
+
+
+def test_held_pages_cannot_look_like_keys(make_evidence: Make, report_on: Report) -> None:
+    """The harness redacts what looks like one in reports, by line: compressed text may, by chance."""
+    page, _ = pages(report_on(make_evidence()))
+    held = [text for attributes, text in page.scripts if "type" in attributes]
+    assert held
+    assert all(len(line) <= 32 for text in held for line in text.splitlines())
+
+
+# --- plots -------------------------------------------------------------------------------------------------------
+
+
+def test_plots_take_their_colours_from_the_page(make_evidence: Make, report_on: Report) -> None:
+    text = report_on(make_evidence("a"), make_evidence("b")).read_text()
+    plots = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(plots) == 4
+    assert all("currentColor" in plot and "var(--" in plot for plot in plots)
+    assert not [each for plot in plots for each in re.findall(r"(?:fill|stroke): ?#[0-9a-f]{6}", plot)]
+    assert not [
+        plot
+        for plot in plots
+        if "<style" in plot or "<metadata" in plot or "http" in plot.replace("http://www.w3.org", "")
+    ]
+    ids = [each for plot in plots for each in re.findall(r' id="([^"]+)"', plot)]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:xlink:href="|url\()#([^")]+)', "".join(plots))
+    assert set(used) <= set(ids)
+
+
+def test_plots_have_their_numbers_in_words(make_evidence: Make, report_on: Report) -> None:
+    page, _ = pages(report_on(make_evidence()))
+    labels = [str(attributes["aria-label"]) for _, attributes in page.tags if attributes.get("role") == "img"]
+    assert [label.split(".")[0] for label in labels] == [
+        "Pass rate",
+        "Failure reasons",
+        "Cost against success",
+        "Time per phase",
+    ]
+    assert "60.0%, interval 31.3% to 83.2%" in labels[0]
+    assert "TESTS_FAILED: 2" in labels[1]
+    assert "baseline 60.0% 31.3% to 83.2% 6 of 10 50.0% to 66.7%" in page.text
+    assert "TESTS_FAILED fail 2" in page.text
+    assert "LLM_ERROR missing 1" in page.text
+
+
+# --- size --------------------------------------------------------------------------------------------------------
+
+
+def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
+    """Four times the attempts, each with evidence that does not compress, and about the same peak."""
+
+    def evidence(record: AttemptRecord) -> dict[str, str]:
+        noise = "".join(hashlib.sha256(f"{record.task_id} {n}".encode()).hexdigest() for n in range(3000))
+        return {"logs/passing_stdout.txt": noise, "diffs/final.patch": noise[::-1]}
+
+    def peak(attempts: int) -> int:
+        run = write_run(tmp_path / str(attempts), {f"t{n}": True for n in range(attempts)}, files=evidence)
+        write([run], tmp_path / "out.html")  # what is loaded once is loaded now
+        tracemalloc.start()
+        write([run], tmp_path / "out.html")
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many = peak(8), peak(32)
+    assert (tmp_path / "out.html").stat().st_size > 5_000_000
+    assert many < 1.3 * few

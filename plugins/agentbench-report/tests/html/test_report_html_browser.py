@@ -1,0 +1,404 @@
+"""The report in a real browser: what people do with it, and what hostile content does not."""
+
+import contextlib
+import http.server
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+pytestmark = pytest.mark.browser
+
+Make = Callable[..., Any]
+Report = Callable[..., Path]
+Visit = Callable[..., tuple[Page, Any]]
+
+OTHER_ENDINGS = {"daybook-clock-change": False, "durations-parse-units": True, "inkwell-torn-journal": True}
+
+
+@pytest.fixture
+def one(make_evidence: Make, report_on: Report) -> Path:
+    return report_on(make_evidence())
+
+
+@pytest.fixture
+def two(make_evidence: Make, report_on: Report) -> Path:
+    return report_on(make_evidence("a", OTHER_ENDINGS | {"only-in-a": True}), make_evidence("b", dict(ENDS_OF_B)))
+
+
+ENDS_OF_B = {task: not passed for task, passed in OTHER_ENDINGS.items()} | {"inkwell-torn-journal": True}
+
+
+def attempts(page: Page) -> Locator:
+    return page.locator("#attempts tbody tr:visible")
+
+
+def column(page: Page, number: int) -> list[str]:
+    return [
+        text.strip() for text in page.locator(f"#attempts tbody tr:visible > :nth-child({number})").all_inner_texts()
+    ]
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+def test_filter_by_text_and_by_result(one: Path, visit: Visit) -> None:
+    page, _ = visit(one)
+    expect(page.get_by_role("status")).to_have_text("12 attempts")
+    page.get_by_label("Search").fill("TESTS_failed durations")
+    expect(attempts(page)).to_have_count(1)
+    expect(page.get_by_role("status")).to_have_text("1 of 12 attempts")
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Result").select_option("missing")
+    assert column(page, 1) == ["lintstack-profile-leak", "tables-shorten-overflow"]
+    page.get_by_label("Reason", exact=True).select_option("not recorded")
+    assert column(page, 1) == ["tables-shorten-overflow"]
+    page.get_by_role("button", name="Clear").click()
+    expect(attempts(page)).to_have_count(12)
+    page.get_by_label("Label").select_option("denied_path_touched")
+    assert 0 < attempts(page).count() < 12
+    assert set(column(page, 4)) <= {"denied_path_touched", "replayed denied_path_touched"}
+
+
+def test_sort_by_every_column(one: Path, visit: Visit) -> None:
+    page, _ = visit(one)
+    heads = page.locator("#attempts thead th")
+    assert heads.count() == 9
+    for number in range(heads.count()):
+        head = heads.nth(number)
+        button = head.get_by_role("button")
+        button.click()
+        up = head.get_attribute("aria-sort") == "ascending"
+        first = column(page, number + 1)
+        button.click()
+        assert head.get_attribute("aria-sort") == ("descending" if up else "ascending")
+        assert page.locator("#attempts th[aria-sort]").count() == 1
+        second = column(page, number + 1)
+        full = [text for text in first if text]
+        assert full == first[: len(full)], "what is empty comes last in both directions"
+        assert [text for text in second if text] == full[::-1] or len(set(full)) < len(full)
+        assert sorted(second) == sorted(first)
+
+
+def test_numbers_are_sorted_as_numbers(one: Path, visit: Visit) -> None:
+    page, _ = visit(one)
+    page.get_by_role("button", name="time").click()
+    shown = [text for text in column(page, 9) if text]
+    assert [" min " in text for text in shown] == sorted(" min " in text for text in shown), "seconds come first"
+    assert {" min " in text for text in shown} == {True, False}
+    assert shown != sorted(shown)
+
+
+# --- an attempt --------------------------------------------------------------------------------------------------
+
+
+def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
+    page, seen = visit(one)
+    page.get_by_role("link", name="durations-parse-units").click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("durations-parse-units")
+    expect(heading).to_be_focused()
+    assert page.title().startswith("durations-parse-units")
+    assert page.url.endswith("#attempt=2")
+    for part in ("Final change", "Test output", "Timeline", "Delegation", "Conversation", "Tool calls", "Environment"):
+        expect(page.get_by_role("heading", name=part)).to_be_visible()
+    page.go_back()
+    expect(attempts(page)).to_have_count(12)
+    expect(page.get_by_role("link", name="durations-parse-units")).to_be_focused()
+    page.go_forward()
+    expect(heading).to_have_text("durations-parse-units")
+    page.get_by_role("link", name="Next").click()
+    expect(heading).to_have_text("gatework-ignored-events")
+    page.get_by_role("link", name="All attempts").click()
+    expect(page.get_by_role("link", name="gatework-ignored-events")).to_be_focused()
+    assert seen.trouble == []
+
+
+def test_expand_a_tool_call_and_its_diff(one: Path, visit: Visit) -> None:
+    page, _ = visit(one, "#attempt=2")
+    call = page.locator("details.use").nth(2)
+    changed = call.get_by_text("longest_first = sorted").last
+    expect(changed).to_be_hidden()
+    call.locator("summary").click()
+    expect(changed).to_be_visible()
+    expect(changed).to_have_class("add")
+    expect(call.locator("pre.diff").last.locator(".del")).to_contain_text("units.spellings()))")
+    assert call.locator(".add").last.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
+    page.get_by_role("button", name="Close everything").click()
+    expect(changed).to_be_hidden()
+    page.get_by_role("button", name="Open everything").click()
+    expect(changed).to_be_visible()
+
+
+def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:
+    page, _ = visit(one, "#attempt=4")
+    expect(page.get_by_role("heading", level=1)).to_have_text("inkwell-torn-journal")
+    expect(page.locator("#attempt").get_by_text("TIMEOUT")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="inkwell-torn-journal")).to_be_focused()
+
+
+@pytest.mark.parametrize("fragment", ["#attempt=99", "#attempt=11"])
+def test_a_link_that_leads_nowhere_says_so(one: Path, visit: Visit, fragment: str) -> None:
+    """11 is an attempt that was not recorded."""
+    page, seen = visit(one, fragment)
+    expect(page.get_by_text("There is no such attempt in this report.")).to_be_visible()
+    page.get_by_role("link", name="All attempts").click()
+    expect(attempts(page)).to_have_count(12)
+    assert seen.trouble == []
+
+
+def test_a_damaged_part_is_said_and_harms_no_other(one: Path, visit: Visit) -> None:
+    text = one.read_text()
+    start = text.index('id="evidence-2">') + 60
+    one.write_text(text[:start] + "AAAA" + text[start + 4 :])
+    page, _ = visit(one, "#attempt=2")
+    expect(page.get_by_text("This attempt cannot be shown")).to_be_visible()
+    page.get_by_role("link", name="All attempts").click()
+    page.get_by_role("link", name="gatework-ignored-events").click()
+    expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+
+
+def test_by_keyboard_only(one: Path, visit: Visit) -> None:
+    page, _ = visit(one)
+
+    def tab_to(target: Locator) -> None:
+        for _ in range(60):
+            if target.evaluate("e => e === document.activeElement"):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"the keyboard does not lead to {target}")
+
+    tab_to(page.get_by_label("Search"))
+    page.keyboard.type("failed")
+    expect(attempts(page)).to_have_count(4)
+    tab_to(page.get_by_role("button", name="cost"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="cost")).to_have_attribute("aria-sort", "ascending")
+    link = page.get_by_role("link", name="properties-backslash-roundtrip")
+    tab_to(link)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("properties-backslash-roundtrip")
+    call = page.locator("details.use").first
+    tab_to(call.locator("summary"))
+    page.keyboard.press("Enter")
+    expect(call.get_by_text("DurationError: expected a number")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(link).to_be_focused()
+    expect(attempts(page)).to_have_count(4)
+
+
+# --- two runs ----------------------------------------------------------------------------------------------------
+
+
+def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
+    page, seen = visit(two)
+    table = page.get_by_role("table", name="Tasks with a score in both")
+    assert [int(cell.split()[0]) for cell in table.locator("td").all_inner_texts() if cell.strip()] == [1, 1, 1, 0]
+    rows = [
+        [cell.strip() for cell in row.locator("th, td").all_inner_texts()]
+        for row in page.locator("#matrix tbody tr").all()
+    ]
+    assert rows == [
+        ["durations-parse-units", "✓ passed", "✗ failed", "regressed"],
+        ["daybook-clock-change", "✗ failed", "✓ passed", "improved"],
+        ["only-in-a", "✓ passed", "not in this run", "in one run only"],
+        ["inkwell-torn-journal", "✓ passed", "✓ passed", "same"],
+    ]
+    expect(page.get_by_text("These runs are not comparable as they are.")).to_be_visible()
+    page.get_by_label("Run", exact=True).select_option("B")
+    assert column(page, 1) == ["B"] * 3
+    link = page.locator("#matrix tbody tr").first.get_by_role("link").last
+    link.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("B durations-parse-units")
+    page.keyboard.press("Escape")
+    expect(link).to_be_focused()
+    assert seen.trouble == []
+
+
+# --- hostile content ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """A server, and what it is asked for."""
+    paths: list[str] = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{url}/known")
+        assert paths.pop() == "/known"
+        yield url, paths
+        server.shutdown()
+        thread.join()
+
+
+def test_hostile_content_runs_nothing_and_sends_nothing(
+    make_evidence: Make, report_on: Report, visit: Visit, hostility: tuple[str, Callable[[str], str]]
+) -> None:
+    """H20: in every field of a run, in a real browser: no dialog, no error, no request but for the file itself."""
+    bad, say = hostility
+    endings = {f"{bad}a": True, f"{bad}b": False, "plain": None}
+    words = {"suite": bad, "variant": bad, "agent": bad, "created_at": bad}
+    report = report_on(*(make_evidence(name, endings, say, run=words) for name in "ab"))
+    page, seen = visit(report)
+    page.get_by_label("Label").select_option(index=1)
+    assert attempts(page).count() >= 1
+    page.get_by_role("button", name="Clear").click()
+    for number in (1, 2, 4, 5):
+        page.goto(f"{report.as_uri()}#attempt={number}")
+        expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+        page.get_by_role("button", name="Open everything").click()
+        for inserted in ("img", "iframe", "script", "#attempt svg", "object", "embed", "form", "link", "base"):
+            assert page.locator(f"#attempt {inserted.removeprefix('#attempt ')}").count() == 0
+        links = page.locator("#attempt a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+        assert all(link is None or link.startswith("#") for link in links)
+    page.wait_for_timeout(200)  # whatever would be sent or run later
+    assert page.evaluate("window.ran") is None
+    assert seen.trouble == []
+    assert {url.partition("#")[0] for url in seen.requests} <= {report.as_uri(), "data:,"}
+    expect(page.get_by_text("onerror=\"window.ran='img'\"").first).to_be_attached()
+
+
+def test_the_policy_holds_also_if_something_got_through(one: Path, visit: Visit, asked: tuple[str, list[str]]) -> None:
+    """H20: were a text not escaped, its script would still not run, and nothing would be sent."""
+    url, requests = asked
+    hole = (
+        f"<img src={url}/img onerror=\"window.ran='img'\"><script>window.ran='script'</script>"
+        f"<iframe src={url}/frame></iframe><link rel=stylesheet href={url}/style><script src={url}/script></script>"
+        f"<form action={url}/form id=hole><input name=x></form><style>@import '{url}/import';</style>"
+    )
+    one.write_text(one.read_text().replace("</h1>", f"{hole}</h1>", 1))
+    page, seen = visit(one)
+    expect(attempts(page)).to_have_count(12)
+    page.evaluate("document.querySelector('h2').innerHTML = '<img src=x onerror=\"window.ran=1\">'")
+    page.evaluate("document.getElementById('hole').submit()")
+    page.evaluate(f"fetch('{url}/fetch').catch(() => 0); new WebSocket('{url}/socket'.replace('http', 'ws'))")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.ran") is None
+    assert any("Content Security Policy" in line for line in seen.trouble)
+    assert requests == []
+
+
+# --- how it looks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fragment", ["", "#attempt=2"])
+def test_a_phone_scrolls_no_page_sideways(
+    make_evidence: Make, report_on: Report, visit: Visit, fragment: str, hostility: tuple[str, Callable[[str], str]]
+) -> None:
+    bad, say = hostility
+    long = "a-task-with-a-very-long-name-" * 6
+    ends = {bad: False, long: True}
+    report = report_on(make_evidence("a", ends, say), make_evidence("b", ends, say))
+    page, _ = visit(report, fragment, viewport={"width": 390, "height": 844})
+    if fragment:
+        page.get_by_role("button", name="Open everything").click()
+    page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+CONTRASTS = """
+() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const [r, g, b, a = 1] = numbers(getComputedStyle(each).backgroundColor);
+      if (a === 1) return [r, g, b];
+      if (a !== 0) throw new Error('half transparent');
+    }
+    throw new Error('no background');
+  };
+  const found = [];
+  for (const element of document.querySelectorAll('main:not([hidden]) *, .top *')) {
+    if (element.closest('option, [hidden], .sr, style')) continue;
+    const text = [...element.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join('');
+    if (!text) continue;
+    const style = getComputedStyle(element);
+    const own = numbers(element.namespaceURI.endsWith('svg') ? style.fill : style.color).slice(0, 3);
+    const [a, b] = [luminance(own), luminance(behind(element))].sort((x, y) => y - x);
+    found.push([(a + 0.05) / (b + 0.05), element.tagName, element.className.toString(), text.slice(0, 40)]);
+  }
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("fragment", ["", "#attempt=2"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fragment: str) -> None:
+    """WCAG AA: 4.5 to 1."""
+    page, _ = visit(two, fragment, color_scheme=theme)
+    if fragment:
+        page.get_by_role("button", name="Open everything").click()
+    page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
+    assert page.locator("html").get_attribute("data-theme") == theme
+    found = page.evaluate(CONTRASTS)
+    assert len(found) > 80
+    assert [each for each in found if each[0] < 4.5] == []
+
+
+def test_the_theme_can_be_chosen(one: Path, visit: Visit) -> None:
+    page, _ = visit(one, color_scheme="light")
+    before = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.get_by_role("button", name="Dark theme").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != before
+    page.get_by_role("button", name="Light theme").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == before
+
+
+def test_without_scripts_the_table_is_there(one: Path, visit: Visit) -> None:
+    page, _ = visit(one, java_script_enabled=False, color_scheme="dark")
+    expect(page.locator("#attempts tbody tr")).to_have_count(12)
+    expect(page.get_by_text("need JavaScript")).to_be_visible()
+    assert page.locator(".plot svg").count() == 4
+
+
+# --- size --------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_attempts(make_evidence: Make, report_on: Report, chromium: Any) -> None:
+    """What is heavy is read when it is opened, and not before."""
+    endings = {f"task-{number:04d}": number % 3 > 0 for number in range(1000)}
+    report = report_on(make_evidence("a", endings))
+    page = chromium.new_page()
+    page.add_init_script(
+        "window.unpacked = 0; const Real = DecompressionStream;"
+        "window.DecompressionStream = class extends Real { constructor(...all) { super(...all); unpacked += 1; } };"
+    )
+    page.goto(report.as_uri())
+    assert page.locator("#attempts tbody tr").count() == 1000
+    light = page.evaluate("document.querySelectorAll('*').length")
+    assert light < 1000 * 30
+    page.get_by_label("Search").fill("task-07 failed")
+    expect(page.get_by_role("status")).to_have_text("33 of 1,000 attempts")
+    page.get_by_role("button", name="tokens").click()
+    assert page.evaluate("unpacked") == 0
+    page.get_by_role("link", name="task-0750").click()
+    expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
+    assert page.evaluate("unpacked") == 1
+    page.keyboard.press("Escape")
+    expect(attempts(page)).to_have_count(33)
+    assert abs(page.evaluate("document.querySelectorAll('*').length") - light) < 10, "what was opened is gone again"
+    page.close()

@@ -1,0 +1,305 @@
+"""How evidence is cut, coloured and put in order."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import (
+    Completion,
+    ConversationRecord,
+    Delegation,
+    Entry,
+    Message,
+    RunView,
+    ToolCall,
+    Warning_,
+)
+from agentbench_core.testing import write_run
+from agentbench_core.values import events
+from agentbench_report.html import texts, timeline
+from agentbench_report.html.conversation import conversations
+from agentbench_report.html.texts import Text, Texts
+from agentbench_report.html.wording import seconds, usd
+
+
+@pytest.fixture
+def run_with(tmp_path: Path) -> Callable[..., RunView]:
+    def make(files: dict[str, str | bytes] | None = None) -> RunView:
+        return write_run(tmp_path / "run", {"x": True}, files=lambda _: files or {})
+
+    return make
+
+
+# --- texts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "left_out"), [(texts.AT_MOST, 0), (texts.AT_MOST + 1000, 1000)])
+def test_a_file_is_cut_in_the_middle_and_says_so(run_with: Callable[..., RunView], size: int, left_out: int) -> None:
+    found = Texts(run_with({"logs/a.txt": b"a" * (size // 2) + b"z" * (size - size // 2)}), "x", 1).file("logs/a.txt")
+    assert found is not None
+    assert (found.left_out, found.path) == (left_out, "tasks/x/logs/a.txt")
+    assert (f"[... {left_out} bytes left out ...]" in found.text) == (left_out > 0)
+    assert found.text.startswith("aaa")
+    assert found.text.endswith("zzz")
+
+
+def test_what_looks_like_a_cut_is_none(run_with: Callable[..., RunView]) -> None:
+    found = Texts(run_with({"a": "x\n[... 5 bytes left out ...]\ny"}), "x", 1).file("a")
+    assert found is not None
+    assert found.left_out == 0
+
+
+def test_words_are_cut_too(run_with: Callable[..., RunView]) -> None:
+    said = Texts(run_with(), "x", 2).said("é" * texts.AT_MOST, "agent/conversation.jsonl")
+    assert said.left_out == texts.AT_MOST
+    assert said.path == "tasks/x@2/agent/conversation.jsonl"
+    assert len(said.text.encode()) < texts.AT_MOST + 200
+
+
+def test_many_texts_get_short(run_with: Callable[..., RunView]) -> None:
+    """A page of a thousand long outputs is still a page."""
+    all_texts = Texts(run_with(), "x", 1)
+    lengths = [len(all_texts.said("y" * texts.AT_MOST, "f").text) for _ in range(100)]
+    assert sum(lengths) < 2 * texts.PAGE_AT_MOST
+    assert lengths[0] == texts.AT_MOST
+    assert lengths[-1] < 2 * texts.SHORT
+
+
+def test_values_that_cannot_be_shown(run_with: Callable[..., RunView]) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert "too deeply" in Texts(run_with(), "x", 1).value(deep, "f").text
+
+
+# --- diffs -------------------------------------------------------------------------------------------------------
+
+
+def kinds(diff: str) -> str:
+    return " ".join(kind for kind, lines in Text(text=diff).diff_blocks() for _ in lines.split("\n"))
+
+
+def test_colours_of_a_diff() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ f\n one\n-two\n+zwei\n three\n\\ No newline at end of file\n"
+    assert kinds(diff) == "head head hunk same del add same same"
+
+
+def test_lines_that_look_like_headers() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a list\n+++ a list\n-b\n+c\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-d\n+e\n"
+    assert kinds(diff) == "head head hunk del add del add head head hunk del add"
+
+
+def test_new_and_empty_files() -> None:
+    diff = "diff --git a/x b/x\nnew file mode 100644\nindex 0..1\n--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n"
+    assert kinds(diff) == "head head head head head hunk add add"
+
+
+@given(st.text(st.sampled_from("+- @\\ax1,\n"), max_size=200))
+def test_colouring_loses_nothing(diff: str) -> None:
+    assert "\n".join(lines for _, lines in Text(text=diff).diff_blocks()) == diff.removesuffix("\n")
+
+
+# --- timeline ----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Stream:
+    """A run of which only the events are asked for."""
+
+    entries: Iterable[Entry]
+
+    def events(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+
+def entries(*happened: tuple[float, str, events.Event]) -> list[Entry]:
+    return [
+        Entry(seq=seq, at=f"2026-01-02T03:04:{second:06.3f}Z", attempt_id=attempt, event=event)
+        for seq, (second, attempt, event) in enumerate(happened, start=1)
+    ]
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> events.TaskFinished:
+    record = next(write_run(tmp_path / "ended", {"x": True}).records())
+    return events.TaskFinished(record=record, explanation="it worked")
+
+
+STARTED = events.TaskStarted(task_id="x", repeat=1)
+
+
+def timeline_of(*happened: tuple[float, events.Event], end: events.TaskFinished) -> timeline.Timeline:
+    every = [(second, "a", event) for second, event in happened]
+    stream: Any = Stream(entries((0.0, "a", STARTED), *every, (30.0, "a", end)))
+    return dict(timeline.timelines(stream, ["a"]))["a"]
+
+
+def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
+    found = timeline_of(
+        (1.5, events.ToolCallStarted(step=1, agent="m", tool="run")),
+        (2.0, events.ToolCallStarted(step=2, agent="m", tool="search")),
+        (2.5, events.ToolCallFinished(step=2, tool="search", ok=True, error_type="", duration_sec=0.4)),
+        (4.0, events.ToolCallFinished(step=1, tool="run", ok=False, error_type="TIMEOUT", duration_sec=2.4)),
+        (5.0, events.TestsStarted(command="pytest")),
+        end=ended,
+    )
+    shown = [(one.kind, one.at, one.duration, one.unfinished, one.bad) for one in found.happenings]
+    assert shown == [
+        ("task_started", 0.0, None, False, False),
+        ("tool_call", 1.5, 2.4, False, True),
+        ("tool_call", 2.0, 0.4, False, False),
+        ("tests", 5.0, None, True, False),
+        ("task_finished", 30.0, None, False, False),
+    ]
+    assert dict(found.happenings[1].shown()) == {
+        "step": "1",
+        "agent": "m",
+        "tool": "run",
+        "ok": "no",
+        "error_type": "TIMEOUT",
+    }
+    assert found.explanation == "it worked"
+    assert found.step_durations == {1: 2.4, 2: 0.4}
+    assert found.total == 30.0
+
+
+def test_a_failed_exchange_lasts_until_it_failed(ended: events.TaskFinished) -> None:
+    found = timeline_of(
+        (1.0, events.LLMRequest(call=1, agent="m", messages=2)),
+        (3.5, events.LLMFailed(call=1, exchange=1, error="overloaded", message="later")),
+        end=ended,
+    )
+    exchange = found.happenings[1]
+    assert (exchange.kind, exchange.at, exchange.duration, exchange.bad) == ("llm", 1.0, 2.5, True)
+
+
+def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> None:
+    warnings = [(1.0, Warning_(message="w"))] * (timeline.MOST_EVENTS + 7)
+    found = timeline_of(*warnings, end=ended)
+    assert len(found.happenings) == timeline.MOST_EVENTS + 1
+    assert found.left_out == 8
+    assert found.explanation == "it worked"
+
+
+def test_times_that_are_none(ended: events.TaskFinished) -> None:
+    stream: Any = Stream([Entry(seq=1, at="never", attempt_id="a", event=ended)])
+    found = dict(timeline.timelines(stream, ["a"]))["a"]
+    assert [(one.kind, one.at) for one in found.happenings] == [("task_finished", None)]
+
+
+def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.TaskFinished) -> None:
+    """Two at once, one that was superseded, and one that nobody finished."""
+    read = []
+
+    def lines() -> Iterator[Entry]:
+        happened = [(1.0, "a", STARTED), (1.0, "b", STARTED), (2.0, "old", STARTED), (3.0, "b", ended)]
+        happened += [(4.0, "old", ended), (5.0, "a", ended), (6.0, "a", Warning_(message="too late"))]
+        for entry in entries(*happened):
+            read.append(entry.seq)
+            yield entry
+
+    stream: Any = Stream(lines())
+    found = timeline.timelines(stream, ["a", "b", "never"])
+    assert next(found)[0] == "b"
+    assert read[-1] == 4, "no further than to its end"
+    rest = dict(found)
+    assert list(rest) == ["a", "never"]
+    assert [one.kind for one in rest["a"].happenings] == ["task_started", "task_finished"]
+    assert rest["never"] == timeline.NOTHING
+
+
+def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
+    found = timeline_of(
+        (1.0, Delegation(parent="router", child="searcher", role="search", depth=1)),
+        (1.0, Delegation(parent="searcher", child="reader", role="read", depth=2)),
+        (1.0, Delegation(parent="router", child="patcher", role="patch", depth=1)),
+        (1.0, Delegation(parent="patcher", child="searcher", role="search", depth=2)),
+        (2.0, events.LLMRequest(call=1, agent="reader", messages=2)),
+        (2.0, events.LLMRequest(call=1, exchange=2, agent="reader", messages=2)),
+        (3.0, events.ToolCallStarted(step=1, agent="patcher", tool="run")),
+        end=ended,
+    )
+    assert [(one.name, one.asked_by, one.depth, one.calls, one.steps) for one in found.agents] == [
+        ("router", "", 0, 0, 0),
+        ("searcher", "router", 1, 0, 0),
+        ("reader", "searcher", 2, 1, 0),
+        ("patcher", "router", 1, 0, 1),
+    ]
+
+
+def test_agents_that_say_they_asked_each_other(ended: events.TaskFinished) -> None:
+    """Names are an agent's own: whatever it says, everybody is drawn once, and it ends."""
+    said = [("a", "b"), ("b", "a"), ("c", "c"), *itertools.pairwise(f"n{number}" for number in range(500))]
+    found = timeline_of(
+        *((1.0, Delegation(parent=parent, child=child, role="", depth=1)) for parent, child in said), end=ended
+    )
+    names = [agent.name for agent in found.agents]
+    assert len(names) == len(set(names)) == timeline.MOST_AGENTS
+    assert {"a", "b", "c"} <= set(names)
+
+
+# --- conversation ------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_sent_back_is_said_once(run_with: Callable[..., RunView]) -> None:
+    def call(number: str) -> Message:
+        return Message(
+            role="assistant", content="I run it", tool_calls=(ToolCall(tool="run", arguments={}, id=number),)
+        )
+
+    done = Completion(message=Message(role="assistant", content="done"))
+    records = [
+        ConversationRecord(
+            call=1,
+            agent="m",
+            since=0,
+            messages=(Message(role="user", content="go"),),
+            completion=Completion(message=call("theirs")),
+        ),
+        ConversationRecord(call=2, agent="n", since=0, messages=(call("x"),), completion=done),
+        ConversationRecord(
+            call=3, agent="m", since=1, messages=(call("ours"), Message(role="tool", content="ok")), completion=done
+        ),
+    ]
+    talks = conversations(records, Texts(run_with(), "x", 1))
+    assert [(talk.agent, [said.content.text for said in talk.messages]) for talk in talks] == [
+        ("m", ["go", "I run it", "ok", "done"]),
+        ("n", ["I run it", "done"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("opaque", "words"),
+    [
+        ({"reasoning_content": "why"}, "why"),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "a"}, {"summary": "b"}, 3, {"data": "x"}]}, "a\nb"),
+        ({"reasoning_details": "odd", "reasoning_content": 4}, None),
+    ],
+)
+def test_reasoning(run_with: Callable[..., RunView], opaque: dict[str, Any], words: str | None) -> None:
+    answer = Completion(message=Message(role="assistant", opaque=opaque))
+    record = ConversationRecord(call=1, since=0, messages=(), completion=answer)
+    said = conversations([record], Texts(run_with(), "x", 1))[0].messages[0]
+    assert (said.reasoning and said.reasoning.text) == words
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0123, "12 ms"), (1.26, "1.3 s"), (119.94, "119.9 s"), (125, "2 min 05 s"), (7290, "2 h 01 min"), (None, "–")],  # noqa: RUF001
+)
+def test_durations(value: float | None, words: str) -> None:
+    assert seconds(value) == words
+
+
+@pytest.mark.parametrize(("value", "words"), [(0, "$0.00"), (0.00361, "$0.0036"), (1234.5, "$1,234.50"), (None, "–")])  # noqa: RUF001
+def test_dollars(value: float | None, words: str) -> None:
+    assert usd(value) == words

@@ -1,0 +1,160 @@
+"""``docs/gate.md`` and ``docs/power.md`` say what the code does, and the workflows in there work."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import attrs
+import pytest
+import yaml
+
+import agentbench_core
+from agentbench_core import describe
+from agentbench_report.gate.checks import least_pairs
+from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
+from agentbench_report.gate.report import Check, Comparison, GateReport, Moved, Side
+from agentbench_report.power import Hindsight, Pilot, Plan, Question, Size
+from agentbench_report.statistics import Interval, NonInferiority, PairTable
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+GATE, POWER = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("gate.md", "power.md"))
+
+
+def section(page: str, heading: str) -> str:
+    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| `")]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def fields(text: str) -> list[str]:
+    return [name for row in rows(text) for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])]
+
+
+def of(**classes: type) -> Iterator[str]:
+    """The fields of classes as a page names them: those of a part after the word for it."""
+    for part, cls in classes.items():
+        for field in attrs.fields(cls):
+            yield field.name if part == "whole" else f"{part}.{field.name}"
+
+
+class TestGate:
+    def test_every_key_is_documented(self) -> None:
+        assert rows(section(GATE, "gate.yaml")) == [
+            f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" for row in describe(GateRules)
+        ]
+
+    def test_every_label_is_documented(self) -> None:
+        found = dict(re.findall(r"^\| `(\w+)`[^|]*\| (\w+) \|$", section(GATE, "Labels"), re.MULTILINE))
+        assert found == LABELS
+
+    def test_every_field_of_the_json_is_documented(self) -> None:
+        parts = {"side": Side, "checks": Check, "comparison": Comparison, "table": PairTable, "result": NonInferiority}
+        expected = of(whole=GateReport, **parts, interval=Interval, moved=Moved)
+        assert sorted(fields(section(GATE, "JSON"))) == sorted(expected)
+
+    def test_least_tasks_are_those_of_the_code(self) -> None:
+        table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choosing the margin"), re.MULTILINE)
+        assert len(table) == 6
+        assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
+
+    def test_the_example_file_is_one(self, tmp_path: Path) -> None:
+        (tmp_path / "gate.yaml").write_text(blocks(GATE, "yaml")[0])
+        config = read_gate_config(tmp_path / "gate.yaml")
+        assert (config.rules("custom-dev").margin, config.rules("custom-heldout").margin) == (0.05, 0.03)
+
+
+class TestPower:
+    def test_every_field_of_the_json_is_documented(self) -> None:
+        before, _, after = section(POWER, "JSON").partition("After a comparison:")
+        expected = of(whole=Plan, question=Question, size=Size, pilot=Pilot)
+        assert sorted(fields(before)) == sorted(expected)
+        assert sorted(fields(after)) == sorted(of(whole=Hindsight, interval=Interval))
+
+    def test_the_example_is_what_is_printed(self) -> None:
+        (shown,) = re.findall(r"^```\n\$ (agentbench [^\n]*)\n(.*?)^```$", POWER, re.MULTILINE | re.DOTALL)
+        done = subprocess.run(shown[0], shell=True, env=environment(), capture_output=True, text=True, check=True)
+        assert done.stdout == shown[1]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+
+
+class TestWorkflows:
+    """The two of GitHub Actions: what they run is run here, as GitHub runs it."""
+
+    BASELINE, CANDIDATE = (yaml.safe_load(text) for text in blocks(section(GATE, "In CI"), "yaml"))
+
+    @staticmethod
+    def steps(workflow: Any) -> list[dict[str, Any]]:
+        (job,) = workflow["jobs"].values()
+        return list(job["steps"])
+
+    def test_they_take_only_githubs_own_actions(self) -> None:
+        used = {step["uses"] for flow in (self.BASELINE, self.CANDIDATE) for step in self.steps(flow) if "uses" in step}
+        own = ("checkout", "setup-python", "upload-artifact", "download-artifact")
+        assert all(re.fullmatch(rf"actions/(?:{'|'.join(own)})@v\d+", action) for action in used)
+
+    @pytest.mark.parametrize(
+        ("margin", "first_line", "code"), [(0.05, "# Gate: INCONCLUSIVE", 1), (0.9, "# Gate: PASS", 0)]
+    )
+    def test_they_run(self, tmp_path: Path, margin: float, first_line: str, code: int) -> None:
+        """With a suite of one task, which the reference solution solves in both: too few, unless the margin is wide."""
+        self.run("agentbench tasks new one --suite custom-dev", tmp_path)
+        (tmp_path / "gate.yaml").write_text(f"margin: {margin}\nmin_pairs: 1\n")
+        for step in self.steps(self.BASELINE):
+            if "agentbench run" in step.get("run", ""):
+                self.run(step["run"], tmp_path)
+        kept = next(step for step in self.steps(self.BASELINE) if "upload-artifact" in step.get("uses", ""))
+        self.upload(kept["with"]["path"].split(), tmp_path)
+        codes = [
+            self.run(step["run"], tmp_path)
+            for step in self.steps(self.CANDIDATE)
+            if re.match(r"agentbench (?:run|report)", step.get("run", ""))
+        ]
+        assert codes == [0, code]
+        assert (tmp_path / "summary.md").read_text().splitlines()[0] == first_line
+        suite = ElementTree.parse(tmp_path / "gate.xml").getroot()[0]
+        assert suite.get("errors") == str(code)
+        assert [path for pattern in self.kept() for path in tmp_path.glob(pattern)]
+
+    def kept(self) -> list[str]:
+        step = next(step for step in self.steps(self.CANDIDATE) if "upload-artifact" in step.get("uses", ""))
+        assert step["if"] == "always()"
+        return list(step["with"]["path"].split())
+
+    @staticmethod
+    def upload(patterns: list[str], place: Path) -> None:
+        """What the artifact does not hold is not there when the gate looks."""
+        kept = {file for pattern in patterns for path in place.glob(pattern) for file in (path, *path.rglob("*"))}
+        for file in sorted((place / "baseline").rglob("*"), reverse=True):
+            if file.is_file() and file not in kept:
+                file.unlink()
+        (run,) = (place / "baseline").iterdir()
+        assert json.loads((run / "run.json").read_text())["suite"] == "custom-dev"
+        assert {path.name for path in run.rglob("*") if path.is_file()} == {
+            *("run.json", "attempts.jsonl", "events.jsonl", "environment.json", "timings.json")
+        }
+
+    @staticmethod
+    def run(script: str, place: Path) -> int:
+        variables = environment(GITHUB_STEP_SUMMARY=str(place / "summary.md"))
+        done = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=place, env=variables, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode in (0, 1), done.stderr
+        return done.returncode

@@ -1,0 +1,516 @@
+"""``agentbench report paired`` over full run directories: numbers equal to the reference, and words that fit them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench_core import AttemptRecord, FailureReason, InputError
+from agentbench_core.testing import Ending, write_run
+from agentbench_report.command import report
+from agentbench_report.comparison.paired_text import fenced
+from agentbench_report.statistics import wilson
+
+CASES = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
+
+Endings = Mapping[str, Ending | Sequence[Ending]]
+
+
+def case(function: str, **inputs: Any) -> Any:
+    """The one case of a function with these inputs; others of it may differ in further ones."""
+    found = [one for one in CASES if one["function"] == function and inputs.items() <= one["inputs"].items()]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def tables() -> list[dict[str, int]]:
+    """Every table in the reference, once."""
+    functions = ("mcnemar_midp", "mcnemar_exact", "paired_diff_ci_tango")
+    found = [one["inputs"] for one in CASES if one["function"] in functions]
+    cells = ("both_pass", "regressions", "improvements", "both_fail")
+    return [dict(zip(cells, table, strict=True)) for table in sorted({tuple(one[c] for c in cells) for one in found})]
+
+
+def pair(root: Path, a: Endings, b: Endings, **how: Any) -> tuple[Path, Path]:
+    """Two runs of two variants."""
+    for name, endings in (("a", a), ("b", b)):
+        write_run(root / name, endings, run={"variant": name, "variant_digest": f"sha256:{name}"}, **how)
+    return root / "a", root / "b"
+
+
+def of_table(root: Path, both_pass: int, regressions: int, improvements: int, both_fail: int) -> tuple[Path, Path]:
+    kinds = [(True, True)] * both_pass + [(True, False)] * regressions
+    kinds += [(False, True)] * improvements + [(False, False)] * both_fail
+    return pair(root, *({f"task-{n:04}": kind[run] for n, kind in enumerate(kinds)} for run in (0, 1)))
+
+
+def paired(places: tuple[Path, Path], *options: str) -> Result:
+    runs = ["--run-a", str(places[0]), "--run-b", str(places[1])]
+    return CliRunner().invoke(report, ["paired", *runs, *options])
+
+
+def text(places: tuple[Path, Path], *options: str) -> str:
+    result = paired(places, *options)
+    assert result.exit_code == 0, result.exception
+    return result.output
+
+
+def numbers(places: tuple[Path, Path], *options: str) -> Any:
+    return json.loads(text(places, "--format", "json", *options))
+
+
+def resolved(page: str) -> str:
+    """A page with its links where they stand, and not at its end."""
+    places = dict(re.findall(r"^\[(\d+)\]: (.*)$", page, re.MULTILINE))
+    return re.sub(r"(\[[^\[\]]+\])\[(\d+)\]", lambda match: f"{match[1]}({places[match[2]]})", page)
+
+
+def bounds(interval: Mapping[str, float]) -> list[float]:
+    return [interval["low"], interval["high"]]
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", tables(), ids=lambda table: "-".join(map(str, table.values())))
+def test_single_attempts_equal_the_reference(tmp_path: Path, table: dict[str, int]) -> None:
+    places = of_table(tmp_path, **table)
+    found = numbers(places)["estimate"]
+    assert found["table"] == table
+    n = sum(table.values())
+    assert found["tasks"] == n
+    assert found["difference"] == pytest.approx((table["improvements"] - table["regressions"]) / n, abs=1e-12)
+    assert found["pass_rate_a"] == pytest.approx((table["both_pass"] + table["regressions"]) / n, abs=1e-12)
+    checked = 0
+    for function in ("mcnemar_midp", "mcnemar_exact"):
+        for one in CASES:
+            if one["function"] == function and one["inputs"] == table:
+                assert found[function] == pytest.approx(one["expected"], abs=one["tolerance"])
+                checked += 1
+    assert found["p"] == found["mcnemar_midp"]
+    for one in CASES:
+        if one["function"] == "paired_diff_ci_tango" and one["inputs"] | table == one["inputs"]:
+            interval = numbers(places, "--confidence", str(1 - one["inputs"]["alpha"]))["estimate"]["interval"]
+            assert bounds(interval) == pytest.approx(one["expected"], abs=one["tolerance"])
+            checked += 1
+    assert checked
+
+
+def test_all_tables_of_the_reference_are_here() -> None:
+    known = [tuple(table.values()) for table in tables()]
+    assert {(59, 6, 16, 80), (7, 2, 25, 68), (53, 8, 16, 9), (0, 0, 0, 100), (43, 1, 0, 0)} <= set(known)
+    assert len(known) >= 18
+
+
+def test_the_smallest_detectable_difference_equals_the_reference(tmp_path: Path) -> None:
+    one = case("mcnemar_mde", n=100, discordance=0.2)
+    found = numbers(of_table(tmp_path, 40, 10, 10, 40))["detectable"]
+    assert found["difference"] == pytest.approx(one["expected"], abs=one["tolerance"])
+    assert (found["power"], found["alpha"], found["nonzero"], found["least_nonzero"]) == (0.8, 0.05, 20, 6)
+
+
+def of_differences(root: Path, differences: Sequence[Sequence[float]]) -> tuple[Path, Path]:
+    """Repeats whose results differ by these: 1 passed in B only, -1 in A only, 0 in neither."""
+    a = {f"task-{n}": [difference == -1 for difference in task] for n, task in enumerate(differences)}
+    b = {f"task-{n}": [difference == 1 for difference in task] for n, task in enumerate(differences)}
+    return pair(root, a, b)
+
+
+def test_repeats_equal_the_reference(tmp_path: Path) -> None:
+    (inputs,) = [one["inputs"] for one in CASES if one["function"] == "paired_multitrial_t"]
+    t, se = case("paired_multitrial_t"), case("paired_multitrial_se")
+    assert se["inputs"] == inputs
+    found = numbers(of_differences(tmp_path, inputs["diffs_by_task"]), "--method", "bootstrap")["estimate"]
+    assert found["table"] is None
+    assert found["mcnemar_midp"] is None
+    means = found["task_means"]
+    assert [*bounds(means["interval"]), means["p"]] == pytest.approx(t["expected"], abs=t["tolerance"])
+    assert means["se"] == pytest.approx(se["expected"], abs=se["tolerance"])
+
+
+@pytest.mark.parametrize("one", [one for one in CASES if one["function"] == "sign_flip_exact"], ids=lambda _: "")
+def test_sign_flips_equal_the_reference(tmp_path: Path, one: Any) -> None:
+    """Differences of tenths, as ten attempts at each task make them."""
+    tenths = [round(10 * difference) for difference in one["inputs"]["diffs"]]
+    trials = [[float((ten > 0) - (ten < 0))] * abs(ten) + [0.0] * (10 - abs(ten)) for ten in tenths]
+    found = numbers(of_differences(tmp_path, trials), "--method", "bootstrap")["estimate"]
+    flips = found["sign_flip"]
+    assert [flips["two_sided"], flips["greater"]] == pytest.approx(one["expected"], abs=one["tolerance"])
+    assert flips["exact"]
+    assert found["p"] == flips["two_sided"]
+
+
+def test_unequal_numbers_of_attempts_equal_the_reference(tmp_path: Path) -> None:
+    one = case("paired_macro_diff_unequal_trials")
+    runs = [
+        {f"task-{n}": [bool(trial) for trial in task] for n, task in enumerate(one["inputs"][run])}
+        for run in ("base", "new")
+    ]
+    report_ = numbers(pair(tmp_path, *runs), "--method", "bootstrap")
+    found = report_["estimate"]
+    se = found["task_means"]["se"]
+    assert [found["pass_rate_a"], found["pass_rate_b"], found["difference"], se] == pytest.approx(
+        one["expected"], abs=one["tolerance"]
+    )
+    assert (report_["a"]["pass_rate"], report_["b"]["pass_rate"]) == (found["pass_rate_a"], found["pass_rate_b"])
+
+
+def test_single_attempts_by_tasks_equal_the_reference(tmp_path: Path) -> None:
+    t, se = case("paired_diff_ci_t"), case("paired_diff_se")
+    runs = [{f"task-{n}": bool(score) for n, score in enumerate(t["inputs"][run])} for run in ("base", "new")]
+    found = numbers(pair(tmp_path, *runs), "--method", "bootstrap")["estimate"]
+    assert bounds(found["task_means"]["interval"]) == pytest.approx(t["expected"], abs=t["tolerance"])
+    assert found["task_means"]["se"] == pytest.approx(se["expected"], abs=se["tolerance"])
+    assert found["sign_flip"]["two_sided"] == found["mcnemar_exact"]
+
+
+def test_the_bootstrap_comes_near_the_full_enumeration(tmp_path: Path) -> None:
+    """Means of six tasks are sixths, so that a quantile of 20,000 resamples is the exact one."""
+    one = next(one for one in CASES if one["function"] == "bootstrap_mean_bca_exact" and -1 in one["inputs"]["x"])
+    options = ("--method", "bootstrap", "--resamples", "20000")
+    report_ = numbers(of_differences(tmp_path, [[float(x)] for x in one["inputs"]["x"]]), *options)
+    found = report_["estimate"]
+    assert bounds(found["interval"]) == pytest.approx(one["expected"], abs=1e-9)
+    assert (found["interval_method"], found["bootstrap"]["resamples"]) == ("bca", 20_000)
+    assert found["bootstrap"]["seed"] == report_["seed"]
+
+
+def test_the_bootstrap_is_seeded_by_the_run_ids(tmp_path: Path) -> None:
+    differences = [[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [1.0, 1.0], [0.0, -1.0], [1.0, 0.0], [1.0, -1.0]]
+    places = of_differences(tmp_path, differences)
+    first, again = (text(places, "--method", "bootstrap", "--format", "json") for _ in range(2))
+    assert first == again
+    assert f"seed {json.loads(first)['seed']}" in text(places, "--method", "bootstrap")
+    manifest = places[1] / "run.json"
+    manifest.write_text(manifest.read_text().replace('"run-b"', '"run-other"'))
+    assert numbers(places, "--method", "bootstrap")["seed"] != json.loads(first)["seed"]
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def headline(places: tuple[Path, Path], *options: str) -> str:
+    """The words of the report, which are those of the JSON, too."""
+    said = str(numbers(places, *options)["headline"])
+    assert said in text(places, *options).replace("**", "")
+    return said
+
+
+def test_better_with_a_doubt(tmp_path: Path) -> None:
+    """Cavo 2012: mid-p is below 0.05, the exact test is not."""
+    places = of_table(tmp_path, 59, 6, 16, 80)
+    assert headline(places) == (
+        "B is better by 6.2 points (95% interval +0.5 to +12.4 points, p = 0.0347 by McNemar mid-p). "
+        "It is a close call: the exact test would not say so (p = 0.0525)."
+    )
+    assert numbers(places)["verdict"] == "better"
+
+
+def test_worse_without_a_doubt(tmp_path: Path) -> None:
+    places = of_table(tmp_path, 7, 25, 2, 68)
+    assert headline(places) == (
+        "B is worse by 22.5 points (95% interval -32.1 to -13.9 points, p < 0.0001 by McNemar mid-p)."
+    )
+    assert numbers(places)["verdict"] == "worse"
+
+
+def test_no_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
+    assert headline(of_table(tmp_path, 40, 10, 10, 40)) == (
+        "No difference can be told: +0.0 points (95% interval -9.2 to +9.2 points, p = 0.9119 by McNemar mid-p). "
+        "With 100 tasks that differ as often as these, only a difference of at least 12.4 points would be seen 4 times "
+        "of 5."
+    )
+
+
+def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
+    said = headline(of_table(tmp_path, 10, 1, 3, 5))
+    assert (
+        "The runs differ on 4 of 19 tasks, and with fewer than 6 no exact test could have found a difference." in said
+    )
+    assert re.search(
+        r"With 19 tasks, a difference of at least 3\d\.\d points would be seen 4 times of 5, if all that differ", said
+    )
+
+
+def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> None:
+    places = of_table(tmp_path, 0, 0, 0, 100)
+    said = headline(places)
+    assert "No difference can be told: +0.0 points (95% interval -3.7 to +3.7 points" in said
+    assert "The runs differ on none of 100 tasks" in said
+    found = numbers(places)["detectable"]
+    assert found["difference"] is None
+    # The share x of which five or more are among 100 tasks four times of five, since 2**-5 < 0.05.
+    assert found["at_best"] == pytest.approx(0.0663, abs=1e-4)
+
+
+def test_so_few_tasks_that_nothing_could_be_seen(tmp_path: Path) -> None:
+    assert "With 2 tasks, no difference at all would be seen 4 times of 5." in headline(of_table(tmp_path, 1, 0, 1, 0))
+
+
+def test_repeats_in_words(tmp_path: Path) -> None:
+    differences = [[1.0] * 3 + [0.0]] * 7 + [[0.0, 0.0, 1.0, 0.0]] * 2
+    places = of_differences(tmp_path, differences)
+    said = headline(places, "--method", "bootstrap")
+    assert said.startswith("B is better by 63.9 points (95% interval ")
+    assert said.endswith("p = 0.0039 by sign-flip test).")
+    page = text(places, "--method", "bootstrap")
+    assert "## Pairs" not in page
+    assert "Means over tasks; BCa bootstrap interval, by resampling tasks; sign-flip test." in page
+    assert "with fewer than 30 tasks it is too narrow" in page
+
+
+def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path) -> None:
+    places = of_differences(tmp_path, [[0.0, 0.0]] * 20)
+    found = numbers(places, "--method", "bootstrap")["estimate"]
+    assert found["interval_method"] == "identical"
+    assert bounds(found["interval"]) == pytest.approx([-0.161125, 0.161125], abs=1e-6)
+    assert found["bootstrap"]["degenerate"]
+    assert "What could have been seen is not known" in headline(places, "--method", "bootstrap")
+
+
+def test_mcnemar_is_refused_for_repeats_with_the_remedy(tmp_path: Path) -> None:
+    result = paired(of_differences(tmp_path, [[0.0, 1.0]] * 3))
+    assert isinstance(result.exception, InputError)
+    assert "--method bootstrap" in result.exception.remedy
+
+
+# --- what is missing ---------------------------------------------------------------------------------------------
+
+
+def losing(root: Path) -> tuple[Path, Path]:
+    """B is better where it has results: of 20 tasks it has lost 6, and A had passed 3 of these."""
+    lost = FailureReason.SANDBOX_ERROR
+    a = {f"task-{n:02}": n < 10 for n in range(20)}
+    b: Endings = {f"task-{n:02}": lost if n in (7, 8, 9) else None if n > 16 else True for n in range(20)}
+    return pair(root, a, b)
+
+
+def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
+    places = losing(tmp_path)
+    found = numbers(places)
+    assert (found["pairs"], found["complete_pairs"], len(found["incomplete"])) == (20, 14, 6)
+    tables_ = [list(found[name]["table"].values()) for name in ("estimate", "worst", "best")]
+    assert tables_ == [[7, 0, 7, 0], [7, 3, 7, 3], [10, 0, 10, 0]]
+    assert [found[name]["verdict"] for name in ("estimate", "worst", "best")] == ["better", "undecided", "better"]
+    assert not found["robust"]
+    # Rates are over the tasks that count, so that their difference is the one that is reported.
+    for side, passed in (("a", 7), ("b", 14)):
+        assert found[side]["pass_rate"] == passed / 14
+        assert found[side]["interval"] == attrs.asdict(wilson(passed, 14))
+    assert headline(places).endswith(
+        "6 of 20 tasks are incomplete: in the worst case for B the difference is +20.0 points (p = 0.2266), in the "
+        "best +50.0 points (p = 0.0010), and in the worst case no difference could be told."
+    )
+    page = text(places)
+    assert re.search(r"\| worst case for B +\| +20 \| 50.0% \| +70.0% \| \+20.0 points", page)
+    assert re.search(r"\| task-07 +\| passed +\| missing \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
+
+
+def test_nothing_missing_has_no_bounds(tmp_path: Path) -> None:
+    found = numbers(of_table(tmp_path, 3, 2, 1, 4))
+    assert (found["worst"], found["best"], found["robust"], found["incomplete"]) == (None, None, True, [])
+
+
+def test_missing_attempts_among_repeats(tmp_path: Path) -> None:
+    a: Endings = {"x": [True, False, None], "y": [False, False, False], "z": [None, None, None]}
+    b: Endings = {"x": [True, True, True], "y": [True, FailureReason.LLM_ERROR, False], "z": [True, True, False]}
+    found = numbers(pair(tmp_path, a, b), "--method", "bootstrap")
+    assert (found["complete_pairs"], found["incomplete"]) == (2, ["x", "y", "z"])
+    assert [found[name]["difference"] for name in ("estimate", "worst", "best")] == pytest.approx(
+        [(1 / 2 + 1 / 2) / 2, (1 / 3 + 1 / 3 - 1 / 3) / 3, (2 / 3 + 2 / 3 + 2 / 3) / 3]
+    )
+
+
+def test_pass_rates_are_over_the_tasks_that_count(tmp_path: Path) -> None:
+    lost = FailureReason.LLM_ERROR
+    found = numbers(pair(tmp_path, {"x": True, "y": lost, "z": False}, {"x": True, "y": False, "z": True}))
+    assert (found["a"]["pass_rate"], found["b"]["pass_rate"]) == (0.5, 1.0)
+    assert (found["a"]["scored"], found["b"]["scored"]) == (2, 3)
+
+
+def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
+    places = pair(tmp_path, {"x": True, "y": False}, {"x": None, "y": FailureReason.SETUP_FAILED})
+    assert headline(places) == "Nothing can be said: no task has a score in both runs. " + (
+        "2 of 2 tasks are incomplete: in the worst case for B the difference is -50.0 points (p = 0.5000), in the best "
+        "+50.0 points (p = 0.5000), and the verdict stays the same."
+    )
+    for method in ("mcnemar", "bootstrap"):
+        found = numbers(places, "--method", method)["estimate"]
+        assert (found["difference"], found["p"], bounds(found["interval"])) == (None, 1.0, [-1.0, 1.0])
+        assert found["interval_method"] == "none"
+        assert "| complete pairs only |" in text(places, "--method", method)
+
+
+def test_what_is_only_in_one_run_is_listed(tmp_path: Path) -> None:
+    places = pair(tmp_path, {"x": True, "y": True}, {"y": True, "z": True})
+    page = text(places, "--allow-different-tasks")
+    assert "Only in A, and in none of the numbers above: x." in page
+    assert "Only in B, and in none of the numbers above: z." in page
+
+
+# --- what moved --------------------------------------------------------------------------------------------------
+
+
+def moved(root: Path) -> tuple[Path, Path]:
+    timeout, gave_up = FailureReason.TIMEOUT, FailureReason.AGENT_GAVE_UP
+
+    def files(record: AttemptRecord) -> Mapping[str, str]:
+        patch = f"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\n+by {record.variant} ``` \x1b[31m\n"
+        return {} if record.task_id == "none" else {"diffs/final.patch": patch * (30 if record.task_id == "up" else 1)}
+
+    a: Endings = {"up": timeout, "down": True, "same": True, "other": timeout, "none": True}
+    b: Endings = {"up": True, "down": gave_up, "same": True, "other": False, "none": False}
+    return pair(root, a, b, files=files)
+
+
+def test_what_regressed_and_improved_with_reasons_and_diffs(tmp_path: Path) -> None:
+    places = moved(tmp_path)
+    page = resolved(text(places))
+    a, b = (f"{place}/tasks" for place in places)
+    regressed, improved = page.partition("## Regressed")[2].partition("## Improved")[0::2]
+    links = f"[A]({a}/down/diffs/final.patch) [B]({b}/down/diffs/final.patch)"
+    assert re.search(rf"\| down +\| passed +\| AGENT\\?_GAVE\\?_UP +\| {re.escape(links)} \|", regressed)
+    assert re.search(r"\| none +\| passed +\| TESTS\\?_FAILED +\| +\|", regressed)
+    assert re.search(r"\| up +\| TIMEOUT +\| passed +\| \[A\]", improved)
+    assert "same" not in regressed + improved.partition("## Failure reasons")[0]
+    found = numbers(places)
+    changes = {task["task_id"]: task["change"] for task in found["tasks"]}
+    assert changes == {"down": "regressed", "none": "regressed", "other": "same", "same": "same", "up": "improved"}
+    assert found["reasons"] == [
+        {"reason": "TESTS_FAILED", "a": 0, "b": 2},
+        {"reason": "TIMEOUT", "a": 2, "b": 0},
+        {"reason": "AGENT_GAVE_UP", "a": 0, "b": 1},
+    ]
+    assert found["moves"][-1] == {"a": "passed", "b": "TESTS_FAILED", "tasks": 1}
+    assert sum(move["tasks"] for move in found["moves"]) == 4
+    down = next(task for task in found["tasks"] if task["task_id"] == "down")
+    assert down["a"]["diffs"] == [{"repeat": 1, "path": "tasks/down/diffs/final.patch"}]
+
+
+def test_diffs_are_printed_on_demand_and_cut(tmp_path: Path) -> None:
+    places = moved(tmp_path)
+    assert "+by a" not in text(places)
+    page = text(places, "--diffs")
+    down = page.partition("## Diffs of down, which regressed")[2].partition("## Diffs of none")[0]
+    assert "A (passed):\n\n````diff\n--- a/x.py\n" in down
+    assert "+by a ``` \\u001b[31m\n````" in down
+    assert "B (AGENT" in down
+    assert "+by b" in down
+    assert "A (passed) left no diff." in page
+    up = page.partition("## Diffs of up, which improved")[2]
+    assert up.count("[... 50 lines left out ...]") == 2
+    assert "\x1b" not in page
+
+
+def test_diffs_of_repeats_are_named_by_their_number(tmp_path: Path) -> None:
+    places = pair(
+        tmp_path, {"x": [True] * 5}, {"x": [False] * 5},
+        files=lambda record: {} if record.repeat == 2 else {"diffs/final.patch": f"attempt {record.repeat}"},
+    )  # fmt: skip
+    (task,) = numbers(places, "--method", "bootstrap")["tasks"]
+    assert [diff["path"] for diff in task["b"]["diffs"]] == [
+        "tasks/x/diffs/final.patch", "tasks/x@3/diffs/final.patch",
+    ]  # fmt: skip
+    page = resolved(text(places, "--method", "bootstrap", "--diffs"))
+    assert f"[B@3]({places[1]}/tasks/x@3/diffs/final.patch)" in page
+    assert "```diff\nattempt 3\n```" in page
+
+
+def test_a_diff_that_leads_out_of_the_run_is_not_read(tmp_path: Path) -> None:
+    places = moved(tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    patch = places[1] / "tasks" / "down" / "diffs" / "final.patch"
+    patch.unlink()
+    patch.symlink_to(secret)
+    page = text(places, "--diffs")
+    assert "secret" not in page
+
+
+@pytest.mark.parametrize("content", ["", "`", "````\nx\n`````", "~~~\r\n\x85\u2028"])
+def test_no_diff_ends_its_block(content: str) -> None:
+    first, *lines, last = fenced(content).splitlines()
+    assert first == f"{last}diff"
+    assert set(last) == {"`"}
+    assert not any(last in line for line in lines)
+
+
+def test_a_long_list_is_cut_in_markdown_only(tmp_path: Path) -> None:
+    places = of_table(tmp_path, 0, 0, 60, 0)
+    assert "... and 10 more." in text(places)
+    assert len(text(places, "--format", "csv").splitlines()) == 61
+
+
+# --- formats -----------------------------------------------------------------------------------------------------
+
+HOSTILE = "=HYPERLINK(1)|<img src=x>\n\x1b[31m# head\r,x\u202e"
+
+
+def test_csv_has_a_row_per_pair(tmp_path: Path) -> None:
+    rows = {row["task"]: row for row in csv.DictReader(io.StringIO(text(moved(tmp_path), "--format", "csv")))}
+    assert rows["up"]["change"] == "improved"
+    assert rows["up"]["difference"] == "1.0"
+    assert (rows["up"]["passed_a"], rows["up"]["reasons_a"], rows["up"]["passed_b"]) == ("0", "TIMEOUT", "1")
+    assert rows["up"]["diffs_b"] == "tasks/up/diffs/final.patch"
+    assert rows["same"]["diffs_a"] == ""
+
+
+def hostile(root: Path) -> tuple[Path, Path]:
+    def named(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, artifact_paths={})
+
+    for name, end in (("a", True), ("b", False)):
+        run = {"variant": HOSTILE + name, "variant_digest": name, "agent": HOSTILE, "run_id": HOSTILE + name}
+        write_run(root / name, {HOSTILE: end, "\ud800": None}, run=run, record=named)
+    return root / "a", root / "b"
+
+
+def assert_whole_tables(page: str) -> None:
+    """Every row of every table has the cells of its header."""
+    cells = 0
+    for line in page.splitlines():
+        if line.startswith("|"):
+            found = re.sub(r"\\.", "", line).count("|")
+            assert found == (cells or found), line
+            cells = found
+        else:
+            cells = 0
+
+
+def test_hostile_names_break_nothing(tmp_path: Path) -> None:
+    places = hostile(tmp_path)
+    page = text(places)
+    assert not {"\x1b", "\r", "\u202e"} & set(page)
+    assert "<img" not in page.replace("\\<", "")
+    assert "\n# head" not in page
+    assert page.count("\n# ") + page.startswith("# ") == 1
+    assert_whole_tables(page)
+    rows = list(csv.DictReader(io.StringIO(text(places, "--format", "csv"), newline="")))
+    assert [row["task"] for row in rows] == ["'" + HOSTILE.replace("\x1b", "").replace("\u202e", ""), ""]
+    assert numbers(places)["tasks"][0]["task_id"] == HOSTILE
+
+
+def test_a_name_that_is_too_long_for_a_file(tmp_path: Path) -> None:
+    places = pair(tmp_path, {"x" * 300: True}, {"x" * 300: False})
+    assert "x" * 300 in text(places, "--diffs")
+
+
+def test_the_same_numbers_in_every_format(tmp_path: Path) -> None:
+    found = numbers(of_table(tmp_path, 59, 6, 16, 80))
+    page = text((tmp_path / "a", tmp_path / "b"))
+    assert f"| {found['estimate']['p']:.4f} |" in page
+    assert re.search(r"\| A passed \| +59 \| +6 \|\n\| A failed \| +16 \| +80 \|", page)
+    assert "smallest true difference that such a comparison tells 4 times of 5: 8.1 points" in page
+
+
+def test_what_is_no_run_directory(tmp_path: Path) -> None:
+    assert isinstance(paired((tmp_path, tmp_path)).exception, InputError)

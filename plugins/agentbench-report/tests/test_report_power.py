@@ -1,0 +1,226 @@
+"""``agentbench report power``: how many tasks a difference takes, and what a comparison could have seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import AttemptRecord
+from agentbench_core.cli.main import main
+from agentbench_core.testing import write_run
+
+REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
+
+
+def cases(function: str) -> Sequence[Any]:
+    found = [case for case in REFERENCE if case["function"] == function]
+    assert found
+    return found
+
+
+def tasks(count: int, ending: Callable[[int], Any] = lambda i: True) -> Mapping[str, Any]:
+    return {f"task-{i:03}": ending(i) for i in range(count)}
+
+
+@attrs.frozen
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def power(capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Runs the command."""
+
+    def run(*arguments: object, style: str = "json") -> Answer:
+        with pytest.raises(SystemExit) as stop:
+            main(["report", "power", "--format", style, *map(str, arguments)])
+        return Answer(int(stop.value.code or 0), *capfd.readouterr())
+
+    return run
+
+
+class TestPlan:
+    @pytest.mark.parametrize("case", cases("mcnemar_sample_size_connor"))
+    def test_tasks_are_those_of_the_reference(self, power: Callable[..., Answer], case: Mapping[str, Any]) -> None:
+        """Connor's formula; counting every outcome gives a number near it that reaches the power."""
+        given = case["inputs"]
+        effect = given["p_improve"] - given["p_regress"]
+        discordance = given["p_improve"] + given["p_regress"]
+        asked = ("--power", given["power"], "--alpha", given["alpha"])
+        said = power("--effect", effect, "--discordance", discordance, *asked).said
+        assert said["formula_tasks"] == math.ceil(case["expected"])
+        assert said["needed"]["tasks"] == pytest.approx(case["expected"], rel=0.03)
+        assert said["needed"]["power"] >= given["power"]
+        assert said["needed"]["detectable"] == pytest.approx(effect, rel=0.03)
+        assert said["needed"]["attempts"] == 2 * said["needed"]["tasks"]
+
+    @pytest.mark.parametrize("case", cases("mcnemar_mde"))
+    def test_the_least_difference_is_that_of_the_reference(
+        self, power: Callable[..., Answer], case: Mapping[str, Any]
+    ) -> None:
+        given = case["inputs"]
+        asked = ("--power", given["power"], "--alpha", given["alpha"], "--tasks", given["n"])
+        said = power("--effect", 0.05, "--discordance", given["discordance"], *asked).said
+        assert said["available"]["detectable"] == pytest.approx(case["expected"], abs=case["tolerance"])
+
+    @pytest.mark.parametrize("case", cases("mcnemar_power_midp"))
+    def test_the_power_is_that_of_the_reference(self, power: Callable[..., Answer], case: Mapping[str, Any]) -> None:
+        given = case["inputs"]
+        effect, discordance = given["p_improve"] - given["p_regress"], given["p_improve"] + given["p_regress"]
+        said = power("--effect", effect, "--discordance", discordance, "--tasks", given["n"]).said
+        assert said["available"]["power"] == pytest.approx(case["expected"], abs=1e-6)
+
+    def test_more_tasks_than_anybody_has(self, power: Callable[..., Answer]) -> None:
+        assert power("--effect", 0.001).said["needed"] is None
+        assert power("--effect", 0.001, style="md").out.startswith("# More than 100,000 tasks")
+
+    def test_a_pilot_says_what_it_costs(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+        """An estimate that names how many attempts it rests on; the one without a record is not among them."""
+
+        def used(one: AttemptRecord) -> AttemptRecord:
+            cost = 0.03 if one.task_id == "task-000" else 0.01
+            return attrs.evolve(one, usage=attrs.evolve(one.usage, cost_usd=cost), duration_sec=36.0)
+
+        pilot = write_run(tmp_path / "pilot", tasks(5, lambda i: None if i == 4 else True), record=used).directory
+        said = power("--effect", 0.1, "--pilot", pilot).said
+        assert said["pilot"]["attempts"] == 4
+        assert said["pilot"]["cost_usd_per_attempt"] == pytest.approx(0.015)
+        assert said["available"]["tasks"] == 5
+        assert said["available"]["cost_usd"] == pytest.approx(10 * 0.015)
+        assert said["available"]["duration_hours"] == pytest.approx(0.1)
+        assert said["needed"]["cost_usd"] == pytest.approx(said["needed"]["attempts"] * 0.015)
+        page = power("--effect", 0.1, "--pilot", pilot, style="md").out
+        assert "are estimates: 0.0150 USD and 36.0 s, the means of the 4 recorded attempts" in page
+
+    def test_repeats_lessen_only_what_is_chance(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+        """Miller's formula: a fifth of the tasks is all chance, so that within is 0.1; the rest is always the same."""
+        endings = tasks(100, lambda i: [True, i % 5 > 0] if i % 2 else [i % 5 > 0, True])
+        pilot = write_run(tmp_path / "pilot", endings).directory
+        asked = ("--effect", 0.1, "--discordance", 0.5, "--pilot", pilot)
+        said = [power(*asked, "--repeats", repeats).said for repeats in (2, 4, 1000)]
+        assert [one["method"] for one in said] == ["repeats"] * 3
+        assert said[0]["pilot"]["within"] == pytest.approx(0.1)
+        between = 0.5 - 0.1**2 - 2 * 0.1
+        assert said[0]["between"] == pytest.approx(between)
+        reach = (1.959964 + 0.841621) ** 2
+        expected = [math.ceil(reach * (between + 0.2 / repeats) / 0.01) for repeats in (2, 4, 1000)]
+        assert [one["needed"]["tasks"] for one in said] == expected
+        assert said[0]["needed"]["attempts"] == expected[0] * 4
+        assert said[0]["needed"]["detectable"] == pytest.approx(0.1, rel=0.01)
+        assert said[0]["needed"]["power"] == pytest.approx(0.8, abs=0.01)
+
+    def test_a_discordance_below_chance_is_said(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+        endings = tasks(100, lambda i: [True, i % 2 > 0])
+        pilot = write_run(tmp_path / "pilot", endings).directory
+        page = power("--effect", 0.05, "--discordance", 0.1, "--pilot", pilot, style="md").out
+        assert "**10% is too little to assume:**" in page
+        assert "two runs of its variant alone differ on 50% of the tasks" in page
+
+    @pytest.mark.parametrize("endings", [None, tasks(5)])
+    def test_repeats_without_a_pilot_that_has_some(
+        self, power: Callable[..., Answer], tmp_path: Path, endings: Mapping[str, Any] | None
+    ) -> None:
+        pilot = [] if endings is None else ["--pilot", write_run(tmp_path / "pilot", endings).directory]
+        done = power("--effect", 0.1, "--repeats", 3, *pilot)
+        assert (done.code, done.out) == (2, "")
+        assert "how much 3 repeats help depends on how much attempts at one task differ" in done.err
+        assert "Give a run with several repeats as --pilot" in done.err
+
+    def test_a_pilot_that_was_replayed_says_nothing(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+        pilot = write_run(tmp_path / "pilot", tasks(5), record=lambda one: attrs.evolve(one, replayed=True)).directory
+        done = power("--effect", 0.1, "--pilot", pilot)
+        assert done.code == 2
+        assert "was replayed" in done.err
+
+    def test_a_pilot_without_a_record_says_nothing(self, power: Callable[..., Answer], tmp_path: Path) -> None:
+        done = power("--effect", 0.1, "--pilot", write_run(tmp_path / "pilot", tasks(5, lambda i: None)).directory)
+        assert done.code == 2
+        assert "has no recorded attempt" in done.err
+
+    def test_an_effect_that_cannot_be(self, power: Callable[..., Answer]) -> None:
+        done = power("--effect", 0.3, "--discordance", 0.2)
+        assert done.code == 2
+        assert "a difference of 0.3 cannot be where only 0.2 of the tasks differ" in done.err
+
+
+class TestHindsight:
+    @pytest.fixture
+    def two(self, tmp_path: Path) -> Callable[..., Sequence[str]]:
+        def write(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sequence[str]:
+            write_run(tmp_path / "a", a)
+            write_run(tmp_path / "b", b)
+            return ["--run-a", str(tmp_path / "a"), "--run-b", str(tmp_path / "b")]
+
+        return write
+
+    def test_what_100_tasks_could_have_seen(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        """A fifth of the tasks differs: the reference has 12.4 points as the least difference."""
+        runs = two(tasks(100, lambda i: i >= 10), tasks(100, lambda i: not 10 <= i < 20))
+        said = power(*runs, "--effect", 0.05).said
+        assert (said["method"], said["tasks"], said["discordance"]) == ("pairs", 100, 0.2)
+        assert said["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
+        assert said["detectable_interval"]["low"] < said["detectable"] < said["detectable_interval"]["high"]
+        assert said["effect_tasks"] == pytest.approx(625, rel=0.01)
+        assert 0.05 < said["effect_power"] < 0.3
+
+    def test_it_does_not_depend_on_who_was_better(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        """Observed power would: it is a function of the p-value. Here 20 of 100 went one way."""
+        runs = two(tasks(100), tasks(100, lambda i: i >= 20))
+        said = power(*runs).said
+        assert said["detectable"] == pytest.approx(0.12381933148441379, abs=1e-8)
+        assert (said["effect"], said["effect_power"], said["effect_tasks"]) == (None, None, None)
+
+    def test_no_task_differs(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        runs = two(tasks(20), tasks(20))
+        said = power(*runs, "--effect", 0.05).said
+        assert (said["discordance"], said["detectable"], said["detectable_interval"]) == (0, None, None)
+        assert said["effect_power"] < 0.05  # as if all that differs were this effect
+        assert "no difference could have been seen" in power(*runs, style="md").out
+
+    def test_no_task_has_a_score_in_both(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        runs = two(tasks(3, lambda i: None), tasks(3))
+        said = power(*runs).said
+        assert (said["tasks"], said["incomplete"], said["discordance"]) == (0, 3, None)
+        assert "nothing could have been seen" in power(*runs, style="md").out
+
+    def test_repeats_are_told_by_the_spread_over_tasks(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
+        runs = two(tasks(50, lambda i: [True, i % 2 > 0]), tasks(50, lambda i: [True, i % 4 > 1]))
+        said = power(*runs, "--effect", 0.1).said
+        assert (said["method"], said["tasks"], said["discordance"]) == ("repeats", 50, None)
+        assert said["detectable"] == pytest.approx((1.959964 + 0.841621) * said["se"], rel=1e-6)
+        assert said["effect_tasks"] == math.ceil(50 * (said["detectable"] / 0.1) ** 2)
+        assert "standard error" in power(*runs, style="md").out
+
+    def test_runs_that_cannot_be_compared_are_refused(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
+        runs = two(tasks(20), tasks(30))
+        done = power(*runs)
+        assert (done.code, done.out) == (2, "")
+        assert power(*runs, "--allow-different-tasks").said["tasks"] == 20
+
+    def test_one_question_at_a_time(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        runs = two(tasks(20), tasks(20))
+        for wrong, message in (
+            ((), "which difference is to be seen?"),
+            (runs[:2], "looking back takes two runs"),
+            ((*runs, "--tasks", 30), "--tasks: for planning a run"),
+            ((*runs, "--discordance", 0.2), "--discordance: for planning a run"),
+        ):
+            done = power(*wrong)
+            assert done.code == 2
+            assert message in done.err
