@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
 from agentbench_core.testing import write_run
 from agentbench_report.command import report
-from agentbench_report.commands.allowing import allowed
+from agentbench_report.commands.options import allowed
 from agentbench_report.comparison.comparable import Comparability, Refusal, check, require
 from agentbench_report.comparison.environments import FILE
 from agentbench_report.comparison.grounds import FLAGS, Ground

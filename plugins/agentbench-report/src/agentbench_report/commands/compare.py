@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench_report.commands.allowing import allow_flags, allowed
-
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, confidence_option, format_option
 
 
 class _ManyRuns(click.Command):
@@ -30,26 +28,16 @@ class _ManyRuns(click.Command):
 
 @click.command(cls=_ManyRuns)
 @click.option(
-    "--runs", "directories", required=True, multiple=True, type=_RUN, metavar="DIR...", help="Run directories."
+    "--runs", "directories", required=True, multiple=True, type=RUN_DIRECTORY, metavar="DIR...", help="Run directories."
 )
 @click.option(
-    "--baseline", default=None, type=_RUN, help="The one that others are held against; the first one if not given."
+    "--baseline",
+    default=None,
+    type=RUN_DIRECTORY,
+    help="The one that others are held against; the first one if not given.",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0.5, 1, max_open=True),
-    help="Of intervals; the level of tests is 1 minus it.",
-)
-@click.option(
-    "--format",
-    "style",
-    default="md",
-    show_default=True,
-    type=click.Choice(["md", "csv", "json"]),
-    help="Markdown, CSV (one of the tables) or JSON.",
-)
+@confidence_option
+@format_option("md", "csv", "json", says="Markdown, CSV (one of the tables) or JSON.")
 @click.option(
     "--table",
     default="runs",
@@ -57,7 +45,7 @@ class _ManyRuns(click.Command):
     type=click.Choice(["runs", "tasks"]),
     help="The table for CSV: a row per run, or a row per task.",
 )
-@allow_flags
+@allow_flags()
 def compare(
     directories: tuple[Path, ...], baseline: Path | None, confidence: float, style: str, table: str, **flags: bool
 ) -> None:

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from agentbench_report.commands.allowing import allowed
-from agentbench_report.comparison.grounds import FLAGS, Ground
+from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option
+from agentbench_report.comparison.grounds import Ground
 
 if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _allow_flags(command: F) -> F:
-    """All but that for tampering, which is no refusal here: the gate file says what it means."""
-    for ground in reversed([ground for ground in FLAGS if ground is not Ground.TAMPERED]):
-        command = click.option(str(ground.flag), is_flag=True, help=FLAGS[ground])(command)
-    return command
-
-
 @click.command()
-@click.option("--baseline", required=True, type=_DIRECTORY, help="Run directory of what is in use.")
-@click.option("--candidate", required=True, type=_DIRECTORY, help="Run directory of what is to replace it.")
+@click.option("--baseline", required=True, type=RUN_DIRECTORY, help="Run directory of what is in use.")
+@click.option("--candidate", required=True, type=RUN_DIRECTORY, help="Run directory of what is to replace it.")
 @click.option("--config", required=True, type=_FILE, help="The gate file: margin, pairs and more, per suite.")
 @click.option("--junit", type=_FILE, help="Write JUnit XML to this file, a test case per check.")
 @click.option("--markdown", type=_FILE, help="Write the page to this file, too.")
-@click.option(
-    "--format",
-    "style",
-    default="md",
-    show_default=True,
-    type=click.Choice(["md", "json"]),
-    help="What is printed: Markdown or JSON.",
-)
+@format_option("md", "json", says="What is printed: Markdown or JSON.")
 @click.option("--inconclusive-ok", is_flag=True, help="Exit with 0 when the gate is inconclusive.")
-@_allow_flags
+@allow_flags(Ground.TAMPERED)  # no refusal here: the gate file says what it means
 @click.pass_context
 def gate(
     ctx: click.Context,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+from agentbench_report.commands.options import RUN_DIRECTORY
 
 
 @click.command()
-@click.option("--run", "directory", required=True, type=_DIRECTORY, help="Run directory.")
-@click.option("--run-b", "other", type=_DIRECTORY, help="Another run, to be shown beside it.")
+@click.option("--run", "directory", required=True, type=RUN_DIRECTORY, help="Run directory.")
+@click.option("--run-b", "other", type=RUN_DIRECTORY, help="Another run, to be shown beside it.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),

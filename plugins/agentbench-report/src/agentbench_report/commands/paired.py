@@ -7,14 +7,12 @@ from typing import Literal
 
 import click
 
-from agentbench_report.commands.allowing import allow_flags, allowed
-
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, confidence_option, format_option
 
 
 @click.command()
-@click.option("--run-a", "directory_a", required=True, type=_RUN, help="Run directory to compare with.")
-@click.option("--run-b", "directory_b", required=True, type=_RUN, help="Run directory that is judged.")
+@click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory to compare with.")
+@click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory that is judged.")
 @click.option(
     "--method",
     default="mcnemar",
@@ -22,13 +20,7 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
     type=click.Choice(["mcnemar", "bootstrap"]),
     help="Pairs of single attempts, or tasks resampled: for several repeats.",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    type=click.FloatRange(0.5, 1, max_open=True),
-    help="Of intervals; the level of tests is 1 minus it.",
-)
+@confidence_option
 @click.option(
     "--resamples",
     default=10_000,
@@ -36,18 +28,11 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
     type=click.IntRange(100, 1_000_000),
     help="Of the bootstrap, and of sign flips that are too many to try all.",
 )
-@click.option(
-    "--format",
-    "style",
-    default="md",
-    show_default=True,
-    type=click.Choice(["md", "csv", "json"]),
-    help="Markdown, CSV (the table of tasks only) or JSON.",
-)
+@format_option("md", "csv", "json", says="Markdown, CSV (the table of tasks only) or JSON.")
 @click.option(
     "--diffs", is_flag=True, default=False, help="Markdown: print both final diffs of tasks that moved, 100 lines each."
 )
-@allow_flags
+@allow_flags()
 def paired(
     directory_a: Path,
     directory_b: Path,

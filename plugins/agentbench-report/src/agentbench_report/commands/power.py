@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from agentbench_report.commands.allowing import allow_flags, allowed
+from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option
 
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 _PLANNING = ("discordance", "tasks", "repeats", "pilot")
@@ -36,18 +35,11 @@ _PLANNING = ("discordance", "tasks", "repeats", "pilot")
 )
 @click.option("--tasks", type=click.IntRange(1), help="Tasks that there are; those of the pilot if not given.")
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(1), help="Attempts per task in each run.")
-@click.option("--pilot", type=_DIRECTORY, help="Run directory to estimate cost and the spread of repeats by.")
-@click.option("--run-a", type=_DIRECTORY, help="Look back: the first run of a comparison.")
-@click.option("--run-b", type=_DIRECTORY, help="Look back: the second run.")
-@click.option(
-    "--format",
-    "style",
-    default="md",
-    show_default=True,
-    type=click.Choice(["md", "json"]),
-    help="Markdown or JSON.",
-)
-@allow_flags
+@click.option("--pilot", type=RUN_DIRECTORY, help="Run directory to estimate cost and the spread of repeats by.")
+@click.option("--run-a", type=RUN_DIRECTORY, help="Look back: the first run of a comparison.")
+@click.option("--run-b", type=RUN_DIRECTORY, help="Look back: the second run.")
+@format_option("md", "json", says="Markdown or JSON.")
+@allow_flags()
 @click.pass_context
 def power(
     ctx: click.Context,

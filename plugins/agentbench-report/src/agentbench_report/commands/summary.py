@@ -6,23 +6,18 @@ from pathlib import Path
 
 import click
 
+from agentbench_report.commands.options import RUN_DIRECTORY, format_option
+
 
 @click.command()
 @click.option(
     "--run",
     "directory",
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=RUN_DIRECTORY,
     help="Run directory.",
 )
-@click.option(
-    "--format",
-    "style",
-    default="md",
-    show_default=True,
-    type=click.Choice(["md", "csv", "json"]),
-    help="Markdown, CSV (the table of tasks only) or JSON.",
-)
+@format_option("md", "csv", "json", says="Markdown, CSV (the table of tasks only) or JSON.")
 def summary(directory: Path, style: str) -> None:
     """Summarise one run: pass rate, what is missing, why attempts failed, and every task."""
     from agentbench_report.reading import read
