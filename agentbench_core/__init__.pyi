@@ -2,6 +2,9 @@
 
 __version__: str
 
+from .builtin.options import (
+    NoOptions as NoOptions,
+)
 from .converter import (
     dump as dump,
 )

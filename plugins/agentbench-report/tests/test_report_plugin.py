@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench_core import describe
+from agentbench_core import NoOptions
 from agentbench_report import plugin
 from agentbench_report.command import report
 
@@ -47,12 +47,9 @@ def test_readme_documents_every_command_and_option() -> None:
             assert row in text, f"{name}: {row}"
 
 
-def test_readme_documents_every_reporter_and_its_options() -> None:
+def test_readme_documents_every_reporter() -> None:
+    """They have no options, so that nothing has to be made for them when the command starts."""
     registered = []
     plugin.agentbench_register_reporters(lambda name, make, options, *, summary: registered.append((name, options)))
-    text = README.read_text()
-    for name, options in registered:
-        assert f"| `{name}` | " in text
-        for row in describe(options):
-            assert f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" in text
-    assert [name for name, _ in registered] == ["summary", "html"]
+    assert registered == [("summary", NoOptions), ("html", NoOptions)]
+    assert all(f"| `{name}` | " in README.read_text() for name, _ in registered)

@@ -12,11 +12,10 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from agentbench_core import FailureReason, InputError, Label, Reporter
+from agentbench_core import FailureReason, InputError, Label, NoOptions, Reporter
 from agentbench_core.cli.main import main
 from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
-from agentbench_report.options import SummaryOptions
 from agentbench_report.reading import TaskCounts, read
 from agentbench_report.reporter import SummaryReporter
 
@@ -239,13 +238,13 @@ def test_a_name_that_looks_like_a_number_is_left_alone(tmp_path: Path) -> None:
 class TestSummaryReporter(ReporterConformance):
     @classmethod
     def make_reporter(cls) -> Reporter:
-        return SummaryReporter(SummaryOptions(formats=("md", "csv", "json")))
+        return SummaryReporter(NoOptions())
 
 
 def test_the_reporter_links_to_evidence_beside_it(mixed: Path) -> None:
     run = read(mixed).view
-    paths = SummaryReporter(SummaryOptions()).report(run, mixed)
-    assert [path.name for path in paths] == ["summary.md", "summary.json"]
+    paths = SummaryReporter(NoOptions()).report(run, mixed)
+    assert [path.name for path in paths] == ["summary.md", "summary.csv", "summary.json"]
     text = paths[0].read_text()
     assert "| [a][1] | " in text
     assert text.endswith("[4]: tasks/d\n[5]: tasks/e\n")

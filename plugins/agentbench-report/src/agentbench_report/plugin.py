@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentbench_core import RegisterCommand, hookimpl
-from agentbench_report.options import HtmlOptions, SummaryOptions
+from agentbench_core import NoOptions, RegisterCommand, hookimpl
 
 if TYPE_CHECKING:
     from agentbench_core import Register, Reporter
@@ -20,18 +19,18 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
 @hookimpl
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """What is written beside a run when it ends."""
-    register("summary", summary, SummaryOptions, summary="the report as Markdown, CSV and JSON")
-    register("html", html, HtmlOptions, summary="report.html: one page with everything, which needs no network")
+    register("summary", summary, NoOptions, summary="the report as Markdown, CSV and JSON")
+    register("html", html, NoOptions, summary="report.html: one page with everything, which needs no network")
 
 
-def summary(options: SummaryOptions) -> Reporter:
+def summary(options: NoOptions) -> Reporter:
     """The reporter ``summary``."""
     from agentbench_report.reporter import SummaryReporter
 
     return SummaryReporter(options)
 
 
-def html(options: HtmlOptions) -> Reporter:
+def html(options: NoOptions) -> Reporter:
     """The reporter ``html``."""
     from agentbench_report.html.reporter import HtmlReporter
 

@@ -19,13 +19,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbench_core import AttemptRecord, FailureReason, InputError, visible
+from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, visible
 from agentbench_core.testing import write_run
 from agentbench_report.command import report
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
 from agentbench_report.html.reporter import HtmlReporter
-from agentbench_report.options import HtmlOptions
 
 Make = Callable[..., Any]
 Report = Callable[..., Path]
@@ -112,7 +111,7 @@ def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, rep
 
 def test_the_reporter_writes_into_the_run_directory(make_evidence: Make) -> None:
     run = make_evidence()
-    assert HtmlReporter(HtmlOptions()).report(run, run.directory) == [run.directory / "report.html"]
+    assert HtmlReporter(NoOptions()).report(run, run.directory) == [run.directory / "report.html"]
     assert (run.directory / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import RunView
+from agentbench_core import NoOptions, RunView
 from agentbench_report.html.page import NAME, write
-from agentbench_report.options import HtmlOptions
 
 
 @attrs.frozen
 class HtmlReporter:
     """Writes ``report.html`` at the end of a run."""
 
-    options: HtmlOptions
+    options: NoOptions
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         """Write the page."""
