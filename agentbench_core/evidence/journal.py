@@ -120,7 +120,10 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     """The value of one line. Raises ValueError when it is damaged."""
     line = line.rstrip(b"\n")
-    value = json.loads(unsealed(line) if sealed else line)
+    try:
+        value = json.loads(unsealed(line) if sealed else line)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value

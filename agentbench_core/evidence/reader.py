@@ -33,15 +33,19 @@ class RunDirectory:
         Each is held against the sealed event that carries it. Raises InputError when one does not fit; that one is
         missing is only known at the end.
         """
-        return map(_record, records.counting(self.directory))
+        return (_record(line) for line, counts in records.counting(self.directory) if counts)
 
     def rows(self) -> Iterator[AttemptRow]:
         """The same records, in the fields that reports count: many times faster, in little memory."""
+        return (row for row, counts in self.every_row() if counts)
+
+    def every_row(self) -> Iterator[tuple[AttemptRow, bool]]:
+        """Every record so, and whether it is a result: not so those of attempts that were tried again."""
         read = records.decoder(AttemptRow)
-        for line in records.counting(self.directory):
+        for line, counts in records.counting(self.directory):
             row = read(line)
             _check_schema(row.schema, line[0])
-            yield row
+            yield row, counts
 
     def every_record(self) -> Iterator[AttemptRecord]:
         """Every record, those that were superseded too."""
@@ -117,6 +121,10 @@ class RunDirectory:
                 costs[key] = value["cost_usd"]
         return sum(costs.values())
 
+    def unsealed(self) -> int:
+        """How many records no event of the run itself carries: nothing says that they are as they were written."""
+        return records.without_evidence(self.directory)
+
     def status(self) -> str:
         """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
         return records.status(self.directory)
@@ -135,7 +143,7 @@ def open_run(directory: Path) -> RunDirectory:
         raise InputError(
             f"{directory} is no run directory: it has no {layout.MANIFEST}", remedy="See: agentbench runs list"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is damaged: {error}", remedy="Put back a copy of it: it says what the run is."
         ) from None
@@ -152,7 +160,7 @@ def _record(line: records.Line) -> AttemptRecord:
     where, data = line
     try:
         value = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise journal.damaged(where, error) from None
     return load(_known_schema(value, where), AttemptRecord, where=where)
 

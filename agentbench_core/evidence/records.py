@@ -5,6 +5,7 @@ Reading takes memory for which attempts there are and not for their records: a r
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentbench_core.evidence import journal, layout
+from agentbench_core.evidence.repair import REMADE
 from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.row import RecordKey
 
@@ -38,24 +40,24 @@ def decoder(cls: type[T]) -> Callable[[Line], T]:
         where, data = line
         try:
             return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             try:  # a lone surrogate (a name that is not UTF-8) is JSON for the standard library alone
                 return msgspec.convert(json.loads(data), cls)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise journal.damaged(where, error) from None
 
     return decoded
 
 
-def counting(directory: Path) -> Iterator[Line]:
-    """The last line of each (task, variant, repeat) that no other supersedes, in the order of the file.
+def counting(directory: Path) -> Iterator[tuple[Line, bool]]:
+    """Every line, and whether it is a result: the last of its (task, variant, repeat) that no other supersedes.
 
     Raises InputError when a line is damaged or not what its event has; that one is missing is only known at the end.
     """
     total, passed_over = _passed_over(directory / layout.ATTEMPTS)
     for number, line in enumerate(checked(directory)):
-        if number < total and number not in passed_over:  # what came while we read, the next reader reads
-            yield line
+        if number < total:  # what came while we read, the next reader reads
+            yield line, number not in passed_over
 
 
 def checked(directory: Path) -> Iterator[Line]:
@@ -81,15 +83,15 @@ class _Ends:
 
     def __init__(self, events: Path) -> None:
         self._lines = journal.raw_lines(events, containing=_TYPE)
-        self._passed: dict[str, Any] = {}
-        """Records by attempt that came before the one that was looked for: none, as long as the orders agree."""
+        self._passed: dict[str, bytes] = {}
+        """Digests of records, by attempt, that came before the one that was looked for: none while the orders agree."""
 
     def have(self, line: Line) -> bool:
         """Whether some event carries exactly that record."""
         if self._passed:
             attempt = _key(line).attempt_id
             if attempt in self._passed:
-                return bool(self._passed.pop(attempt) == _value(line))
+                return self._passed.pop(attempt) == _digest(_value(line))
         for where, event in self._lines:
             body = _unsealed(where, event)
             start = body.find(_RECORD, 0, _ENVELOPE) + len(_RECORD)
@@ -99,13 +101,24 @@ class _Ends:
             if record is not None:
                 if record["attempt_id"] == _key(line).attempt_id:
                     return bool(record == _value(line))
-                self._passed[record["attempt_id"]] = record
+                self._passed[record["attempt_id"]] = _digest(record)
         return False
 
     def left(self) -> set[str]:
         """The attempts whose records nobody asked for."""
         records = (_record(where, _unsealed(where, event)) for where, event in self._lines)
         return {*self._passed, *(record["attempt_id"] for record in records if record is not None)}
+
+
+def without_evidence(directory: Path) -> int:
+    """How many records no event of the run itself carries.
+
+    ``runs rebuild`` made theirs, or somebody kept the records only: then there is nothing that they were held against.
+    """
+    if not (directory / layout.EVENTS).exists():
+        return sum(1 for _ in journal.raw_lines(directory / layout.ATTEMPTS))
+    remade = journal.raw_lines(directory / layout.EVENTS, containing=REMADE.encode())
+    return sum(_value((where, _unsealed(where, event))).get("explanation") == REMADE for where, event in remade)
 
 
 def status(directory: Path) -> str:
@@ -158,8 +171,12 @@ def _record(where: str, body: bytes) -> dict[str, Any] | None:
 def _value(line: Line) -> Any:
     try:
         return json.loads(line[1])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise journal.damaged(line[0], error) from None
+
+
+def _digest(record: Any) -> bytes:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).digest()
 
 
 _key = decoder(RecordKey)

@@ -18,6 +18,8 @@ from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord
 
 _FINISHED = event_type(TaskFinished)
+REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
+"""The explanation in an event that nobody saw happen."""
 
 
 @attrs.frozen(kw_only=True)
@@ -127,9 +129,8 @@ def _is_record(value: dict[str, Any]) -> bool:
 
 
 def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
-    why = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
     envelope = journal.envelope(seq, record["attempt_id"], _FINISHED)
-    return journal.sealed_line(envelope | {"record": record, "explanation": why})
+    return journal.sealed_line(envelope | {"record": record, "explanation": REMADE})
 
 
 def _put(path: Path, lines: Iterator[bytes]) -> Path | None:

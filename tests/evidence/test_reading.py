@@ -15,6 +15,7 @@ from hypothesis import strategies as some
 
 from agentbench_core import AttemptRow, FailureReason, InputError, Label, RunView, dump, open_run
 from agentbench_core.evidence import journal
+from agentbench_core.evidence.repair import rebuild
 from agentbench_core.testing import write_run
 from agentbench_core.values.record import AttemptRecord
 
@@ -83,6 +84,9 @@ def test_which_records_count(tmp_path_factory: pytest.TempPathFactory, lines: li
     assert [record.attempt_id for record in run.records()] == wanted
     assert [row.attempt_id for row in run.rows()] == wanted
     assert list(run.every_record()) == records
+    assert [(row.attempt_id, counts) for row, counts in run.every_row()] == [
+        (record.attempt_id, record.attempt_id in wanted) for record in records
+    ]
 
 
 def _rewrite(run: Any, records: list[AttemptRecord], events: list[AttemptRecord] | None = None) -> None:
@@ -126,6 +130,7 @@ DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
         r":4 is damaged: it is not the record",
     ),
     "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], r":2 is damaged"),
+    "bottomless JSON": (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], r":2 is damaged"),
     "no record": (lambda lines: [lines[0], "[]", *lines[2:]], r":2 is damaged"),
     "a repeat that cannot be": (
         lambda lines: [lines[0].replace('"repeat":1', '"repeat":-1'), *lines[1:]],
@@ -171,6 +176,39 @@ def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 10
+
+
+def test_order_costs_little_memory(tmp_path: Path) -> None:
+    """Where events stand in another order than records, digests are kept, not records."""
+    run = write_run(tmp_path / "run", {f"task-{n}": [True] * 100 for n in range(50)})
+    attempts = run.directory / "attempts.jsonl"
+    attempts.write_bytes(b"".join(reversed(attempts.read_bytes().splitlines(keepends=True))))
+    tracemalloc.start()
+    assert sum(1 for _ in run.rows()) == 5000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < attempts.stat().st_size
+
+
+def test_records_that_nothing_was_held_against_are_counted(tmp_path: Path) -> None:
+    """Without events all of them; after a rebuild those whose event was made from their line."""
+    run = write_run(tmp_path / "run", {"a": True, "b": False})
+    assert run.unsealed() == 0
+    events = run.directory / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    events.write_bytes(b"".join(line for line in lines if b"task_finished" not in line or b'"task_id":"b"' in line))
+    rebuild(run.directory)
+    assert len(list(run.records())) == 2
+    assert run.unsealed() == 1
+    events.unlink()
+    assert run.unsealed() == 2
+
+
+def test_a_manifest_without_bottom(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": True})
+    (run.directory / "run.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"run.json is damaged"):
+        open_run(run.directory)
 
 
 @pytest.fixture
