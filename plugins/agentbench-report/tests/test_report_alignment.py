@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from agentbench_core import FailureReason, InputError, RunView
 from agentbench_core.testing import write_run
 from agentbench_report.comparison.alignment import Missing, align
-from agentbench_report.reading import RunCounts, TaskCounts, read
+from agentbench_report.counts import RunCounts, TaskCounts
+from agentbench_report.reading import read
 
 
 def counts(task_id: str, digest: str, *, passed: int = 0, failed: int = 0, missing: int = 0) -> TaskCounts:
@@ -140,6 +141,30 @@ def test_missing_attempts_among_repeats_are_filled_in(tmp_path: Path) -> None:
     assert found.differences(Missing.BEST) == (3 / 4 - 1 / 4,)
     with pytest.raises(ValueError, match="several attempts"):
         found.table()
+
+
+def test_a_name_with_a_line_end_stays_on_its_line() -> None:
+    twice = run(counts("x\nerror: none", "sha256:1"), counts("y\x1b[2J", "sha256:1"))
+    with pytest.raises(InputError) as error:
+        align(twice, run())
+    assert "\n" not in str(error.value).partition("\nOnly runs")[0]
+    assert "\x1b" not in str(error.value)
+
+
+def test_what_is_no_task_in_either_run_is_not_missing(tmp_path: Path) -> None:
+    none = FailureReason.BASELINE_NOT_FAILING
+    a = read(write_run(tmp_path / "a", {"x": [none, none], "y": [none, none], "z": [none, True]}).directory)
+    b = read(write_run(tmp_path / "b", {"x": [none, None], "y": [True, False], "z": [none, none]}).directory)
+    found = align(a, b)
+    assert [pair.task_id for pair in found.invalid] == ["x"]
+    assert [pair.task_id for pair in found.valid] == ["y", "z"]
+    assert [pair.task_id for pair in found.incomplete] == ["y", "z"]
+    assert len(found.differences(Missing.WORST)) == len(found.differences(Missing.BEST)) == 2
+
+
+def test_results_of_repeats_are_known(tmp_path: Path) -> None:
+    (task,) = read(write_run(tmp_path / "a", {"x": [True, False, FailureReason.LLM_ERROR, None, True]}).directory).tasks
+    assert (task.repeats, task.passes, task.fails) == ((1, 2, 3, 5), (1, 5), (2,))
 
 
 def test_repeats_that_were_planned_count_also_when_one_is_left(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from agentbench_report.commands.options import allowed
 from agentbench_report.comparison.comparable import Comparability, Refusal, check, require
 from agentbench_report.comparison.environments import FILE
 from agentbench_report.comparison.grounds import FLAGS, Ground
-from agentbench_report.reading import RunCounts, read
+from agentbench_report.counts import RunCounts
+from agentbench_report.reading import read
 
 ENDINGS = {f"task-{n}": n % 2 == 0 for n in range(8)}
 FACTS = {
@@ -75,7 +76,7 @@ def refused(a: RunCounts, b: RunCounts, ground: Ground, *evidence: str) -> None:
 
 def test_equal_terms_are_no_reason_to_refuse_or_warn(tmp_path: Path) -> None:
     found = check(made(tmp_path / "a"), made(tmp_path / "b"))
-    assert found == Comparability(refusals=(), overridden=(), warnings=(), same_variant=False)
+    assert found == Comparability(refusals=(), overridden=(), warnings=(), same_variant=False, same_terms=True)
 
 
 def test_a_a_is_a_fair_question(tmp_path: Path) -> None:
@@ -86,6 +87,41 @@ def test_a_a_is_a_fair_question(tmp_path: Path) -> None:
     assert not found.refusals
     assert not found.warnings
     assert "Both runs are of the same variant: what differs between them is noise" in compared(a, b).output
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"harness": {"version": "0.1.0", "git_sha": "other"}},
+        {"plugins": [{"name": "core", "distribution": "agentbench-core", "version": "9"}]},
+        {"model": {"known": {"revision": "2"}}},
+        {"resumed": [{"at": "2026-01-03T00:00:00+00:00", "argv": [], "changes": ["setting agent.x: 1 -> 2"]}]},
+    ],
+    ids=["harness", "plugins", "model", "resumed"],
+)
+def test_two_runs_of_one_variant_are_noise_only_on_the_same_terms(tmp_path: Path, run: Mapping[str, Any]) -> None:
+    same = {"variant": "x", "variant_digest": "sha256:x"}
+    a, b = made(tmp_path / "a", run=same | {"model": {"known": {}}}), made(tmp_path / "b", run=same | run)
+    page = compared(a, b).output
+    assert not check(a, b).same_terms
+    assert "noise, and" not in page
+    assert "Both runs are of one variant, but not on the same terms" in page
+
+
+def test_what_was_overridden_is_no_same_term(tmp_path: Path) -> None:
+    same = {"variant": "x", "variant_digest": "sha256:x"}
+    a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", {**ENDINGS, "more": True}, run=same)
+    assert "but not on the same terms" in compared(a, b, "--allow-different-tasks").output
+
+
+def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path) -> None:
+    same = {"variant": "x", "variant_digest": "sha256:x"}
+    a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", dict.fromkeys(ENDINGS, True), run=same)
+    c = made(tmp_path / "c", dict.fromkeys(ENDINGS, False), run=same)
+    page = compared(c, b).output
+    assert "beyond chance between two runs of one variant: look for what else changed." in page
+    assert "noise" not in page
+    assert "noise" in compared(a, b).output
 
 
 # --- each refusal ------------------------------------------------------------------------------------------------
@@ -145,6 +181,7 @@ def test_replayed_attempts(tmp_path: Path) -> None:
 
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=replayed)
     refused(a, b, Ground.REPLAYED, "A: 0 of 8 attempts", "B: 1 of 8 attempts")
+    refused(b, a, Ground.REPLAYED, "A: 1 of 8 attempts", "B: 0 of 8 attempts")
 
 
 def test_confirmed_tampering_by_reason(tmp_path: Path) -> None:
@@ -220,11 +257,80 @@ def test_another_sandbox_is_another_environment(tmp_path: Path) -> None:
     refused(a, b, Ground.ENVIRONMENTS, "not the same: sandbox", "A: local", "B: docker")
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"facts": 1}'])
-def test_environments_of_which_nothing_is_known_are_not_taken_for_equal(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (None, "not there"),
+        *((bad, "cannot be read") for bad in ("", "{", "[]", '{"facts": 1}', "[" * 100_000)),
+        (json.dumps({"facts": {"pip_freeze": "x" * (1 << 20)}}), "cannot be read"),
+    ],
+    ids=["absent", "empty", "torn", "list", "no-facts", "deep", "cut"],
+)
+def test_environments_of_which_nothing_is_known_are_not_taken_for_equal(
+    tmp_path: Path, content: str | None, found: str
+) -> None:
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=lambda record: {} if content is None else {FILE: content}, record=rebuilt)
-    refused(a, b, Ground.ENVIRONMENTS, FILE, "A: there", "B: not there")
+    refused(a, b, Ground.ENVIRONMENTS, FILE, "A: there", f"B: {found}")
+
+
+@pytest.mark.parametrize(
+    ("change", "evidence"),
+    [
+        ({"isolated": True}, ["not the same: isolation of the sandbox", "A: not isolated", "B: isolated"]),
+        ({"network": "host"}, ["not the same: network of the sandbox", "B: host"]),
+    ],
+)
+def test_another_isolation_or_network_is_another_environment(
+    tmp_path: Path, change: Mapping[str, Any], evidence: list[str]
+) -> None:
+    """Although the environment is the same, by its digest."""
+
+    def held(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, **change))
+
+    refused(made(tmp_path / "a"), made(tmp_path / "b", record=held), Ground.ENVIRONMENTS, *evidence)
+
+
+def test_all_that_differs_between_sandboxes_is_told(tmp_path: Path) -> None:
+    def held(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, isolated=True, network="host"))
+
+    found = check(made(tmp_path / "a"), made(tmp_path / "b", record=held)).refusals
+    assert [refusal.reason.split(": ")[1] for refusal in found] == [
+        "isolation of the sandbox.",
+        "network of the sandbox.",
+    ]
+
+
+def test_sandboxes_of_the_same_parts_in_other_ways_are_others(tmp_path: Path) -> None:
+    def held(*, turned: bool) -> Change:
+        def change(record: AttemptRecord) -> AttemptRecord:
+            first = (record.repeat == 1) != turned
+            sandbox = attrs.evolve(record.sandbox, isolated=record.repeat == 1, network="none" if first else "host")
+            return attrs.evolve(record, sandbox=sandbox)
+
+        return change
+
+    endings = {"task": [True, False]}
+    a, b = (made(tmp_path / name, endings, record=held(turned=name == "b")) for name in "ab")
+    refusal = only(check(a, b))
+    assert (refusal.a, refusal.b) == (
+        "local, isolated, none; local, not isolated, host",
+        "local, isolated, host; local, not isolated, none",
+    )
+
+
+def test_a_digest_in_one_run_only_is_a_warning(tmp_path: Path) -> None:
+    def unknown(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, environment_digest=None))
+
+    a, b = made(tmp_path / "a"), made(tmp_path / "b", record=unknown)
+    (warning,) = warned(a, b)
+    assert warning.startswith("the environments of 8 tasks (task-0, ")
+    assert warning.endswith("have a digest in one run only: nobody knows whether they are alike")
+    assert not check(a, b).same_terms
+    assert not warned(made(tmp_path / "c", record=unknown), b)
 
 
 def test_equal_digests_need_no_facts(tmp_path: Path) -> None:

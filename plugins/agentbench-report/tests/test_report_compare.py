@@ -89,7 +89,7 @@ def test_no_difference_says_what_could_have_been_seen_at_the_level_of_one_of_man
     assert "- good is **better** than base by 36.7 points (95% interval " in page
     assert "- same: no difference can be told, +0.0 points (95% interval " in page
     assert (
-        "The runs differ on none of 30 tasks, and with fewer than 7 no exact test could have found a difference."
+        "The runs differ on none of 30 tasks, and with fewer than 6 no mid-p test could have found a difference."
         in page
     )
     seen = against(numbers("--runs", *places))["same"]["detectable"]
@@ -152,6 +152,7 @@ def test_runs_are_named_as_people_type_them(tmp_path: Path) -> None:
         ["--format", "csv", "--runs", a, b, c],
         ["--runs", a, b, "--format", "csv", "--runs", c],
         [f"--runs={a}", "--runs", b, c, "--format=csv"],
+        [f"--runs={a}", b, c, "--format", "csv"],
         ["--runs", a, b, c, "--format", "csv", "--baseline", a],
     )
     for arguments in spellings:
@@ -184,7 +185,19 @@ def test_runs_of_one_name_are_numbered(tmp_path: Path) -> None:
     found = numbers("--runs", *places)
     assert [run["label"] for run in found["runs"]] == ["v #1", "v #2", "c"]
     assert against(found)["v #2"]["same_variant"]
-    assert "v #2 (B) against v #1 (A):\n\n- it is of the same variant: what differs is noise" in text("--runs", *places)
+    assert (
+        "v #2 (B) against v #1 (A):\n\n- Both runs are of the same variant: what differs between them is noise"
+        in text("--runs", *places)
+    )
+
+
+def test_no_number_makes_the_name_of_another_run(tmp_path: Path) -> None:
+    places = [
+        made(tmp_path / place, {"x": True}, run={"variant": name, "variant_digest": place})
+        for place, name in zip("abc", ("x", "x", "x #1"), strict=True)
+    ]
+    labels = [run["label"] for run in numbers("--runs", *places)["runs"]]
+    assert labels == ["x #2", "x #3", "x #1"]
 
 
 def test_one_run_is_no_comparison(tmp_path: Path) -> None:
@@ -231,7 +244,11 @@ def test_runs_without_a_task_in_common(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a", {"x": True}), made(tmp_path / "b", {"y": True})
     page = text("--runs", a, b, "--allow-different-tasks")
     assert "- b: nothing can be said, no task has a score in both runs." in page
-    assert text("--runs", a, b, "--allow-different-tasks", "--format", "csv").count("\n") == 3
+    result = compared("--runs", a, b, "--allow-different-tasks", "--format", "csv")
+    assert result.stdout.count("\n") == 3
+    assert "a (A) and b (B): not comparable, and compared all the same (--allow-different-tasks): The" in result.stderr
+    row = list(csv.DictReader(io.StringIO(result.stdout)))[1]
+    assert (row["pairs"], row["worst"], row["overridden"]) == ("0", "", "different-tasks")
 
 
 # --- formats -----------------------------------------------------------------------------------------------------
@@ -241,7 +258,10 @@ def test_csv_side_by_side(tmp_path: Path) -> None:
     places = runs(tmp_path, base="ppff", other="pp-b")
     rows = list(csv.DictReader(io.StringIO(text("--runs", *places, "--format", "csv"))))
     assert [row["run"] for row in rows] == ["base", "other"]
-    assert (rows[0]["baseline"], rows[0]["difference"], rows[0]["pass_rate"]) == ("yes", "", "0.5")
+    assert (rows[0]["baseline"], rows[0]["difference"], rows[0]["pass_rate"]) == ("yes", "", "1.0")
+    assert (rows[1]["tasks"], rows[1]["rated"], rows[1]["pairs"], rows[1]["incomplete"]) == ("4", "2", "2", "2")
+    assert (rows[1]["worst"], rows[1]["best"], rows[1]["robust"]) == ("0.0", "0.5", "yes")
+    assert (rows[0]["pairs"], rows[1]["overridden"], rows[1]["warnings"]) == ("", "", "0")
     assert (rows[1]["scored"], rows[1]["unscored"], rows[1]["not_recorded"], rows[1]["pass_rate"]) == (
         "2",
         "1",
@@ -261,6 +281,81 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
     assert cells[:4] == ["other", "2", "2", "+0.0 points"]
     assert cells[-2:] == ["+0.0 points", "+50.0 points"]
     assert re.search(r"\| task-02 +\| failed +\| missing +\|", page)
+
+
+def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
+    """12 improved of 88; the 12 that it lost had all passed in the baseline."""
+    places = runs(tmp_path, base="p" * 50 + "f" * 50, lost="-" * 12 + "p" * 38 + "f" * 38 + "p" * 12)
+    page = text("--runs", *places)
+    assert "- lost is **better** than base by 13.6 points" in page
+    assert (
+        "12 of 100 tasks are incomplete: in the worst case for it the difference is +0.0 points (p = 0.9194), in the "
+        "best +12.0 points (p = 0.0002), and in the worst case no difference could be told." in page
+    )
+    found = against(numbers("--runs", *places))["lost"]
+    assert not found["robust"]
+    row = list(csv.DictReader(io.StringIO(text("--runs", *places, "--format", "csv"))))[1]
+    assert (row["pairs"], row["worst"], row["best"], row["robust"]) == ("88", "0.0", "0.12", "no")
+
+
+def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
+    """5 of 29 improved, one is missing: in the best case 6, with a p of 2**-6, which Holm takes twice."""
+    places = runs(tmp_path, base="f" * 30, one="p" * 5 + "b" + "f" * 24, two="p" * 5 + "f" * 25)
+    found = against(numbers("--runs", *places))["one"]
+    assert found["best"]["verdict"] == "better"
+    assert found["verdict"] == "undecided"
+    assert "in the best +20.0 points (p = 0.0312), and in the best case it would be better" in found["about_missing"]
+    assert not found["robust"]
+
+
+def test_pass_rates_are_over_the_tasks_that_every_run_has_a_score_for(tmp_path: Path) -> None:
+    """Otherwise a run that lost the hard tasks would stand there with 100 %."""
+    places = runs(tmp_path, base="pppppfffff", lost="pppppbbbbb", other="pppppfffff")
+    found = numbers("--runs", *places)
+    assert [run["side"]["pass_rate"] for run in found["runs"]] == [1.0, 1.0, 1.0]
+    assert "Pass rates are over 5 tasks with a score in every run" in text("--runs", *places)
+
+
+def test_what_is_invalid_in_both_is_named_and_counts_nowhere(tmp_path: Path) -> None:
+    none = FailureReason.BASELINE_NOT_FAILING
+    places = [made(tmp_path / name, {"x": True, "y": none, "z": name == "a"}) for name in "ab"]
+    found = against(numbers("--runs", *places))["b"]
+    assert (found["invalid"], found["incomplete"], found["worst"], found["robust"]) == (["y"], 0, None, True)
+    assert "- invalid in both runs, and in no number of this comparison: y" in text("--runs", *places)
+
+
+def test_cochran_goes_by_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
+    places = runs(tmp_path, a="ppffpb", b="pfpfpp", c="ppppfp")
+    assert numbers("--runs", *places)["omnibus"]["tasks"] == 5
+
+
+def many(root: Path, *names: str) -> list[Path]:
+    """Repeats whose differences are of many sizes, and too many for all flips."""
+    ends = {
+        name: {f"task-{n:02}": [repeat < n * (2 * k + 1) % 7 for repeat in range(6)] for n in range(40)}
+        for k, name in enumerate(names)
+    }
+    return [made(root / name, ends[name]) for name in names]
+
+
+def test_flips_that_are_drawn_too_few_times_for_so_many_comparisons_are_refused(tmp_path: Path) -> None:
+    places = many(tmp_path, "a", "b", "c")
+    options = ("--confidence", "0.99", "--resamples")
+    error = compared("--runs", *places, *options, "998").exception
+    assert isinstance(error, InputError)
+    assert error.remedy == "Give --resamples 999 or more."
+    assert compared("--runs", *places, *options, "999").exit_code == 0
+    assert compared("--runs", *places[:2], *options, "499").exit_code == 0
+    assert isinstance(compared("--runs", *places[:2], *options, "498").exception, InputError)
+
+
+def test_each_comparison_has_its_own_seed(tmp_path: Path) -> None:
+    places = many(tmp_path, "a", "b")
+    pair = ["--run-a", str(places[0]), "--run-b", str(places[1]), "--method", "bootstrap", "--format", "json"]
+    expected = json.loads(CliRunner().invoke(report, ["paired", *pair]).output)["estimate"]["sign_flip"]
+    found = against(numbers("--runs", *places))["b"]["estimate"]["sign_flip"]
+    assert not found["exact"]
+    assert found == expected
 
 
 def test_what_tells_runs_apart_comes_first(tmp_path: Path) -> None:

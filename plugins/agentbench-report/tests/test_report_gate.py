@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import attrs
 import pytest
@@ -16,10 +18,12 @@ from hypothesis import strategies as st
 from agentbench_core import AttemptRecord, FailureReason, Label
 from agentbench_core.cli.main import main
 from agentbench_core.testing import write_run
+from agentbench_core.values.events import Event, LLMRequest, LLMResponse
+from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import GateRules
 from agentbench_report.gate.decision import decide
-from agentbench_report.reading import RunCounts, TaskCounts, read
+from agentbench_report.reading import read
 from agentbench_report.statistics import PairTable, noninferiority
 
 Endings = Mapping[str, Any]
@@ -65,7 +69,7 @@ class Gated:
 
 @pytest.fixture
 def gate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Gated]:
-    """Writes two runs and a gate file, and runs the command."""
+    """Writes two runs and a gate file, runs the command; ``spoil`` changes what lies there before, by its name."""
 
     def run(
         baseline: Endings,
@@ -75,10 +79,13 @@ def gate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Gat
         style: str = "json",
         a: Mapping[str, Any] | None = None,
         b: Mapping[str, Any] | None = None,
+        spoil: Mapping[str, Callable[[Path], object]] | None = None,
     ) -> Gated:
         write_run(tmp_path / "a", baseline, **(a or {}))
         write_run(tmp_path / "b", candidate, **(b or {}))
         (tmp_path / "gate.yaml").write_text(config)
+        for change in (spoil or {}).items():
+            change[1](tmp_path / change[0])
         files = {"baseline": "a", "candidate": "b", "config": "gate.yaml", "junit": "gate.xml", "markdown": "gate.md"}
         named = [word for name, file in files.items() for word in (f"--{name}", str(tmp_path / file))]
         with pytest.raises(SystemExit) as stop:
@@ -96,8 +103,30 @@ def labelled(name: str, *, only: str = "") -> Callable[[AttemptRecord], AttemptR
     return label
 
 
-def using(*, cost: float = 0.01, seconds: float = 1.5) -> Callable[[AttemptRecord], AttemptRecord]:
-    return lambda one: attrs.evolve(one, usage=attrs.evolve(one.usage, cost_usd=cost), duration_sec=seconds)
+def using(
+    *, cost: float = 0.01, seconds: float = 1.5, calls: int = 1, only: str = ""
+) -> Callable[[AttemptRecord], AttemptRecord]:
+    def use(one: AttemptRecord) -> AttemptRecord:
+        usage = attrs.evolve(one.usage, cost_usd=cost, llm_calls=calls)
+        return attrs.evolve(one, usage=usage, duration_sec=seconds) if one.task_id.startswith(only) else one
+
+    return use
+
+
+def cut_off(record: AttemptRecord) -> Iterator[Event]:
+    """A call of which nobody knows what it has cost: at most 5 dollars."""
+    yield LLMRequest(call=1, messages=2, reserved_usd=5.0)
+    yield LLMResponse(
+        call=1,
+        finish="stop",
+        model="m",
+        served_by="somebody",
+        prompt_tokens=100,
+        completion_tokens=10,
+        cached_tokens=0,
+        cost_usd=None,
+        duration_sec=1.0,
+    )
 
 
 class TestFromTheIssue:
@@ -284,13 +313,13 @@ def test_missing_results_never_make_a_pass(
 
 
 class TestRepeats:
-    def test_agreement_over_many_tasks_passes_by_the_t_interval(self, gate: Callable[..., Gated]) -> None:
+    def test_agreement_over_many_tasks_passes_by_both_tests(self, gate: Callable[..., Gated]) -> None:
         done = gate(
             tasks(100, lambda i: [True, i % 9 > 0, False]),
             tasks(100, lambda i: [i % 7 > 0, True, False]),
             "margin: 0.1\nmin_pairs: 100\n",
         )
-        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t")
+        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t_tango")
         assert done.said["complete"]["table"] is None
         assert done.said["complete"]["tasks"] == 100
 
@@ -307,9 +336,26 @@ class TestRepeats:
         )
         assert (done.verdict, done.status("non_inferiority")) == ("inconclusive", "pass")
 
+    @pytest.mark.parametrize("regressed", range(6))
+    @pytest.mark.parametrize("repeats", [(2, 2), (5, 5), (1, 2), (3, 1)])
+    def test_attempts_that_repeat_each_other_show_no_more_than_one(
+        self, gate: Callable[..., Gated], tmp_path: Path, regressed: int, repeats: tuple[int, int]
+    ) -> None:
+        """With 2 of 100 lost for good, t alone is sure of less than 5 points: it trusts the spread that it saw."""
+        config, (of_a, of_b) = "margin: 0.05\nmin_pairs: 50\n", repeats
+        once = gate(tasks(100), tasks(100, lambda i: i >= regressed), config)
+        for name in "ab":
+            (tmp_path / name).rename(tmp_path / f"once-{name}")
+        more = gate(tasks(100, lambda i: [True] * of_a), tasks(100, lambda i: [i >= regressed] * of_b), config)
+        assert more.verdict == once.verdict
+        assert once.verdict == ("pass" if regressed < 2 else "inconclusive" if regressed < 3 else "fail")
+        found = more.said["complete"]["result"]
+        assert found["interval"]["low"] <= once.said["complete"]["result"]["interval"]["low"] + 1e-12
+        assert (found["p"] < 0.05) == (more.verdict == "pass")
+
     def test_another_number_of_repeats_is_a_fair_comparison(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(60), tasks(60, lambda i: [True, True]), "margin: 0.1\nmin_pairs: 60\n")
-        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t")
+        assert (done.verdict, done.said["complete"]["method"]) == ("pass", "t_tango")
 
 
 class TestLabels:
@@ -332,6 +378,8 @@ class TestLabels:
             ("leak_suspected", "labels: {leak_suspected: ignore}", "pass"),
             ("touched_protected", "", "pass"),
             ("weak_verdict", "", "pass"),
+            ("oracle", "", "inconclusive"),
+            ("oracle", "labels: {oracle: ignore}", "pass"),
             ("oom", "", "pass"),
             ("oom", "labels: {oom: inconclusive}", "inconclusive"),
         ],
@@ -376,11 +424,215 @@ class TestCeilings:
     @pytest.mark.parametrize(("now", "status"), [(0.01, "inconclusive"), (0.0, "pass")])
     def test_there_is_no_ratio_to_nothing(self, gate: Callable[..., Gated], now: float, status: str) -> None:
         config = self.GOOD + "max_cost_ratio: 2"
-        done = gate(tasks(100), tasks(100), config, a={"record": using(cost=0)}, b={"record": using(cost=now)})
+        a, b = using(cost=0, calls=0), using(cost=now, calls=int(now > 0))
+        done = gate(tasks(100), tasks(100), config, a={"record": a}, b={"record": b})
         assert done.status("cost_ratio") == status
+
+    @pytest.mark.parametrize("rule", ["max_cost_ratio: 2", "max_cost_usd_per_task: 0.01", "max_duration_ratio: 3"])
+    def test_what_just_holds_holds(self, gate: Callable[..., Gated], rule: str) -> None:
+        more = {"record": using(cost=0.01, seconds=4.5)}
+        done = gate(tasks(100), tasks(100), self.GOOD + rule, a={"record": using(cost=0.005)}, b=more)
+        assert done.verdict == "pass"
+
+    def test_duration_is_that_of_an_attempt_whatever_the_number_of_repeats(self, gate: Callable[..., Gated]) -> None:
+        done = gate(tasks(100), tasks(100, lambda i: [True] * 3), self.GOOD + "max_duration_ratio: 1.1")
+        assert done.verdict == "pass"
+
+    @pytest.mark.parametrize("lost", [None, FailureReason.SANDBOX_ERROR])
+    def test_only_tasks_with_a_score_in_both_runs_are_held_against_each_other(
+        self, gate: Callable[..., Gated], lost: FailureReason | None
+    ) -> None:
+        """An expensive attempt of the baseline is no excuse where the candidate has none."""
+        dear, twice = using(cost=9.0, seconds=900, only="task-000"), using(cost=0.02, seconds=3)
+        config = f"margin: 0.05\n{LENIENT}max_cost_ratio: 1.5\nmax_duration_ratio: 1.5\n"
+        lossy = tasks(300, lambda i: lost if i == 0 else True)
+        done = gate(tasks(300), lossy, config, a={"record": dear}, b={"record": twice})
+        assert (done.status("cost_ratio"), done.status("duration_ratio")) == ("fail", "fail")
+
+    UNKNOWN = "max_cost_ratio: 100\nmax_cost_usd_per_task: 100\n"
+
+    @pytest.mark.parametrize("side", ["a", "b"])
+    @pytest.mark.parametrize(
+        ("how", "why"),
+        [
+            (
+                {"record": using(cost=0.0), "events": cut_off},
+                "100 attempts called a model and have a recorded cost of 0",
+            ),
+            ({"record": using(cost=0.0, only="task-007")}, "1 attempts called a model and have a recorded cost of 0"),
+            ({"events": cut_off}, "its records add up to 1 USD, and its calls may have cost 500"),
+            ({"record": lambda one: attrs.evolve(one, replayed=True)}, "100 attempts were replayed"),
+        ],
+    )
+    def test_a_cost_that_nobody_knows_is_below_no_ceiling(
+        self, gate: Callable[..., Gated], side: str, how: Mapping[str, Any], why: str
+    ) -> None:
+        done = gate(tasks(100), tasks(100), self.GOOD + self.UNKNOWN, "--allow-replayed", **{side: how})
+        assert done.status("cost_ratio") == "inconclusive"
+        assert done.status("cost_per_task") == ("inconclusive" if side == "b" else "pass")
+        assert (done.verdict, done.code) == ("inconclusive", 1)
+        whose = {"a": "baseline", "b": "candidate"}[side]
+        assert done.said["reason"].startswith(f"What an attempt of the {whose} costs is not known: {why}")
+
+    def test_an_attempt_without_a_score_and_without_cost_is_no_doubt(self, gate: Callable[..., Gated]) -> None:
+        """A provider that was down was called, and took nothing."""
+        broken = tasks(300, lambda i: FailureReason.LLM_ERROR if i == 7 else True)
+        free = {"record": using(cost=0.0, only="task-007")}
+        done = gate(tasks(300), broken, self.GOOD + self.UNKNOWN, b=free)
+        assert done.verdict == "pass"
+
+
+class TestEvidence:
+    CONFIG = "margin: 0.05\nmin_pairs: 50\n"
+
+    @pytest.mark.parametrize(("run", "whose"), [("a", "baseline"), ("b", "candidate")])
+    def test_records_that_no_event_carries_are_no_proof(self, gate: Callable[..., Gated], run: str, whose: str) -> None:
+        """Everybody can write a record; here somebody lets all pass."""
+
+        def forge(directory: Path) -> None:
+            (directory / "events.jsonl").unlink()
+            records = directory / "attempts.jsonl"
+            records.write_text(records.read_text().replace('"passed":false', '"passed":true'))
+
+        done = gate(tasks(60, lambda i: i > 9), tasks(60, lambda i: i > 9), self.CONFIG, spoil={run: forge})
+        other = {"baseline": "candidate", "candidate": "baseline"}[whose]
+        assert (done.status(f"evidence_{whose}"), done.status(f"evidence_{other}")) == ("inconclusive", "pass")
+        why = next(check["why"] for check in done.said["checks"] if check["name"] == f"evidence_{whose}")
+        assert why.startswith(f"60 records of the {whose} are carried by no event")
+        assert done.verdict != "pass"
+
+
+class TestBounds:
+    """Where exactly a bound lies."""
+
+    def test_a_worst_case_that_cannot_be_told_is_no_pass(self, gate: Callable[..., Gated]) -> None:
+        lossy = tasks(300, lambda i: None if i < 2 else True)
+        done = gate(tasks(300), lossy, f"margin: 0.015\n{LENIENT}")
+        assert done.said["worst_case"]["result"]["verdict"] == "inconclusive"
+        assert (done.status("non_inferiority"), done.status("worst_case")) == ("pass", "inconclusive")
+
+    @pytest.mark.parametrize(("most", "status"), [(0.05, "pass"), (0.049, "inconclusive")])
+    def test_infrastructure(self, gate: Callable[..., Gated], most: float, status: str) -> None:
+        lossy = tasks(100, lambda i: None if i < 5 else True)
+        config = f"margin: 0.5\nmin_pairs: 1\nmax_infrastructure_share: {most}\n"
+        assert gate(tasks(100), lossy, config).status("infrastructure_candidate") == status
+
+    @pytest.mark.parametrize(("least", "status"), [(0.8, "pass"), (0.81, "inconclusive")])
+    def test_tasks_of_the_candidate_alone_lessen_the_paired_share(
+        self, gate: Callable[..., Gated], least: float, status: str
+    ) -> None:
+        config = f"margin: 0.5\nmin_pairs: 80\nmin_paired_share: {least}\n"
+        done = gate(tasks(80), tasks(100), config, "--allow-different-tasks")
+        assert (done.status("paired_share"), done.status("min_pairs")) == (status, "pass")
+        assert done.status("worst_case") == "pass"
+
+    @pytest.mark.parametrize(("count", "takes"), [(51, True), (52, False)])
+    def test_the_least_number_of_tasks(self, gate: Callable[..., Gated], count: int, takes: bool) -> None:
+        done = gate(tasks(count), tasks(count, lambda i: i > 0), "margin: 0.05\nmin_pairs: 1\n")
+        assert done.verdict == "inconclusive"
+        assert ("it takes 52 tasks to pass" in done.said["reason"]) == takes
+
+    def test_one_pair_may_be_enough(self) -> None:
+        assert least_pairs(0.9, 0.4) == 1
+
+
+class TestLeftOut:
+    CONFIG = "margin: 0.05\nmin_pairs: 5\n"
+
+    @pytest.mark.parametrize("repeats", [1, 3])
+    def test_leaving_tasks_out_is_no_better_than_losing_them(
+        self, gate: Callable[..., Gated], tmp_path: Path, repeats: int
+    ) -> None:
+        """Also when they failed in the baseline: then they are lost to nobody."""
+        passed = tasks(100, lambda i: [i != 99] * repeats)
+        left_out = gate(passed, tasks(95, lambda i: [True] * repeats), self.CONFIG, "--allow-different-tasks")
+        for name in "ab":
+            (tmp_path / name).rename(tmp_path / f"before-{name}")
+        lost = gate(passed, tasks(100, lambda i: [True if i < 95 else None] * repeats), self.CONFIG)
+        assert left_out.verdict == lost.verdict == "inconclusive"
+        assert left_out.status("worst_case") == "inconclusive"
+        assert left_out.said["worst_case"] == lost.said["worst_case"]
+        assert left_out.said["worst_case"]["difference"] == pytest.approx(-0.04)
+        assert left_out.said["reason"].startswith("5 tasks of the baseline are not in the candidate.")
+
+
+class TestSuites:
+    RULES = "margin: 0.2\nmin_pairs: 5\nsuites: {custom-heldout: {margin: 0.02}}\n"
+
+    def test_runs_of_two_suites_have_no_rules(self, gate: Callable[..., Gated]) -> None:
+        """The name is the candidate's to choose: so it chose the margin."""
+        a, b = ({"run": {"suite": name}} for name in ("custom-heldout", "custom-heldoutt"))
+        done = gate(tasks(100), tasks(100), self.RULES, a=a, b=b)
+        assert (done.code, done.out) == (2, "")
+        assert "which rules?" in done.err
+
+    def test_unless_they_are_the_same(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+        done = gate(tasks(100), tasks(100), self.RULES, a={"run": {"suite": "x"}}, b={"run": {"suite": "y"}})
+        assert (done.verdict, done.said["rules_from"]) == ("pass", "top level")
+        assert "Suite y, rules: top level." in (tmp_path / "gate.md").read_text()
+
+    def test_the_page_says_which_rules_hold(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+        own = {"run": {"suite": "custom-heldout"}}
+        done = gate(tasks(100), tasks(100), self.RULES, a=own, b=own)
+        assert (done.said["rules_from"], done.said["rules"]["margin"]) == ("suites.custom-heldout", 0.02)
+        assert "rules: suites.custom-heldout." in (tmp_path / "gate.md").read_text()
+
+    def test_names_that_are_nearly_right_are_told(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+        config = (
+            "margin: 0.05\nmin_pairs: 5\nlabels: {tamper_confirmd: ignore, mine: fail}\n"
+            "suites: {custom_dev: {margin: 0.01}, custom-heldout: {labels: {Oracle: ignore}}}\n"
+        )
+        done = gate(tasks(100), tasks(100), config)
+        slips = [warning.partition("gate.yaml ")[2] for warning in done.said["warnings"]]
+        assert slips == [
+            "has rules for the suite 'custom_dev', and none of them hold for 'custom-dev'",
+            "has a policy for the label 'Oracle', which no attempt has: is 'oracle' meant?",
+            "has a policy for the label 'tamper_confirmd', which no attempt has: is 'tamper_confirmed' meant?",
+        ]
+        assert "Warning: " in (tmp_path / "gate.md").read_text()
+        assert "warning: " in (ElementTree.parse(tmp_path / "gate.xml").getroot()[0].findtext("system-out") or "")
+
+    def test_other_suites_and_labels_that_runs_have_are_no_slips(self, gate: Callable[..., Gated]) -> None:
+        config = self.RULES + "labels: {oracles: ignore, oom: fail}\n"
+        done = gate(tasks(100), tasks(100), config, b={"record": labelled("oracles")})
+        assert done.said["warnings"] == []
 
 
 class TestRefused:
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            {"a": shutil.rmtree},
+            {"b": shutil.rmtree},
+            {"b": lambda run: (shutil.rmtree(run), run.write_text("no directory"))},
+            {"gate.yaml": Path.unlink},
+            {"gate.yaml": lambda file: (file.unlink(), file.mkdir())},
+            {"a": lambda run: (run / "run.json").write_text("[" * 100_000)},
+            {"b": lambda run: (run / "attempts.jsonl").write_bytes(b"\xff\n")},
+        ],
+    )
+    def test_no_report_of_last_time_is_left(
+        self, gate: Callable[..., Gated], tmp_path: Path, broken: Mapping[str, Callable[[Path], object]]
+    ) -> None:
+        for name in ("gate.xml", "gate.md"):
+            (tmp_path / name).write_text("PASS, of last time")
+        done = gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n", spoil=broken)
+        assert (done.code, done.out) == (2, "")
+        assert (tmp_path / "gate.md").read_text().startswith("# Gate: REFUSED\n")
+        assert 'value="refused"' in (tmp_path / "gate.xml").read_text()
+
+    def test_nor_after_an_error_of_ours(
+        self, gate: Callable[..., Gated], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise RuntimeError("a mistake in the report")
+
+        monkeypatch.setattr("agentbench_report.gate.decision.decide", fails)
+        (tmp_path / "gate.xml").write_text("PASS, of last time")
+        assert gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n").code not in (0, 1)
+        assert (tmp_path / "gate.md").read_text().startswith("# Gate: REFUSED\n")
+        assert 'value="refused"' in (tmp_path / "gate.xml").read_text()
+
     @pytest.mark.parametrize(
         ("run", "flag"),
         [({"run_id": "run-a"}, ""), ({"harness": {"version": "9.9", "git_sha": ""}}, "--allow-different-harness")],
@@ -400,10 +652,13 @@ class TestRefused:
         assert "**Not comparable, and compared all the same:**" in (tmp_path / "gate.md").read_text()
 
     def test_a_file_that_cannot_be_written_is_said(self, gate: Callable[..., Gated], tmp_path: Path) -> None:
+        """And keeps neither the other file nor the page from being written."""
         (tmp_path / "gate.xml" / "in-the-way").mkdir(parents=True)
-        done = gate(tasks(1), tasks(1), "margin: 0.05\nmin_pairs: 1\n")
+        done = gate(tasks(60), tasks(60), "margin: 0.05\nmin_pairs: 1\n", style="md")
         assert done.code == 2
         assert "gate.xml" in done.err
+        assert (tmp_path / "gate.md").read_text() == done.out
+        assert done.out.startswith("# Gate: PASS\n")
 
 
 class TestPage:
@@ -432,6 +687,16 @@ class TestPage:
         assert "\x1b" not in done.out
         assert not re.search(r"(?<!\\)[<`\[]", done.out.partition("## Regressed")[2].partition("TESTS_FAILED")[0])
         assert done.out.count("\n# ") == 0
+
+    def test_names_of_one_run_stay_text_too(self, gate: Callable[..., Gated]) -> None:
+        a, b = ({f"t-{side}|<img src=x>[a](b)`": True} for side in "ab")
+        both = {"both": True, "lost<b>": True}
+        config = "margin: 0.5\nmin_pairs: 1\n"
+        done = gate(a | both, b | both | {"lost<b>": None}, config, "--allow-different-tasks", style="md")
+        for heading in ("Without a score in one of the runs", "Only in the baseline", "Only in the candidate"):
+            table = done.out.partition(f"## {heading} (1)")[2].partition("\n## ")[0]
+            assert "<" in table
+            assert not re.search(r"(?<!\\)[<`\[]", table)
 
     def test_no_verdict_hides_in_what_is_undecided(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(3), tasks(3), "margin: 0.05\nmin_pairs: 1\n", "--inconclusive-ok", style="md")

@@ -21,7 +21,8 @@ from agentbench_core import describe
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
 from agentbench_report.gate.report import Check, Comparison, GateReport, Moved, Side
-from agentbench_report.power import Hindsight, Pilot, Plan, Question, Size
+from agentbench_report.hindsight import Hindsight
+from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics import Interval, NonInferiority, PairTable
 
 ROOT = Path(agentbench_core.__file__).parent.parent
@@ -97,7 +98,8 @@ def environment(**variables: str) -> dict[str, str]:
 class TestWorkflows:
     """The two of GitHub Actions: what they run is run here, as GitHub runs it."""
 
-    BASELINE, CANDIDATE = (yaml.safe_load(text) for text in blocks(section(GATE, "In CI"), "yaml"))
+    *WORKFLOWS, RULES = blocks(section(GATE, "In CI"), "yaml")
+    BASELINE, CANDIDATE = map(yaml.safe_load, WORKFLOWS)
 
     @staticmethod
     def steps(workflow: Any) -> list[dict[str, Any]]:
@@ -115,7 +117,8 @@ class TestWorkflows:
     def test_they_run(self, tmp_path: Path, margin: float, first_line: str, code: int) -> None:
         """With a suite of one task, which the reference solution solves in both: too few, unless the margin is wide."""
         self.run("agentbench tasks new one --suite custom-dev", tmp_path)
-        (tmp_path / "gate.yaml").write_text(f"margin: {margin}\nmin_pairs: 1\n")
+        rules = re.sub(r"(?m)^margin: .*$", f"margin: {margin}", self.RULES)
+        (tmp_path / "gate.yaml").write_text(re.sub(r"(?m)^min_pairs: .*$", "min_pairs: 1", rules))
         for step in self.steps(self.BASELINE):
             if "agentbench run" in step.get("run", ""):
                 self.run(step["run"], tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,7 @@ def test_a_case_per_check(tmp_path: Path) -> None:
         "verdict": "pass",
         "baseline": "run-a",
         "candidate": "run-b",
+        "rules": "top level",
         "regressed": "",
         "improved": "task-59",
     }
@@ -87,6 +89,14 @@ def test_hostile_names_do_not_leave_their_place(tmp_path: Path) -> None:
     assert found.get("failures") == str(len(list(found.iter("failure")))) == "1"
     assert "\u202e" not in xml.decode()
     assert "\x1b" not in xml.decode()
+
+
+def test_doubts_stand_in_the_output_of_the_suite(tmp_path: Path) -> None:
+    report = attrs.evolve(judged(tmp_path, True), warnings=("B is \x1b[31m odd",), overridden=("other limits",))
+    said = (suite(junit_xml(report, inconclusive_ok=False)).findtext("system-out") or "").splitlines()
+    assert said[0] == "not comparable, and compared all the same: other limits"
+    assert said[1].startswith("warning: B is ")
+    assert "\x1b" not in said[1]
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from agentbench_core import AttemptRecord, FailureReason, InputError
 from agentbench_core.testing import Ending, write_run
 from agentbench_report.command import report
-from agentbench_report.comparison.paired_text import fenced
-from agentbench_report.statistics import wilson
+from agentbench_report.comparison.fenced import fenced
+from agentbench_report.statistics import exact_power, wilson
 
 CASES = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
 
@@ -115,7 +115,7 @@ def test_the_smallest_detectable_difference_equals_the_reference(tmp_path: Path)
     one = case("mcnemar_mde", n=100, discordance=0.2)
     found = numbers(of_table(tmp_path, 40, 10, 10, 40))["detectable"]
     assert found["difference"] == pytest.approx(one["expected"], abs=one["tolerance"])
-    assert (found["power"], found["alpha"], found["nonzero"], found["least_nonzero"]) == (0.8, 0.05, 20, 6)
+    assert (found["power"], found["alpha"], found["nonzero"], found["least_nonzero"]) == (0.8, 0.05, 20, 5)
 
 
 def of_differences(root: Path, differences: Sequence[Sequence[float]]) -> tuple[Path, Path]:
@@ -179,8 +179,9 @@ def test_the_bootstrap_comes_near_the_full_enumeration(tmp_path: Path) -> None:
     options = ("--method", "bootstrap", "--resamples", "20000")
     report_ = numbers(of_differences(tmp_path, [[float(x)] for x in one["inputs"]["x"]]), *options)
     found = report_["estimate"]
-    assert bounds(found["interval"]) == pytest.approx(one["expected"], abs=1e-9)
-    assert (found["interval_method"], found["bootstrap"]["resamples"]) == ("bca", 20_000)
+    assert bounds(found["bootstrap"]["interval"]) == pytest.approx(one["expected"], abs=1e-9)
+    assert (found["interval_method"], found["bootstrap"]["resamples"]) == ("t", 20_000)
+    assert found["interval"] == found["task_means"]["interval"]
     assert found["bootstrap"]["seed"] == report_["seed"]
 
 
@@ -234,7 +235,7 @@ def test_no_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
 def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
     said = headline(of_table(tmp_path, 10, 1, 3, 5))
     assert (
-        "The runs differ on 4 of 19 tasks, and with fewer than 6 no exact test could have found a difference." in said
+        "The runs differ on 4 of 19 tasks, and with fewer than 5 no mid-p test could have found a difference." in said
     )
     assert re.search(
         r"With 19 tasks, a difference of at least 3\d\.\d points would be seen 4 times of 5, if all that differ", said
@@ -253,7 +254,10 @@ def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> Non
 
 
 def test_so_few_tasks_that_nothing_could_be_seen(tmp_path: Path) -> None:
-    assert "With 2 tasks, no difference at all would be seen 4 times of 5." in headline(of_table(tmp_path, 1, 0, 1, 0))
+    assert headline(of_table(tmp_path, 1, 0, 1, 0)).endswith(
+        "The runs differ on 1 of 2 tasks, and with fewer than 5 no mid-p test could have found a difference. So few "
+        "tasks can never tell a difference."
+    )
 
 
 def test_repeats_in_words(tmp_path: Path) -> None:
@@ -264,7 +268,7 @@ def test_repeats_in_words(tmp_path: Path) -> None:
     assert said.endswith("p = 0.0039 by sign-flip test).")
     page = text(places, "--method", "bootstrap")
     assert "## Pairs" not in page
-    assert "Means over tasks; BCa bootstrap interval, by resampling tasks; sign-flip test." in page
+    assert "so little that the interval was widened, to what as many tasks would give that all agree; sign-flip" in page
     assert "with fewer than 30 tasks it is too narrow" in page
 
 
@@ -274,7 +278,143 @@ def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path)
     assert found["interval_method"] == "identical"
     assert bounds(found["interval"]) == pytest.approx([-0.161125, 0.161125], abs=1e-6)
     assert found["bootstrap"]["degenerate"]
-    assert "What could have been seen is not known" in headline(places, "--method", "bootstrap")
+    assert headline(places, "--method", "bootstrap").endswith(
+        "The runs differ on none of 20 tasks, and with fewer than 6 no exact test could have found a difference."
+    )
+
+
+def test_what_repeats_could_have_told(tmp_path: Path) -> None:
+    """Six tasks that differ, up and down: the t quantiles at 9 degrees of freedom, (2.2622 + 0.8834) se."""
+    differences = [[1.0, 0.0, 0.0]] * 3 + [[-1.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 0.0]] * 4
+    places = of_differences(tmp_path, differences)
+    found = numbers(places, "--method", "bootstrap")
+    se = (6 / 9 / 9 / 10) ** 0.5
+    assert found["detectable"]["difference"] == pytest.approx(3.14561 * se, abs=1e-4)
+    assert headline(places, "--method", "bootstrap").endswith(
+        "With 10 tasks that vary as these, only a difference of at least 27.1 points would be seen 4 times of 5."
+    )
+
+
+@pytest.mark.parametrize("moved", [[[1.0, 1.0, 0.0]] * 4, [[1.0] + [0.0] * 6] + [[0.0] * 7] * 19])
+def test_no_figure_by_t_where_no_flip_of_signs_could_tell_anything(tmp_path: Path, moved: list[list[float]]) -> None:
+    places = of_differences(tmp_path, moved)
+    said = headline(places, "--method", "bootstrap")
+    assert "and with fewer than 6 no exact test could have found a difference." in said
+    assert "4 times of 5" not in said
+    found = numbers(places, "--method", "bootstrap")["detectable"]
+    assert (found["difference"], found["least_nonzero"]) == (None, 6)
+    assert "smallest true difference" not in text(places, "--method", "bootstrap")
+
+
+def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -> None:
+    """What the exact test sees of 30 tasks, not what the mid-p test would."""
+    places = of_table(tmp_path, 10, 4, 4, 12)
+    by_flips, by_midp = (numbers(places, "--method", method)["detectable"] for method in ("bootstrap", "mcnemar"))
+    for one, midp in ((by_flips, False), (by_midp, True)):
+        assert exact_power(30, 0, one["at_best"], midp=midp) == pytest.approx(0.8, abs=1e-3)
+    assert by_flips["at_best"] > by_midp["at_best"]
+    assert (by_flips["least_nonzero"], by_midp["least_nonzero"]) == (6, 5)
+    big = of_table(tmp_path / "big", 40, 10, 10, 40)
+    effect = numbers(big, "--method", "bootstrap")["detectable"]["difference"]
+    assert exact_power(100, 0.1 - effect / 2, 0.1 + effect / 2, midp=False) == pytest.approx(0.8, abs=1e-3)
+
+
+@pytest.mark.parametrize(("method", "least"), [("mcnemar", 5), ("bootstrap", 6)])
+def test_a_p_that_equals_the_level_tells_nothing(tmp_path: Path, method: str, least: int) -> None:
+    """0.0625 is 2**-4, and 2 times 2**-5."""
+    few = of_table(tmp_path, 5, 0, least - 1, 5)
+    found = numbers(few, "--method", method, "--confidence", "0.9375")
+    assert (found["estimate"]["p"], found["verdict"]) == (0.0625, "undecided")
+    assert found["detectable"]["least_nonzero"] == least
+    more = of_table(tmp_path / "more", 5, 0, least, 5)
+    assert numbers(more, "--method", method, "--confidence", "0.9375")["verdict"] == "better"
+
+
+def test_the_interval_is_by_t_below_thirty_tasks_and_by_bootstrap_from_there(tmp_path: Path) -> None:
+    for tasks, how in ((29, "t"), (30, "bca")):
+        differences = [[float((n % 3) - 1), float(n % 2)] for n in range(tasks)]
+        found = numbers(of_differences(tmp_path / how, differences), "--method", "bootstrap")["estimate"]
+        assert found["interval_method"] == how
+        names = {"t": "t interval over tasks", "bca": "BCa bootstrap interval, by resampling tasks"}
+        page = text((tmp_path / how / "a", tmp_path / how / "b"), "--method", "bootstrap")
+        assert f"Means over tasks; {names[how]}" in page
+        source = found["bootstrap"] if how == "bca" else found["task_means"]
+        assert found["interval"] == source["interval"]
+        assert found["bootstrap"]["interval"] != found["task_means"]["interval"]
+
+
+def test_one_task_that_moved_a_little_does_not_narrow_the_interval(tmp_path: Path) -> None:
+    """20 tasks without a difference have 16.1 points either way; one failed attempt of 140 must not make them 1.5."""
+    moved = [[-1.0] + [0.0] * 6] + [[0.0] * 7] * 19
+    found = numbers(of_differences(tmp_path, moved), "--method", "bootstrap")["estimate"]
+    w, mean = 0.161125, -1 / 140
+    assert found["interval_method"] == "widened"
+    assert bounds(found["interval"]) == pytest.approx([mean - w * (1 + mean), mean + w * (1 - mean)], abs=1e-5)
+    assert found["task_means"]["interval"]["high"] < 0.01  # t as it is
+    page = text((tmp_path / "a", tmp_path / "b"), "--method", "bootstrap")
+    assert "they vary so little that the interval was widened" in page
+
+
+def test_bounds_are_by_t_and_not_narrower_than_what_was_seen(tmp_path: Path) -> None:
+    ends: Endings = {f"t{n:02}": [True, n % 2 == 0, n % 3 == 0] for n in range(40)}
+    lost: Endings = {**ends, "t00": [None, True, True]}
+    found = numbers(pair(tmp_path, ends, lost), "--method", "bootstrap")
+    assert found["estimate"]["bootstrap"] is not None
+    for case_ in ("worst", "best"):
+        assert found[case_]["bootstrap"] is None
+        assert found[case_]["interval_method"] in ("widened", "identical")
+        low, high = bounds(found[case_]["interval"])
+        assert high - low >= sum(map(abs, bounds(found["estimate"]["interval"]))) - 0.01
+
+
+def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_path: Path) -> None:
+    """All of six tasks improved by one of twenty attempts: the flips say so, six tasks cannot."""
+    places = of_differences(tmp_path, [[1.0] + [0.0] * 19] * 6 + [[0.0] * 20] * 2)
+    said = headline(places, "--method", "bootstrap")
+    assert said.startswith("B is better by 3.8 points")
+    assert said.endswith("It is a close call: the interval has room for no difference.")
+
+
+def test_no_difference_although_the_interval_has_no_room_for_it_is_a_close_call(tmp_path: Path) -> None:
+    places = of_differences(tmp_path, [[1.0, 1.0, 1.0, 0.0]] * 2 + [[1.0, 1.0, 1.0, 1.0]] * 3)
+    said = headline(places, "--method", "bootstrap")
+    assert said.startswith("No difference can be told: +90.0 points")
+    assert "It is a close call: the interval has no room for no difference, but the test decides." in said
+
+
+@pytest.mark.parametrize("confidence", ["nan", "0.4", "0.9991", "0.9999999999999", "1", "inf"])
+def test_what_is_no_confidence(tmp_path: Path, confidence: str) -> None:
+    result = paired(of_table(tmp_path, 1, 1, 1, 1), "--confidence", confidence)
+    assert result.exit_code == 2
+    assert "--confidence" in result.output
+
+
+def test_as_much_confidence_as_there_can_be(tmp_path: Path) -> None:
+    assert "99.9% interval" in headline(of_table(tmp_path, 9, 9, 9, 9), "--confidence", "0.999")
+
+
+def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
+    """40 tasks of many sizes; 5 / 0.005 are 1000."""
+    places = of_differences(tmp_path, [[1.0] * (1 + n % 5) + [0.0] * (5 - n % 5) for n in range(40)])
+    options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
+    result = paired(places, *options, "998")
+    assert isinstance(result.exception, InputError)
+    assert "with 998 resamples no sign-flip test has a p below 0.001" in str(result.exception)
+    assert result.exception.remedy == "Give --resamples 999 or more."
+    assert paired(places, *options, "999").exit_code == 0
+
+
+def test_flips_that_are_all_tried_need_no_resamples(tmp_path: Path) -> None:
+    places = of_table(tmp_path, 5, 5, 9, 5)
+    assert paired(places, "--method", "bootstrap", "--confidence", "0.995", "--resamples", "100").exit_code == 0
+
+
+def test_mcnemar_is_refused_for_repeats_together_with_all_else(tmp_path: Path) -> None:
+    places = pair(tmp_path, {"x": [True, False], "y": [True, False]}, {"x": [True, True]})
+    message = str(paired(places).exception)
+    assert "The tasks are not the same" in message
+    assert "McNemar's test is for one attempt per task" in message
+    assert "--method bootstrap" in message
 
 
 def test_mcnemar_is_refused_for_repeats_with_the_remedy(tmp_path: Path) -> None:
@@ -313,6 +453,29 @@ def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
     page = text(places)
     assert re.search(r"\| worst case for B +\| +20 \| 50.0% \| +70.0% \| \+20.0 points", page)
     assert re.search(r"\| task-07 +\| passed +\| missing \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
+
+
+def test_both_cases_are_told_where_they_turn_the_verdict(tmp_path: Path) -> None:
+    ends = {"a": "f" * 12 + "p" * 12, "b": "p" * 1 + "-" * 9 + "f" * 2 + "p" * 3 + "-" * 9}
+    letters = {"p": True, "f": False, "-": None}
+    a, b = ({f"t{n:02}": letters[letter] for n, letter in enumerate(one)} for one in ends.values())
+    said = headline(pair(tmp_path, a, b))
+    assert "and in the worst case B would be worse and in the best case B would be better." in said
+
+
+def test_what_is_invalid_in_both_runs_is_named_and_counts_nowhere(tmp_path: Path) -> None:
+    none = FailureReason.BASELINE_NOT_FAILING
+    places = pair(tmp_path, {"x": True, "y": none, "z": False}, {"x": True, "y": none, "z": True})
+    found = numbers(places)
+    assert (found["invalid"], found["incomplete"], found["pairs"]) == (["y"], [], 2)
+    assert (found["worst"], found["best"], found["robust"]) == (None, None, True)
+    assert [task["change"] for task in found["tasks"]] == ["same", "invalid", "improved"]
+    assert (found["a"]["planned"], found["a"]["unscored"]) == (2, 0)
+    page = text(places)
+    assert (
+        "Invalid in both runs, since their tests do not fail beforehand, and in none of the numbers above: y." in page
+    )
+    assert "incomplete" not in headline(places)
 
 
 def test_nothing_missing_has_no_bounds(tmp_path: Path) -> None:
@@ -393,7 +556,7 @@ def test_what_regressed_and_improved_with_reasons_and_diffs(tmp_path: Path) -> N
     assert found["moves"][-1] == {"a": "passed", "b": "TESTS_FAILED", "tasks": 1}
     assert sum(move["tasks"] for move in found["moves"]) == 4
     down = next(task for task in found["tasks"] if task["task_id"] == "down")
-    assert down["a"]["diffs"] == [{"repeat": 1, "path": "tasks/down/diffs/final.patch"}]
+    assert down["a"]["diffs"] == [{"repeat": 1, "result": "passed", "path": "tasks/down/diffs/final.patch"}]
 
 
 def test_diffs_are_printed_on_demand_and_cut(tmp_path: Path) -> None:
@@ -421,8 +584,8 @@ def test_diffs_of_repeats_are_named_by_their_number(tmp_path: Path) -> None:
         "tasks/x/diffs/final.patch", "tasks/x@3/diffs/final.patch",
     ]  # fmt: skip
     page = resolved(text(places, "--method", "bootstrap", "--diffs"))
-    assert f"[B@3]({places[1]}/tasks/x@3/diffs/final.patch)" in page
-    assert "```diff\nattempt 3\n```" in page
+    assert f"[B@3 failed]({places[1]}/tasks/x@3/diffs/final.patch)" in page
+    assert "B@1 failed (0 of 5, TESTS_FAILED x5):\n\n```diff\nattempt 1\n```" in page.replace("\\_", "_")
 
 
 def test_a_diff_that_leads_out_of_the_run_is_not_read(tmp_path: Path) -> None:
@@ -434,6 +597,57 @@ def test_a_diff_that_leads_out_of_the_run_is_not_read(tmp_path: Path) -> None:
     patch.symlink_to(secret)
     page = text(places, "--diffs")
     assert "secret" not in page
+    assert "tasks/down/diffs" not in page.partition("[2]: ")[2].replace(f"{places[0]}/tasks/down", "")
+    assert "B (AGENT" in page
+    down = next(task for task in numbers(places)["tasks"] if task["task_id"] == "down")
+    assert not down["b"]["diffs"]
+
+
+def test_a_name_that_leads_out_of_the_run_is_not_followed(tmp_path: Path) -> None:
+    name = "../../outside"
+    places = pair(tmp_path, {name: True}, {name: False})
+    patch = tmp_path / "outside" / "diffs" / "final.patch"
+    patch.parent.mkdir(parents=True, exist_ok=True)
+    patch.write_text("secret")
+    (places[0] / "tasks").mkdir(exist_ok=True)
+    (task,) = numbers(places)["tasks"]
+    assert (task["a"]["diffs"], task["b"]["diffs"]) == ([], [])
+    assert "secret" not in text(places, "--diffs")
+
+
+def test_of_repeats_the_diffs_that_show_the_change_come_first(tmp_path: Path) -> None:
+    """One of six attempts regressed, another task improved by its last attempt."""
+    a: Endings = {"down": [True] * 6, "up": [False] * 6}
+    b: Endings = {"down": [True] * 4 + [False, FailureReason.LLM_ERROR], "up": [False] * 5 + [True]}
+    places = pair(
+        tmp_path, a, b, files=lambda record: {"diffs/final.patch": f"{record.variant} {record.task_id} {record.repeat}"}
+    )
+    tasks = {task["task_id"]: task for task in numbers(places, "--method", "bootstrap")["tasks"]}
+    chosen = {
+        (name, side): [(diff["repeat"], diff["result"]) for diff in tasks[name][side]["diffs"]]
+        for name in tasks
+        for side in "ab"
+    }
+    assert chosen == {
+        ("down", "a"): [(1, "passed"), (2, "passed"), (3, "passed")],
+        ("down", "b"): [(5, "failed"), (1, "passed"), (2, "passed")],
+        ("up", "a"): [(1, "failed"), (2, "failed"), (3, "failed")],
+        ("up", "b"): [(6, "passed"), (1, "failed"), (2, "failed")],
+    }
+    page = text(places, "--method", "bootstrap", "--diffs")
+    assert re.findall(r"diff\n(\w+ \w+ \d)\n", page) == ["a down 1", "b down 5", "a up 1", "b up 6"]
+    assert "B@6 passed (1 of 6" in page
+
+
+def test_diffs_have_bounds(tmp_path: Path) -> None:
+    places = pair(
+        tmp_path, {f"t{n:02}": True for n in range(25)}, {f"t{n:02}": False for n in range(25)},
+        files=lambda record: {"diffs/final.patch": "x" * 3000},
+    )  # fmt: skip
+    page = text(places, "--diffs")
+    assert page.count("x" * 400 + " [... 2600 characters left out ...]") == 2 * 20
+    assert "x" * 401 not in page
+    assert "Diffs of 5 tasks more are not printed." in page
 
 
 @pytest.mark.parametrize("content", ["", "`", "````\nx\n`````", "~~~\r\n\x85\u2028"])
@@ -462,6 +676,20 @@ def test_csv_has_a_row_per_pair(tmp_path: Path) -> None:
     assert (rows["up"]["passed_a"], rows["up"]["reasons_a"], rows["up"]["passed_b"]) == ("0", "TIMEOUT", "1")
     assert rows["up"]["diffs_b"] == "tasks/up/diffs/final.patch"
     assert rows["same"]["diffs_a"] == ""
+
+
+def test_csv_says_on_stderr_what_was_overridden(tmp_path: Path) -> None:
+    places = pair(tmp_path, {"x": True, "y\n\x1b": True}, {"x": True})
+    result = paired(places, "--allow-different-tasks", "--format", "csv")
+    assert [row["task"] for row in csv.DictReader(io.StringIO(result.stdout))] == ["x"]
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("A and B: not comparable, and compared all the same (--allow-different-tasks): The tasks")
+    assert "\x1b" not in line
+    assert paired(places, "--allow-different-tasks").stderr == ""
+
+
+def test_one_task_is_one_task(tmp_path: Path) -> None:
+    assert "Pass rates are over 1 task with a score in both runs." in text(of_table(tmp_path, 1, 0, 0, 0))
 
 
 def hostile(root: Path) -> tuple[Path, Path]:

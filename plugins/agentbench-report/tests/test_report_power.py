@@ -14,8 +14,13 @@ import pytest
 from agentbench_core import AttemptRecord
 from agentbench_core.cli.main import main
 from agentbench_core.testing import write_run
+from agentbench_core.values.events import LLMRequest
+from agentbench_report.statistics import exact_power, exact_tasks
+from agentbench_report.statistics.power import t_power, t_tasks
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
+
+METHODS = {"pairs": "mcnemar", "repeats": "bootstrap"}
 
 
 def cases(function: str) -> Sequence[Any]:
@@ -84,7 +89,30 @@ class TestPlan:
 
     def test_more_tasks_than_anybody_has(self, power: Callable[..., Answer]) -> None:
         assert power("--effect", 0.001).said["needed"] is None
-        assert power("--effect", 0.001, style="md").out.startswith("# More than 100,000 tasks")
+        page = power("--effect", 0.001, style="md").out
+        assert page.startswith("# More than 100,000 tasks")
+        assert "So many are not counted any more. Connor's formula says 1,569," in page
+        assert "|" not in page
+        assert "power for 0.1 points" in power("--effect", 0.001, "--tasks", 100_000, style="md").out
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            *(("--effect", number) for number in ("nan", "inf", "0", "1e-200", "1")),
+            *(("--discordance", number) for number in ("nan", "inf", "1e-200", "1.1")),
+            *(("--power", number) for number in ("nan", "0", "1", "1e-300", "0.99999999999999999")),
+            *(("--alpha", number) for number in ("nan", "0", "1e-300", "0.5")),
+            *((name, number) for name in ("--tasks", "--repeats") for number in (0, 10**12, 10**18, 10**400)),
+        ],
+    )
+    def test_numbers_that_mean_nothing_are_refused(self, power: Callable[..., Answer], wrong: tuple[str, Any]) -> None:
+        done = power("--effect", 0.1, *wrong)
+        assert (done.code, done.out) == (2, "")
+        assert wrong[0] in done.err
+
+    def test_hardly_any_power_for_hardly_any_effect(self, power: Callable[..., Answer]) -> None:
+        """Connor's formula gives 0 tasks, and twice 0 is 0."""
+        assert power("--effect", 1e-6, "--power", 0.025).said["needed"]["tasks"] < 100
 
     def test_a_pilot_says_what_it_costs(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """An estimate that names how many attempts it rests on; the one without a record is not among them."""
@@ -116,10 +144,52 @@ class TestPlan:
         assert said[0]["between"] == pytest.approx(between)
         reach = (1.959964 + 0.841621) ** 2
         expected = [math.ceil(reach * (between + 0.2 / repeats) / 0.01) for repeats in (2, 4, 1000)]
-        assert [one["needed"]["tasks"] for one in said] == expected
-        assert said[0]["needed"]["attempts"] == expected[0] * 4
+        assert [one["formula_tasks"] for one in said] == expected
+        for one, formula in zip(said, expected, strict=True):
+            assert formula < one["needed"]["tasks"] <= formula + 3  # t is wider than the formula has it
+        assert said[0]["needed"]["attempts"] == said[0]["needed"]["tasks"] * 4
         assert said[0]["needed"]["detectable"] == pytest.approx(0.1, rel=0.01)
-        assert said[0]["needed"]["power"] == pytest.approx(0.8, abs=0.01)
+        assert said[0]["needed"]["power"] == pytest.approx(0.8, abs=0.005)
+
+    @pytest.mark.parametrize(("alpha", "least"), [(0.05, 6), (0.01, 8)])
+    def test_few_tasks_can_tell_nothing_however_often_they_are_tried(
+        self, power: Callable[..., Answer], tmp_path: Path, alpha: float, least: int
+    ) -> None:
+        """The formula says 1; a test that flips signs has no p below alpha with so few."""
+        pilot = write_run(tmp_path / "pilot", tasks(50, lambda i: [i % 2 > 0, True])).directory
+        asked = ("--effect", 0.3, "--discordance", 0.5, "--repeats", 200, "--pilot", pilot, "--alpha", alpha)
+        said = power(*asked, "--tasks", least - 1).said
+        assert (said["formula_tasks"], said["needed"]["tasks"]) == (1, least)
+        assert (said["available"]["detectable"], said["available"]["power"]) == (None, 0)
+        assert f"Fewer than {least} tasks can tell nothing" in power(*asked, style="md").out
+
+    def test_the_least_difference_of_few_tasks_is_by_t_and_one_that_can_be(
+        self, power: Callable[..., Answer], tmp_path: Path
+    ) -> None:
+        pilot = write_run(tmp_path / "pilot", tasks(50, lambda i: [i % 2 > 0, True])).directory
+        asked = ("--effect", 0.1, "--repeats", 5, "--pilot", pilot, "--tasks", 6)
+        said = power(*asked, "--discordance", 0.5).said
+        se = math.sqrt((said["between"] + 2 * said["pilot"]["within"] / 5) / 6)
+        assert said["available"]["detectable"] == pytest.approx((2.570582 + 0.919544) * se, rel=1e-5)  # t, 5 df
+        assert power(*asked, "--discordance", 1).said["available"]["detectable"] is None  # it would be 116 points
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"record": lambda one: attrs.evolve(one, usage=attrs.evolve(one.usage, cost_usd=0.0))},
+            {"events": lambda one: [LLMRequest(call=1, messages=2, reserved_usd=5.0)]},
+        ],
+    )
+    def test_a_pilot_of_unknown_cost(
+        self, power: Callable[..., Answer], tmp_path: Path, how: Mapping[str, Any]
+    ) -> None:
+        asked = ("--effect", 0.1, "--pilot", write_run(tmp_path / "pilot", tasks(5), **how).directory)
+        said = power(*asked).said
+        assert (said["pilot"]["cost_usd_per_attempt"], said["needed"]["cost_usd"]) == (None, None)
+        assert said["pilot"]["cost_unknown"]
+        page = power(*asked, style="md").out
+        assert "0.00 " not in page
+        assert page.count("not known") == 4
 
     def test_a_discordance_below_chance_is_said(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         endings = tasks(100, lambda i: [True, i % 2 > 0])
@@ -187,7 +257,68 @@ class TestHindsight:
         said = power(*runs, "--effect", 0.05).said
         assert (said["discordance"], said["detectable"], said["detectable_interval"]) == (0, None, None)
         assert said["effect_power"] < 0.05  # as if all that differs were this effect
-        assert "no difference could have been seen" in power(*runs, style="md").out
+        page = power(*runs, style="md").out
+        assert "0 of 20 tasks differed. With fewer than 5 that do, the test cannot tell a difference" in page
+        assert f"at least **{100 * said['at_best']:.3g} points**, had all tasks that differ gone one way" in page
+
+    @pytest.mark.parametrize(
+        ("a", "b"),
+        [
+            (tasks(1000), tasks(1000)),
+            (tasks(1000), tasks(1000, lambda i: i > 0)),
+            (tasks(100, lambda i: i >= 10), tasks(100, lambda i: not 10 <= i < 20)),
+            (tasks(8), tasks(8, lambda i: i > 6)),
+            (tasks(40, lambda i: [i % 3 > 0, True]), tasks(40, lambda i: [i % 4 > 0, True])),
+            (tasks(4, lambda i: [i % 3 > 0, True]), tasks(4, lambda i: [i % 2 > 0, True])),
+            (tasks(40, lambda i: [True, True]), tasks(40, lambda i: [i > 1, True])),
+            (tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True])),
+        ],
+    )
+    def test_it_is_what_paired_says(
+        self, power: Callable[..., Answer], two: Callable[..., Any], capfd: pytest.CaptureFixture[str], a: Any, b: Any
+    ) -> None:
+        runs = two(a, b)
+        said = power(*runs).said
+        with pytest.raises(SystemExit):
+            main(["report", "paired", *runs, "--method", METHODS[said["method"]], "--format", "json"])
+        paired = json.loads(capfd.readouterr().out)["detectable"]
+        names = {
+            "detectable": "difference",
+            "at_best": "at_best",
+            "nonzero": "nonzero",
+            "least_nonzero": "least_nonzero",
+        }
+        assert {name: said[name] for name in names} == {name: paired[other] for name, other in names.items()}
+        assert said["question"] == {"power": paired["power"], "alpha": paired["alpha"]}
+
+    def test_one_task_tells_nothing(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        runs = two(tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True]))
+        assert "from one, nothing can be told" in power(*runs, style="md").out
+
+    def test_tasks_that_all_differ_by_the_same(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
+        runs = two(tasks(10, lambda i: [True, True]), tasks(10, lambda i: [False, True]))
+        assert "All 10 tasks differ by the same: how far" in power(*runs, style="md").out
+
+    def test_few_that_differ_say_nothing_of_the_spread(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
+        runs = two(tasks(50, lambda i: [True, True]), tasks(50, lambda i: [i > 0, True]))
+        said = power(*runs, "--effect", 0.05).said
+        assert (said["nonzero"], said["detectable"], said["effect_power"], said["effect_tasks"]) == (
+            1,
+            None,
+            None,
+            None,
+        )
+
+    def test_an_effect_may_be_more_than_what_differed(
+        self, power: Callable[..., Answer], two: Callable[..., Any]
+    ) -> None:
+        """Of 100 tasks 8 differed: 20 points take 20 that do."""
+        runs = two(tasks(100), tasks(100, lambda i: i >= 8))
+        said = power(*runs, "--effect", 0.2).said
+        assert said["effect_power"] == pytest.approx(exact_power(100, 0.0, 0.2), abs=1e-12)
+        assert said["effect_tasks"] == exact_tasks(0.0, 0.2)
 
     def test_no_task_has_a_score_in_both(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(3, lambda i: None), tasks(3))
@@ -201,8 +332,9 @@ class TestHindsight:
         runs = two(tasks(50, lambda i: [True, i % 2 > 0]), tasks(50, lambda i: [True, i % 4 > 1]))
         said = power(*runs, "--effect", 0.1).said
         assert (said["method"], said["tasks"], said["discordance"]) == ("repeats", 50, None)
-        assert said["detectable"] == pytest.approx((1.959964 + 0.841621) * said["se"], rel=1e-6)
-        assert said["effect_tasks"] == math.ceil(50 * (said["detectable"] / 0.1) ** 2)
+        assert said["detectable"] == pytest.approx((2.009575 + 0.849018) * said["se"], rel=1e-5)  # t, 49 df
+        assert said["effect_tasks"] == t_tasks(0.1, 50 * said["se"] ** 2)
+        assert said["effect_power"] == pytest.approx(t_power(0.1, said["se"], 49))
         assert "standard error" in power(*runs, style="md").out
 
     def test_runs_that_cannot_be_compared_are_refused(
@@ -220,6 +352,7 @@ class TestHindsight:
             (runs[:2], "looking back takes two runs"),
             ((*runs, "--tasks", 30), "--tasks: for planning a run"),
             ((*runs, "--discordance", 0.2), "--discordance: for planning a run"),
+            ((*runs, "--power", 0.9), "--power: for planning a run"),
         ):
             done = power(*wrong)
             assert done.code == 2

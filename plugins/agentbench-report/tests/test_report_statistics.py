@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from statistics import NormalDist
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentbench_report import statistics as of
-from agentbench_report.statistics.bootstrap import resampled_means
+from agentbench_report.statistics import power as power_of
+from agentbench_report.statistics.bootstrap import bca_parameters, resampled_means
+from agentbench_report.statistics.means import unseen_bounds
 from agentbench_report.statistics.paired import tango_score
 
 
@@ -282,7 +286,8 @@ def test_verdicts(found: of.PairTable, margin: float, verdict: str) -> None:
         ([0.0] * 52, 0.05, "pass"),
         ([0.0] * 51, 0.05, "inconclusive"),
         ([0.5, 0.4, 0.6] * 4, 0.05, "pass"),
-        ([0.2, -0.2] * 500, 0.02, "pass"),
+        ([0.2, -0.2] * 500, 0.02, "inconclusive"),  # t alone would let it pass
+        ([0.2, -0.2] * 500, 0.03, "pass"),
         ([-0.2] * 40, 0.05, "fail"),
         ([-0.3, -0.1] * 40, 0.05, "fail"),
         ([1.0], 0.05, "inconclusive"),
@@ -368,6 +373,26 @@ def test_equal_pairs_are_tangos(difference: float) -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
+@LAW
+@given(DIFFERENCES.filter(lambda differences: len(differences) > 1), CONFIDENCE)
+def test_what_is_shown_is_never_narrower_than_agreement_would_be(differences: list[float], confidence: float) -> None:
+    found, n = of.mean_difference(differences, confidence), len(differences)
+    assert found.mean is not None
+    shown = of.at_least_unseen(found.interval, found.mean, n)
+    agreed = of.tango(table(n, 0, 0, 0), confidence)
+    assert shown.low <= found.interval.low <= found.interval.high <= shown.high
+    assert shown.high - shown.low >= agreed.high - agreed.low - 1e-9
+    assert of.at_least_unseen(shown, found.mean, n) == shown
+
+
+def test_a_task_that_moves_a_little_leaves_room_for_those_that_were_not_seen() -> None:
+    differences = [-1 / 7] + [0.0] * 19
+    found = of.mean_difference(differences)
+    assert found.interval.high < 0.01
+    shown = of.at_least_unseen(found.interval, found.mean or 0.0, 20)
+    assert (shown.low, shown.high) == pytest.approx((-0.1671, 0.1551), abs=1e-4)
+
+
 def test_one_task_has_no_error() -> None:
     found = of.mean_difference([0.5])
     assert (found.mean, found.se, found.df, found.p) == (0.5, None, 0, None)
@@ -424,6 +449,14 @@ def test_a_bootstrap_depends_on_its_seed_only_and_mirrors(
             assert min(differences) - 1e-12 <= there.low
             assert there.high <= max(differences) + 1e-12
     assert found.degenerate == (not differences or max(differences) - min(differences) < 1e-12)
+
+
+def test_equal_means_are_ties_although_their_last_digits_differ() -> None:
+    """Of .1, .2 and .3, whose resamples are as often above as below .2, so that there is no bias."""
+    values = [0.1, 0.2, 0.3]
+    means = np.array([sum(drawn) / 3 for drawn in itertools.product(values, repeat=3)])
+    assert len({mean for mean in means if abs(mean - 0.2) < 1e-9}) > 1
+    assert bca_parameters(values, means)[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_a_bootstrap_nears_its_exact_error() -> None:
@@ -612,3 +645,105 @@ def test_importing_statistics_is_light() -> None:
     assert "'agentbench_report.statistics.rates'" in loaded
     assert "'numpy'" not in loaded
     assert "'scipy'" not in loaded
+
+
+# Repeats: the gate and power
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 60, 200])
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])
+def test_identical_repeats_are_never_better_than_one_attempt(n: int, margin: float) -> None:
+    order = ["fail", "inconclusive", "pass"]
+    for b in range(min(n, 8) + 1):
+        for c in range(min(n - b, 8) + 1):
+            once = of.noninferiority(table(n - b - c, b, c, 0), margin)
+            again = of.noninferiority_mean([-1.0] * b + [1.0] * c + [0.0] * (n - b - c), margin)
+            assert order.index(again.verdict) <= order.index(once.verdict)
+            assert again.interval.low <= once.interval.low + 1e-12
+            assert again.interval.high >= once.interval.high - 1e-12
+            assert again.p >= once.p - 1e-12
+
+
+@LAW
+@given(DIFFERENCES, st.floats(0.0, 0.99), st.floats(0.001, 0.499))
+def test_with_repeats_p_and_the_verdict_agree(differences: list[float], margin: float, alpha: float) -> None:
+    answer = of.noninferiority_mean(differences, margin, alpha)
+    if abs(answer.interval.low + margin) > 1e-9:
+        assert (answer.verdict == "pass") == (answer.p < alpha)
+    assert (answer.z is None) == (len(differences) < 2)
+    if len(differences) > 1:
+        low, high = unseen_bounds(sum(differences) / len(differences), len(differences), 1 - 2 * alpha)
+        assert answer.interval.low <= low + 1e-9
+        assert answer.interval.high >= high - 1e-9
+
+
+@pytest.mark.parametrize(("n", "at_most"), [(60, 0.05), (100, 0.04), (200, 0.03)])
+def test_a_loss_of_the_margin_passes_as_seldom_as_alpha_says(n: int, at_most: float) -> None:
+    """Each task is lost for good with the probability of the margin; by counting how many are. t alone: 12 % at 100."""
+    passes = 0.0
+    for lost in range(n + 1):
+        differences = [-1.0] * lost + [0.0] * (n - lost)
+        if of.noninferiority_mean(differences, 0.05).verdict == "pass":
+            passes += math.comb(n, lost) * 0.05**lost * 0.95 ** (n - lost)
+    assert passes < at_most
+
+
+def test_the_power_of_t() -> None:
+    """20 tasks and half a standard deviation: 0.5645 by G*Power; without an effect it is alpha."""
+    assert power_of.t_power(0.5, 20**-0.5, 19) == pytest.approx(0.5645, abs=5e-5)
+    assert power_of.t_power(-0.5, 20**-0.5, 19) == power_of.t_power(0.5, 20**-0.5, 19)
+    assert power_of.t_power(0.0, 0.1, 7, alpha=0.03) == pytest.approx(0.03, abs=1e-9)
+
+
+@LAW
+@given(st.floats(0, 1), st.floats(1e-9, 1), st.integers(1, 100_000), st.floats(1e-6, 0.49))
+def test_the_power_of_t_is_one_also_far_out(effect: float, se: float, df: int, alpha: float) -> None:
+    found = power_of.t_power(effect, se, df, alpha)
+    assert alpha * 0.99 <= found <= 1
+    assert power_of.t_power(effect, se / 2, df, alpha) >= found - 1e-6
+
+
+@LAW
+@given(st.floats(0.02, 0.9), st.floats(0.0, 1.0), st.floats(0.3, 0.97), st.sampled_from([0.2, 0.05, 0.01]))
+def test_tasks_of_t_reach_the_power_and_one_less_does_not(
+    effect: float, variance: float, power: float, alpha: float
+) -> None:
+    n, least = power_of.t_tasks(effect, variance, power, alpha), power_of.sign_flip_tasks(alpha)
+    assert n is not None
+    assert n >= least
+    if variance > 1e-6:
+        assert power_of.t_power(effect, math.sqrt(variance / n), n - 1, alpha) >= power
+        if n > least:
+            assert power_of.t_power(effect, math.sqrt(variance / (n - 1)), n - 2, alpha) < power
+    assert power_of.t_tasks(effect, variance, power, alpha, at_most=n - 1) is None
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01, 0.001])
+def test_the_fewest_signs_that_a_flip_can_tell(alpha: float) -> None:
+    n = power_of.sign_flip_tasks(alpha)
+    assert of.sign_flip([0.5] * n, 1).two_sided < alpha <= of.sign_flip([0.5] * (n - 1), 1).two_sided
+
+
+def test_hardly_any_power_takes_a_task_all_the_same() -> None:
+    assert of.connor_tasks(0.1 - 5e-10, 0.1 + 5e-10, power=0.025) == pytest.approx(0, abs=1)
+    assert of.exact_tasks(0.1 - 5e-10, 0.1 + 5e-10, power=0.025) is not None
+    assert of.exact_tasks(0.0, 1e-200) is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: power_of.t_power(0.1, 0.0, 5),
+        lambda: power_of.t_power(math.nan, 0.1, 5),
+        lambda: power_of.t_power(0.1, 0.1, 0),
+        lambda: power_of.t_power(0.1, 0.1, 5, alpha=0),
+        lambda: power_of.t_tasks(0.0, 0.1),
+        lambda: power_of.t_tasks(0.1, -0.1),
+        lambda: power_of.t_tasks(0.1, math.inf),
+        lambda: power_of.t_tasks(0.1, 0.1, power=1),
+        lambda: power_of.sign_flip_tasks(0),
+    ],
+)
+def test_no_power_without_sense(call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        call()

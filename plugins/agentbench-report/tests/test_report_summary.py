@@ -12,11 +12,12 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from agentbench_core import FailureReason, InputError, Label, NoOptions, Reporter
+from agentbench_core import AttemptRecord, FailureReason, InputError, Label, NoOptions, Reporter
 from agentbench_core.cli.main import main
 from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
-from agentbench_report.reading import TaskCounts, read
+from agentbench_report.counts import TaskCounts
+from agentbench_report.reading import read
 from agentbench_report.reporter import SummaryReporter
 
 README = Path(__file__).parent.parent / "README.md"
@@ -72,7 +73,8 @@ def test_json_has_every_number(mixed: Path) -> None:
     assert [task["task_id"] for task in found["tasks"]] == list("abcdef")
     assert found["tasks"][0]["directories"] == ["tasks/a"]
     assert found["cost_per_pass_usd"] == pytest.approx(0.025)
-    assert (found["labels"], found["hardest"], found["flaky"], found["invalid"]) == ({"oom": 1}, ["c", "d"], [], [])
+    assert (found["labels"], found["flaky"], found["invalid"]) == ({"oom": 1}, [], [])
+    assert [task["task_id"] for task in found["hardest"]] == ["c", "d"]
 
 
 def test_csv_has_a_row_per_task(mixed: Path) -> None:
@@ -123,13 +125,14 @@ def test_more_attempts_at_the_same_tasks_narrow_nothing_that_tasks_have_in_commo
 
 def test_pass_at_k_is_unbiased_and_says_which_tasks_it_left_out(tmp_path: Path) -> None:
     """Of (5, 2) and (1, 1), as in the reference: pass@2 of the first is 1 - C(3,2)/C(5,2); the second has too few."""
-    endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None]}
+    lost = FailureReason.SANDBOX_ERROR
+    endings = {"a": [True, True, False, False, False], "b": [True, None, None, None, None], "c": lost}
     directory = write_run(tmp_path / "run", endings).directory
     at = {one["k"]: one for one in json.loads(summary(directory, "json"))["at_k"]}
-    assert at[2] == pytest.approx({"k": 2, "pass_at_k": 0.7, "pass_hat_k": 0.1, "tasks": 1, "excluded": 1})
-    assert at[1] == pytest.approx({"k": 1, "pass_at_k": 0.7, "pass_hat_k": 0.7, "tasks": 2, "excluded": 0})
+    assert at[2] == pytest.approx({"k": 2, "pass_at_k": 0.7, "pass_hat_k": 0.1, "tasks": 1, "excluded": 2})
+    assert at[1] == pytest.approx({"k": 1, "pass_at_k": 0.7, "pass_hat_k": 0.7, "tasks": 2, "excluded": 1})
     assert sorted(at) == [1, 2, 4, 5]
-    assert re.search(r"\| +2 \| +70\.0% \| +10\.0% \| +1 \| +1 \|", summary(directory))
+    assert re.search(r"\| +2 \| +70\.0% \| +10\.0% \| +1 \| +2 \|", summary(directory))
 
 
 def test_tasks_that_pass_sometimes_are_named(tmp_path: Path) -> None:
@@ -149,19 +152,57 @@ def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
     assert "LLM_ERROR" not in summary(run.directory)
 
 
-def test_a_record_of_another_task_of_that_name_is_another_task(tmp_path: Path) -> None:
-    """A run that was resumed with ``--changed-ok`` after a task had changed: the planned one has no result."""
+def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) -> None:
+    """Resumed with ``--changed-ok``: some records are of the task as it was, and nothing is missing for that."""
+
+    def older(record: AttemptRecord) -> AttemptRecord:
+        changed = record.task_id == "a" and record.repeat == 1
+        return attrs.evolve(record, task_digest="sha256:0-as-it-was" if changed else record.task_digest)
+
+    again = {"at": "2026-01-02T03:04:05+00:00", "argv": [], "changes": ["task a: its text"]}
+    run = write_run(tmp_path / "run", {"a": [True, False], "b": [True, True]}, record=older, run={"resumed": [again]})
+    counts = read(run.directory)
+    assert [(task.task_id, task.scored, task.not_recorded) for task in counts.tasks] == [
+        *(("a", 1, 0), ("a", 1, 0), ("b", 2, 0))
+    ]
+    assert (counts.planned, counts.scored) == (4, 4)
+    text = summary(run.directory)
+    assert "The run was resumed although 1 things had changed, such as: task a: its text." in text
+    assert re.search(r"## Hardest tasks\n\n.*\n.*\n\| a +\| 0 of 1 +\| TESTS_FAILED \|\n\n", text)
+
+
+def test_a_task_that_changed_before_its_first_attempt(tmp_path: Path) -> None:
+    """The one that was planned is no task of the run any more; one of which half is there lacks the other half."""
+
+    def other(record: AttemptRecord) -> AttemptRecord:
+        return attrs.evolve(record, task_digest=f"sha256:{record.task_id}-now")
+
+    counts = read(write_run(tmp_path / "run", {"a": [True, True], "b": [True, None]}, record=other).directory)
+    found = sorted((task.task_id, task.digest[-4:] == "-now", task.scored, task.not_recorded) for task in counts.tasks)
+    assert found == [("a", True, 2, 0), ("b", False, 0, 1), ("b", True, 1, 0)]
+
+
+def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
+    """An attempt that attacked its verdict and broke its sandbox is tried again; its labels stay with the task."""
+    labels = {"run-run-a-1-before": (Label(name="tamper_suspected"), Label(name="oom"))}
     run = write_run(
         tmp_path / "run",
         {"a": True, "b": True},
-        record=lambda one: attrs.evolve(one, task_digest=f"sha256:{one.task_id}2"),
+        tried_before={"a": FailureReason.SANDBOX_ERROR, "b": FailureReason.TAMPERED},
+        record=lambda one: attrs.evolve(one, labels=labels.get(one.attempt_id, ())),
     )
     counts = read(run.directory)
-    assert [(task.task_id, task.scored, task.not_recorded) for task in counts.tasks] == [
-        *(("a", 1, 0), ("a", 0, 1)),
-        *(("b", 1, 0), ("b", 0, 1)),
-    ] or [task.missing for task in counts.tasks].count(1) == 2
-    assert (counts.planned, counts.scored) == (4, 2)
+    assert counts.labels == {"tamper_confirmed": 1, "tamper_suspected": 1}
+    assert (counts.passed, counts.scored, counts.reasons) == (2, 2, {})
+
+
+def test_records_without_their_events_are_said(tmp_path: Path) -> None:
+    """What nothing is held against may have been edited; also where ``runs rebuild`` made the events anew."""
+    run = write_run(tmp_path / "run", {"a": True, "b": False})
+    assert "No event of the run" not in summary(run.directory)
+    (run.directory / "events.jsonl").unlink()
+    said = "No event of the run carries 2 of the records: nothing says that they are as they were written."
+    assert said in summary(run.directory)
 
 
 def test_a_run_with_one_task_twice_is_refused(tmp_path: Path) -> None:
@@ -226,6 +267,15 @@ def test_a_hostile_task_name_stays_one_cell(tmp_path: Path) -> None:
     assert row.replace("\\|", "").count("|") == text.splitlines()[-4].count("|")
     rows = list(csv.DictReader(io.StringIO(summary(directory, "csv"), newline="")))
     assert [row["task"] for row in rows] == ["'" + name.replace("\x1b", "")]
+
+
+def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:
+    """H20: a run directory from elsewhere may have any word for a reason."""
+    directory = write_run(tmp_path / "run", {"a": False}).directory
+    attempts = directory / "attempts.jsonl"
+    attempts.write_text(attempts.read_text().replace("TESTS_FAILED", "<img src=x>|a"))
+    (directory / "events.jsonl").unlink()
+    assert "<img" not in summary(directory).replace("\\<", "")
 
 
 def test_a_name_that_looks_like_a_number_is_left_alone(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentbench_report.power import Hindsight, Pilot, Plan, Question, Size
+from agentbench_report.hindsight import Hindsight
+from agentbench_report.power import Pilot, Plan, Question, Size
+from agentbench_report.statistics.power import sign_flip_tasks
 from agentbench_report.text import Cell, markdown_table, plain
 
 _NOT_SEEN_POWER = (
@@ -26,9 +28,10 @@ def plan_markdown(plan: Plan) -> str:
         f"# {needed}, to see a difference of {effect}",
         f"With {attempts} per task and run, where single attempts differ on {_share(plan.discordance)} of the tasks, "
         f"it is then seen {often}.",
-        "\n".join(_how(plan)),
-        _sizes(plan),
+        _how(plan),
     ]
+    if plan.needed or plan.available:
+        parts.append(_sizes(plan))
     if plan.chance is not None and plan.chance > plan.discordance:
         parts.append(
             f"**{_share(plan.discordance)} is too little to assume:** attempts of the pilot at one task differ so much "
@@ -39,42 +42,54 @@ def plan_markdown(plan: Plan) -> str:
     return "\n\n".join([*parts, _GUESSED]) + "\n"
 
 
-def _how(plan: Plan) -> Iterator[str]:
+def _how(plan: Plan) -> str:
+    formula = f"{plan.formula_tasks:,}"
     if plan.between is None:
-        yield (
-            f"The number is that of McNemar's mid-p test, by counting every outcome; Connor's formula says "
-            f"{plan.formula_tasks:,}."
+        if plan.needed is None:
+            return f"So many are not counted any more. Connor's formula says {formula}."
+        return (
+            f"The number is that of McNemar's mid-p test, by counting every outcome; Connor's formula says {formula}."
         )
-        return
     assert plan.pilot is not None
     assert plan.pilot.within is not None
     chance = 2 * plan.pilot.within / plan.repeats
-    yield (
-        f"The number is Miller's, for a t test over tasks. Of the variance of a task's difference, {plan.between:.4f} "
-        f"lies between tasks, where only more tasks help, and {chance:.4f} is chance, which more repeats lessen."
+    number = "So many are not counted any more" if plan.needed is None else "The number is that of a t test over tasks"
+    return (
+        f"{number}; Miller's formula, which takes the spread for known, says {formula}. Of the variance of a task's "
+        f"difference, {plan.between:.4f} lies between tasks, where only more tasks help, and {chance:.4f} is chance, "
+        f"which more repeats lessen. {_floor(plan.question)}"
+    )
+
+
+def _floor(question: Question) -> str:
+    return (
+        f"Fewer than {sign_flip_tasks(question.alpha)} tasks can tell nothing: no flip of their signs is rare enough."
     )
 
 
 def _sizes(plan: Plan) -> str:
     header = ("", "tasks", "attempts in both runs", "least difference seen", f"power for {_points(plan.effect)}")
-    rows = [_size(name, size) for name, size in (("needed", plan.needed), ("there are", plan.available)) if size]
+    known = plan.pilot is None or plan.pilot.cost_usd_per_attempt is not None
+    rows = [_size(name, size, known) for name, size in (("needed", plan.needed), ("there are", plan.available)) if size]
     return markdown_table((*header, "USD, estimated", "hours, estimated"), rows)
 
 
-def _size(name: str, size: Size) -> tuple[Cell, ...]:
+def _size(name: str, size: Size, known: bool) -> tuple[Cell, ...]:
     least = "none" if size.detectable is None else _points(size.detectable)
     power = None if size.power is None else _share(size.power)
-    cost = None if size.cost_usd is None else f"{size.cost_usd:.2f}"
+    cost = (None if known else "not known") if size.cost_usd is None else f"{size.cost_usd:.2f}"
     hours = None if size.duration_hours is None else f"{size.duration_hours:.1f}"
     return (name, size.tasks, size.attempts, least, power, cost, hours)
 
 
 def _estimated(pilot: Pilot) -> str:
-    each = f"{pilot.cost_usd_per_attempt:.4f} USD and {pilot.duration_sec_per_attempt:.1f} s"
+    usd = pilot.cost_usd_per_attempt
+    cost = "USD not known" if usd is None else f"{usd:.4f} USD"
+    unknown = f" What an attempt costs is not known: {pilot.cost_unknown}." if pilot.cost_unknown else ""
     return (
-        f"Cost and time are estimates: {each}, the means of the {pilot.attempts} recorded attempts of "
-        f"{plain(pilot.variant)} in run {plain(pilot.run_id)}, times the number of attempts, for both variants alike. "
-        "Hours are those of all attempts one after another."
+        f"Cost and time are estimates: {cost} and {pilot.duration_sec_per_attempt:.1f} s, the means of the "
+        f"{pilot.attempts} recorded attempts of {plain(pilot.variant)} in run {plain(pilot.run_id)}, times the number "
+        f"of attempts, for both variants alike. Hours are those of all attempts one after another.{unknown}"
     )
 
 
@@ -93,18 +108,33 @@ def _detectable(seen: Hindsight) -> str:
     often = _often(seen.question)
     if not seen.tasks:
         return "No task has a score in both runs: nothing could have been seen."
+    if seen.tasks == 1:
+        return "There is one task with a score in both runs: from one, nothing can be told."
+    differed = f"{seen.nonzero} of {seen.tasks} tasks differed"
+    if seen.nonzero < seen.least_nonzero:
+        few = (
+            f"{differed}. With fewer than {seen.least_nonzero} that do, the test cannot tell a difference, even if "
+            "all go one way"
+        )
+        if seen.at_best is None:
+            return f"{few}."
+        return (
+            f"{few}. What could have been seen {often}: a difference of at least **{_points(seen.at_best)}**, had all "
+            "tasks that differ gone one way."
+        )
     if seen.method == "repeats":
-        if seen.se is None or not seen.se:
-            return f"All differences over {seen.tasks} tasks are equal: how far they spread is not known."
+        if not seen.se:
+            return f"All {seen.tasks} tasks differ by the same: how far differences spread is not known."
         known = f"Over {seen.tasks} tasks the difference has a standard error of {_points(seen.se)}"
         if seen.detectable is None:
             return f"{known}: no difference could have been seen {often}."
         return f"{known}. Only a difference of at least **{_points(seen.detectable)}** would have been seen {often}."
     assert seen.discordance is not None
     assert seen.discordance_interval is not None
-    known = f"Of {seen.tasks} tasks {_share(seen.discordance)} differed"
+    known = f"{differed}, {_share(seen.discordance)}"
     if seen.detectable is None:
-        return f"{known}: with so few, no difference could have been seen {often}."
+        best = "" if seen.at_best is None else f", unless all that differ go one way: then {_points(seen.at_best)}"
+        return f"{known}: at this share no difference could have been seen {often}{best}."
     told = f"{known}. Only a difference of at least **{_points(seen.detectable)}** would have been seen {often}."
     around = seen.detectable_interval
     if around is None:

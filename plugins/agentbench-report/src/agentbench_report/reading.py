@@ -1,162 +1,17 @@
-"""A run directory as counts: one value per task, whatever number of attempts there are."""
+"""Count a run directory: records are read once, and not kept."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 
-import attrs
+from agentbench_core import AttemptRow, InputError, RunView, open_run
+from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, summed
 
-from agentbench_core import AttemptRow, InputError, RunManifest, RunView, open_run
-
-INVALID = "BASELINE_NOT_FAILING"
-"""The reason of an attempt at a task that is none: there was nothing to repair."""
 TAMPERED = "TAMPERED"
-
-
-@attrs.frozen(kw_only=True)
-class Limits:
-    """What attempts were allowed, in seconds and tool calls."""
-
-    timeout_sec: float
-    tool_timeout_sec: float
-    max_steps: int
-
-
-@attrs.frozen(kw_only=True)
-class TaskCounts:
-    """All attempts at one task in one run; steps, seconds, tokens and US dollars are sums over them."""
-
-    task_id: str
-    digest: str
-    passed: int = 0
-    scored: int = 0
-    unscored: int = 0
-    """Recorded, but for a reason outside the agent's reach there is no score."""
-    not_recorded: int = 0
-    reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
-    unscored_reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """The same of those that were not scored."""
-    labels: Mapping[str, int] = attrs.field(factory=dict)
-    """Names of labels, with how many attempts have them."""
-    steps: int = 0
-    duration_sec: float = 0.0
-    tokens: int = 0
-    cost_usd: float = 0.0
-    replayed: int = 0
-    limits: frozenset[Limits] = frozenset()
-    environments: frozenset[str] = frozenset()
-    """Digests of the environments that attempts ran in."""
-    sandboxes: frozenset[str] = frozenset()
-    repeats: tuple[int, ...] = ()
-    """Which repeats have a record, ascending."""
-
-    @property
-    def planned(self) -> int:
-        """How many attempts there should be."""
-        return self.scored + self.missing
-
-    @property
-    def missing(self) -> int:
-        """How many have no score."""
-        return self.unscored + self.not_recorded
-
-    @property
-    def rate(self) -> float | None:
-        """The share of scored attempts that passed; ``None`` when there are none."""
-        return self.passed / self.scored if self.scored else None
-
-    @property
-    def flaky(self) -> bool:
-        """Whether some scored attempts passed and others did not: the agent's luck, or the task's."""
-        return 0 < self.passed < self.scored
-
-    @property
-    def invalid(self) -> bool:
-        """Whether its own check passed before any agent came."""
-        return INVALID in self.reasons
-
-    def directories(self) -> Iterator[str]:
-        """Where the evidence of each recorded attempt lies, relative to the run directory."""
-        for repeat in self.repeats:
-            yield f"tasks/{self.task_id}" if repeat == 1 else f"tasks/{self.task_id}@{repeat}"
-
-
-@attrs.frozen(kw_only=True)
-class RunCounts:
-    """A run, counted. ``tasks`` has every task of ``run.json``, also those without a record, sorted by id."""
-
-    view: RunView
-    tasks: tuple[TaskCounts, ...]
-
-    @property
-    def manifest(self) -> RunManifest:
-        """``run.json``."""
-        return self.view.manifest
-
-    @cached_property
-    def by_digest(self) -> Mapping[str, TaskCounts]:
-        """The tasks by what they are, not by what they are called."""
-        return {task.digest: task for task in self.tasks}
-
-    @cached_property
-    def status(self) -> str:
-        """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
-        return self.view.status()
-
-    @property
-    def model(self) -> str:
-        """The name of the model that was asked for; empty without one."""
-        setting = self.manifest.config.get("model.name")
-        return str(setting.value or "") if setting else ""
-
-    @property
-    def planned(self) -> int:
-        """Attempts that there should be."""
-        return sum(task.planned for task in self.tasks)
-
-    @property
-    def scored(self) -> int:
-        """Attempts with a score."""
-        return sum(task.scored for task in self.tasks)
-
-    @property
-    def passed(self) -> int:
-        """Attempts that passed."""
-        return sum(task.passed for task in self.tasks)
-
-    @property
-    def unscored(self) -> int:
-        """Attempts that ended for a reason outside the agent's reach."""
-        return sum(task.unscored for task in self.tasks)
-
-    @property
-    def not_recorded(self) -> int:
-        """Attempts that were planned and not made."""
-        return sum(task.not_recorded for task in self.tasks)
-
-    @property
-    def replayed(self) -> int:
-        """Attempts whose model answers are those of an earlier run."""
-        return sum(task.replayed for task in self.tasks)
-
-    @property
-    def repeated(self) -> bool:
-        """Whether there are several attempts at a task: then they are not independent of each other."""
-        return self.manifest.repeats > 1 or any(task.scored > 1 for task in self.tasks)
-
-    @property
-    def labels(self) -> Mapping[str, int]:
-        """Names of labels, with how many attempts have them."""
-        return _sum(task.labels for task in self.tasks)
-
-    @property
-    def reasons(self) -> Mapping[str, int]:
-        """Failure reasons of the attempts that did not pass, scored or not."""
-        return _sum(task.reasons for task in self.tasks)
+TAMPER_CONFIRMED = "tamper_confirmed"
+INTEGRITY = frozenset({TAMPER_CONFIRMED, "tamper_suspected", "leak_suspected"})
+"""Labels that stay with a task also when the attempt was tried again."""
 
 
 def read(directory: Path) -> RunCounts:
@@ -168,6 +23,11 @@ def read(directory: Path) -> RunCounts:
     return count(open_run(directory))
 
 
+def shown(text: str) -> str:
+    """Text from outside on one line of a terminal."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def count(view: RunView) -> RunCounts:
     """The same, of a run that is open."""
     manifest = view.manifest
@@ -176,18 +36,28 @@ def count(view: RunView) -> RunCounts:
         names = Counter(task.digest for task in manifest.tasks)
         twice = sorted(task.id for task in manifest.tasks if names[task.digest] > 1)
         raise InputError(
-            f"{view.directory} has one task more than once: {', '.join(twice[:5])}",
+            f"{view.directory} has one task more than once: {', '.join(map(shown, twice[:5]))}",
             remedy="Results of one task cannot count twice: run the suite without its copies.",
         )
-    for row in view.rows():
+    for row, counts in view.every_row():
         # A run that was resumed although a task had changed has records of another task of that name.
         key = (row.task_id, row.task_digest)
         tally = tallies.get(key)
         if tally is None:
             tally = tallies[key] = _Tally()
-        tally.add(row)
-    planned = {(task.id, task.digest): manifest.repeats for task in manifest.tasks}
-    tasks = (tally.counts(*key, planned.get(key, 0)) for key, tally in sorted(tallies.items()))
+        if counts:
+            tally.add(row)
+        else:
+            tally.add_earlier(row)
+    recorded: Counter[str] = Counter()
+    for (task_id, _), tally in tallies.items():
+        recorded[task_id] += tally.recorded
+    left = {(task.id, task.digest): manifest.repeats - recorded[task.id] for task in manifest.tasks}
+    # A task that changed before anybody attempted it is no task of this run any more.
+    counted = {
+        key: tally for key, tally in tallies.items() if tally.recorded or left.get(key, 0) > 0 or key not in left
+    }
+    tasks = (tally.counts(*key, max(0, left.get(key, 0))) for key, tally in sorted(counted.items()))
     return RunCounts(view=view, tasks=tuple(tasks))
 
 
@@ -196,7 +66,7 @@ class _Tally:
 
     __slots__ = (
         *("passed", "scored", "unscored", "steps", "tokens", "replayed", "reasons", "unscored_reasons", "labels"),
-        *("durations", "costs", "limits", "environments", "sandboxes", "repeats"),
+        *("durations", "costs", "limits", "environments", "sandboxes", "passes", "fails", "others"),
     )
 
     def __init__(self) -> None:
@@ -207,16 +77,20 @@ class _Tally:
         self.durations = self.costs = 0.0
         self.limits: set[tuple[float, float, int]] = set()
         self.environments: set[str] = set()
-        self.sandboxes: set[str] = set()
-        self.repeats: list[int] = []
+        self.sandboxes: set[tuple[str, bool, str]] = set()
+        self.passes: list[int] = []
+        self.fails: list[int] = []
+        self.others: list[int] = []
 
     def add(self, row: AttemptRow) -> None:
         result, usage, limits, sandbox = row.result, row.usage, row.limits, row.sandbox
         if row.scored:
             self.scored += 1
             self.passed += result.passed
+            (self.passes if result.passed else self.fails).append(row.repeat)
         else:
             self.unscored += 1
+            self.others.append(row.repeat)
         if result.failure_reason is not None:
             self.reasons[result.failure_reason] += 1
             if not row.scored:
@@ -229,22 +103,33 @@ class _Tally:
         self.costs += usage.cost_usd
         self.replayed += row.replayed
         self.limits.add((limits.timeout_sec, limits.tool_timeout_sec, limits.max_steps))
-        self.sandboxes.add(sandbox.name)
+        self.sandboxes.add((sandbox.name, sandbox.isolated, sandbox.network))
         if sandbox.environment_digest is not None:
             self.environments.add(sandbox.environment_digest)
-        self.repeats.append(row.repeat)
 
-    def counts(self, task_id: str, digest: str, planned: int) -> TaskCounts:
+    @property
+    def recorded(self) -> int:
+        """Attempts that have a record, each counted once."""
+        return self.scored + self.unscored
+
+    def add_earlier(self, row: AttemptRow) -> None:
+        """An attempt that was tried again. Nothing of it counts but what tells of tampering: no second try for that."""
+        for name in {label.name for label in row.labels} & INTEGRITY:
+            self.labels[name] += 1
+        if row.result.failure_reason == TAMPERED:
+            self.labels[TAMPER_CONFIRMED] += 1
+
+    def counts(self, task_id: str, digest: str, not_recorded: int) -> TaskCounts:
         return TaskCounts(
             task_id=task_id,
             digest=digest,
             passed=self.passed,
             scored=self.scored,
             unscored=self.unscored,
-            not_recorded=max(0, planned - self.scored - self.unscored),
-            reasons=_sum([self.reasons]),
-            unscored_reasons=_sum([self.unscored_reasons]),
-            labels=_sum([self.labels]),
+            not_recorded=not_recorded,
+            reasons=summed([self.reasons]),
+            unscored_reasons=summed([self.unscored_reasons]),
+            labels=summed([self.labels]),
             steps=self.steps,
             duration_sec=self.durations,
             tokens=self.tokens,
@@ -255,13 +140,10 @@ class _Tally:
                 for timeout, tool, steps in self.limits
             ),
             environments=frozenset(self.environments),
-            sandboxes=frozenset(self.sandboxes),
-            repeats=tuple(sorted(self.repeats)),
+            sandboxes=frozenset(
+                Sandbox(name=name, isolated=isolated, network=network) for name, isolated, network in self.sandboxes
+            ),
+            repeats=tuple(sorted((*self.passes, *self.fails, *self.others))),
+            passes=tuple(sorted(self.passes)),
+            fails=tuple(sorted(self.fails)),
         )
-
-
-def _sum(counts: Iterator[Mapping[str, int]] | list[defaultdict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
-    return dict(sorted(total.items()))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from agentbench_report.reading import RunCounts, TaskCounts
+from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.statistics import Interval, mean_of_means, wilson
 from agentbench_report.statistics.rates import mean_pass_at_k, mean_pass_hat_k, task_interval
 
@@ -75,6 +75,10 @@ class RunSummary:
     harness: str
     status: str
     """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
+    unsealed: int
+    """Records that no event of the run carries: nothing says that they are as they were written."""
+    changes: tuple[str, ...]
+    """What was no longer as before when the run was taken up again."""
     repeats: int
     planned: int
     recorded: int
@@ -97,7 +101,7 @@ class RunSummary:
     """With several repeats: for k of 1, 2, 4, ... and all of them."""
     reasons: tuple[ReasonCount, ...]
     labels: Mapping[str, int]
-    hardest: tuple[str, ...]
+    hardest: tuple[TaskSummary, ...]
     """Tasks that were failed, the lowest rates first."""
     flaky: tuple[str, ...]
     """Tasks of which some scored attempts passed and others did not."""
@@ -128,6 +132,8 @@ def summarise(run: RunCounts) -> RunSummary:
         model=run.model,
         harness=manifest.harness.version,
         status=run.status,
+        unsealed=run.unsealed,
+        changes=run.changes,
         repeats=manifest.repeats,
         planned=run.planned,
         recorded=scored + run.unscored,
@@ -167,7 +173,7 @@ def _interval(run: RunCounts) -> tuple[str, Interval | None]:
 
 
 def _at_k(tasks: Sequence[TaskCounts], repeats: int) -> tuple[AtK, ...]:
-    counts = [(task.scored, task.passed) for task in tasks if task.scored]
+    counts = [(task.scored, task.passed) for task in tasks]
     most = max((scored for scored, _ in counts), default=0)
     wanted = sorted({k for k in (1, 2, 4, 8, 16, 32, 64, repeats) if k <= most})
     found = []
@@ -192,9 +198,9 @@ def _reasons(run: RunCounts) -> tuple[ReasonCount, ...]:
     return tuple(sorted(found, key=lambda count: (-count.attempts, count.reason, count.scored)))
 
 
-def _hardest(tasks: Sequence[TaskCounts]) -> tuple[str, ...]:
-    failed = [(task.rate, task.task_id) for task in tasks if task.rate is not None and task.rate < 1]
-    return tuple(task_id for _, task_id in sorted(failed)[:HARDEST])
+def _hardest(tasks: Sequence[TaskCounts]) -> tuple[TaskSummary, ...]:
+    failed = [(task.rate, task.task_id, task.digest, task) for task in tasks if task.rate is not None and task.rate < 1]
+    return tuple(_task(task) for _, _, _, task in sorted(failed, key=lambda one: one[:3])[:HARDEST])
 
 
 def _task(task: TaskCounts) -> TaskSummary:

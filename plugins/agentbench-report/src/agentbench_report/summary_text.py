@@ -44,7 +44,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
         rows_ = [(plain(name), attempts) for name, attempts in summary.labels.items()]
         parts += ["## Labels", markdown_table(("label", "attempts"), rows_)]
     parts += ["## What it took", _took(summary)]
-    parts += _named("Hardest tasks", summary.hardest, summary)
+    parts += _hardest(summary.hardest)
     parts += ["## Tasks", _tasks(summary, base, links), links.places()]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -81,6 +81,14 @@ def _warnings(summary: RunSummary) -> list[str]:
     said = []
     if summary.status != "completed":
         said.append(f"The run is {summary.status}: what is not there yet may change everything below.")
+    if summary.unsealed:
+        said.append(
+            f"No event of the run carries {summary.unsealed} of the records: nothing says that they are as they were "
+            "written."
+        )
+    if summary.changes:
+        what = f"{len(summary.changes)} things had changed, such as: {plain(summary.changes[0])}"
+        said.append(f"The run was resumed although {what}.")
     if summary.replayed:
         said.append(f"{summary.replayed} of {summary.recorded} attempts were replayed: they are no fresh samples.")
     if summary.flaky:
@@ -127,15 +135,13 @@ def _took(summary: RunSummary) -> str:
     return markdown_table(header, [(*used, per_pass, f"{summary.spent_usd:.4f}")])
 
 
-def _named(title: str, names: Sequence[str], summary: RunSummary) -> list[str]:
-    if not names:
+def _hardest(tasks: Sequence[TaskSummary]) -> list[str]:
+    if not tasks:
         return []
-    tasks = {task.task_id: task for task in summary.tasks}
     rows = [
-        (plain(name), f"{tasks[name].passed} of {tasks[name].scored}", counted(tasks[name].reasons.items()))
-        for name in names
+        (plain(task.task_id), f"{task.passed} of {task.scored}", plain(counted(task.reasons.items()))) for task in tasks
     ]
-    return [f"## {title}", markdown_table(("task", "passed", "reasons"), rows)]
+    return ["## Hardest tasks", markdown_table(("task", "passed", "reasons"), rows)]
 
 
 def _tasks(summary: RunSummary, base: str, links: Links) -> str:
@@ -143,7 +149,7 @@ def _tasks(summary: RunSummary, base: str, links: Links) -> str:
     rows = []
     for task in summary.tasks:
         missing = task.unscored + task.not_recorded
-        reasons, labels = counted(task.reasons.items()), plain(counted(task.labels.items()))
+        reasons, labels = (plain(counted(counts.items())) for counts in (task.reasons, task.labels))
         used = (task.steps, f"{task.duration_sec:.1f}", task.tokens, f"{task.cost_usd:.4f}")
         rows.append((_linked(task, base, links), task.passed, task.scored, missing, reasons, labels, *used))
     return markdown_table(header, rows)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, confidence_option, format_option
+from agentbench_report.commands.options import (
+    RUN_DIRECTORY,
+    allow_flags,
+    allowed,
+    confidence_option,
+    format_option,
+    resamples_option,
+    tell_overridden,
+)
 
 
 class _ManyRuns(click.Command):
@@ -17,7 +25,7 @@ class _ManyRuns(click.Command):
         taking = False
         for argument in args:
             if argument.startswith("-"):
-                taking = argument == "--runs"
+                taking = argument == "--runs" or argument.startswith("--runs=")
                 spread.append(argument)
             elif taking and spread[-1] != "--runs":
                 spread += ["--runs", argument]
@@ -37,6 +45,7 @@ class _ManyRuns(click.Command):
     help="The one that others are held against; the first one if not given.",
 )
 @confidence_option
+@resamples_option
 @format_option("md", "csv", "json", says="Markdown, CSV (one of the tables) or JSON.")
 @click.option(
     "--table",
@@ -47,7 +56,13 @@ class _ManyRuns(click.Command):
 )
 @allow_flags()
 def compare(
-    directories: tuple[Path, ...], baseline: Path | None, confidence: float, style: str, table: str, **flags: bool
+    directories: tuple[Path, ...],
+    baseline: Path | None,
+    confidence: float,
+    resamples: int,
+    style: str,
+    table: str,
+    **flags: bool,
 ) -> None:
     """Put any number of runs side by side, each held against one of them.
 
@@ -66,10 +81,15 @@ def compare(
             at = known.index(baseline.resolve())
         else:
             places.insert(0, baseline)
-    report = compare_runs([read(place) for place in places], at, confidence=confidence, allowed=allowed(flags))
+    report = compare_runs(
+        [read(place) for place in places], at, confidence=confidence, resamples=resamples, allowed=allowed(flags)
+    )
     text = {
         "md": lambda: as_markdown(report),
         "csv": lambda: runs_csv(report) if table == "runs" else tasks_csv(report),
         "json": lambda: json_text(report),
     }
     click.echo(text[style](), nl=False)
+    for one in report.runs if style == "csv" else ():
+        if one.against is not None:
+            tell_overridden(f"{report.baseline} (A) and {one.label} (B)", one.against.overridden)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option
+from agentbench_report.commands.options import allow_flags, allowed, format_option
 from agentbench_report.comparison.grounds import Ground
 
 if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_PATH = click.Path(readable=False, path_type=Path)
+"""Looked at by us and not by click: also where a path is wrong, no report of last time may be left."""
 
 
 @click.command()
-@click.option("--baseline", required=True, type=RUN_DIRECTORY, help="Run directory of what is in use.")
-@click.option("--candidate", required=True, type=RUN_DIRECTORY, help="Run directory of what is to replace it.")
-@click.option("--config", required=True, type=_FILE, help="The gate file: margin, pairs and more, per suite.")
-@click.option("--junit", type=_FILE, help="Write JUnit XML to this file, a test case per check.")
-@click.option("--markdown", type=_FILE, help="Write the page to this file, too.")
+@click.option("--baseline", required=True, type=_PATH, help="Run directory of what is in use.")
+@click.option("--candidate", required=True, type=_PATH, help="Run directory of what is to replace it.")
+@click.option("--config", required=True, type=_PATH, help="The gate file: margin, pairs and more, per suite.")
+@click.option("--junit", type=_PATH, help="Write JUnit XML to this file, a test case per check.")
+@click.option("--markdown", type=_PATH, help="Write the page to this file, too.")
 @format_option("md", "json", says="What is printed: Markdown or JSON.")
 @click.option("--inconclusive-ok", is_flag=True, help="Exit with 0 when the gate is inconclusive.")
 @allow_flags(Ground.TAMPERED)  # no refusal here: the gate file says what it means
@@ -48,17 +49,22 @@ def gate(
     from agentbench_report.gate.text import gate_markdown, refused_markdown
     from agentbench_report.text import json_text
 
+    def refused(message: str) -> Mapping[Path | None, bytes]:
+        return {junit: refused_junit(message), markdown: refused_markdown(message).encode()}
+
+    _write(refused("The gate did not get as far as a verdict."), again=True)
     try:
         said = _judge(baseline, candidate, config, allowed({**flags, "allow_tampered": True}))
     except InputError as error:
-        _write(junit, refused_junit(str(error)))
-        _write(markdown, refused_markdown(str(error)).encode())
+        for problem in _write(refused(str(error))):
+            click.echo(problem, err=True)
         raise
     harmless = inconclusive_ok or said.rules.inconclusive == "pass"
     page = gate_markdown(said, inconclusive_ok=harmless)
-    _write(junit, junit_xml(said, inconclusive_ok=harmless))
-    _write(markdown, page.encode())
     click.echo(page if style == "md" else json_text(said), nl=False)
+    problems = _write({junit: junit_xml(said, inconclusive_ok=harmless), markdown: page.encode()})
+    if problems:
+        raise InputError("; ".join(problems))
     ctx.exit(said.exit_code(inconclusive_ok=harmless))
 
 
@@ -70,21 +76,30 @@ def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Gr
 
     gates = read_gate_config(config)
     a, b = read(baseline), read(candidate)
-    rules = gates.rules(b.manifest.suite)
+    suites = a.manifest.suite, b.manifest.suite
+    rules = gates.rules_of_both(*suites)
     found = check(a, b, allowed)
     require(("Baseline (A) and candidate (B)", found))
     overridden = [
         f"{item.reason} A: {item.a}; B: {item.b}" for item in found.overridden if item.ground is not Ground.TAMPERED
     ]
-    return decide(a, b, rules, overridden=overridden, warnings=found.warnings)
+    slips = gates.near_misses(suites, {*a.labels, *b.labels})
+    source = gates.source(suites[1])
+    return decide(a, b, rules, rules_from=source, overridden=overridden, warnings=[*found.warnings, *slips])
 
 
-def _write(path: Path | None, data: bytes) -> None:
-    from agentbench_core import InputError
+def _write(files: Mapping[Path | None, bytes], *, again: bool = False) -> list[str]:
+    """Write what was asked for, each whatever becomes of the others, and say what could not be written.
 
-    if path is None:
-        return
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    ``again``: they will be written again, so that pipes have to wait.
+    """
+    problems = []
+    for path, data in files.items():
+        if path is None:
+            continue
+        try:
+            if not again or path.is_file() or not path.exists():
+                path.write_bytes(data)
+        except OSError as error:
+            problems.append(f"{path} cannot be written: {error.strerror}")
+    return problems

@@ -7,7 +7,15 @@ from typing import Literal
 
 import click
 
-from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, confidence_option, format_option
+from agentbench_report.commands.options import (
+    RUN_DIRECTORY,
+    allow_flags,
+    allowed,
+    confidence_option,
+    format_option,
+    resamples_option,
+    tell_overridden,
+)
 
 
 @click.command()
@@ -21,16 +29,13 @@ from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allow
     help="Pairs of single attempts, or tasks resampled: for several repeats.",
 )
 @confidence_option
-@click.option(
-    "--resamples",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(100, 1_000_000),
-    help="Of the bootstrap, and of sign flips that are too many to try all.",
-)
+@resamples_option
 @format_option("md", "csv", "json", says="Markdown, CSV (the table of tasks only) or JSON.")
 @click.option(
-    "--diffs", is_flag=True, default=False, help="Markdown: print both final diffs of tasks that moved, 100 lines each."
+    "--diffs",
+    is_flag=True,
+    default=False,
+    help="Markdown: print both final diffs of tasks that moved, of 20 tasks at most and 100 lines each.",
 )
 @allow_flags()
 def paired(
@@ -66,3 +71,5 @@ def paired(
         "json": lambda: json_text(report),
     }
     click.echo(text[style](), nl=False)
+    if style == "csv":
+        tell_overridden("A and B", report.overridden)

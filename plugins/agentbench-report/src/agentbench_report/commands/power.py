@@ -9,32 +9,41 @@ from click.core import ParameterSource
 
 from agentbench_report.commands.options import RUN_DIRECTORY, allow_flags, allowed, format_option
 
-_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-
-_PLANNING = ("discordance", "tasks", "repeats", "pilot")
+_PLANNING = ("discordance", "power", "tasks", "repeats", "pilot")
+_MOST = 100_000
 
 
 @click.command()
-@click.option("--effect", type=_SHARE, help="The difference of pass rates to see: 0.05 is 5 points.")
+@click.option(
+    "--effect",
+    type=click.FloatRange(1e-6, 1, max_open=True),
+    help="The difference of pass rates to see: 0.05 is 5 points.",
+)
 @click.option(
     "--discordance",
     default=0.2,
     show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
+    type=click.FloatRange(1e-6, 1),
     help="Share of tasks on which single attempts of the two will differ.",
 )
 @click.option(
-    "--power", default=0.8, show_default=True, type=_SHARE, help="How often it is to be seen, if it is there."
+    "--power",
+    default=0.8,
+    show_default=True,
+    type=click.FloatRange(0.01, 0.9999),
+    help="How often it is to be seen, if it is there.",
 )
 @click.option(
     "--alpha",
     default=0.05,
     show_default=True,
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    type=click.FloatRange(1e-6, 0.5, max_open=True),
     help="How often a difference may be seen that is not there, two-sided.",
 )
-@click.option("--tasks", type=click.IntRange(1), help="Tasks that there are; those of the pilot if not given.")
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1), help="Attempts per task in each run.")
+@click.option("--tasks", type=click.IntRange(1, _MOST), help="Tasks that there are; those of the pilot if not given.")
+@click.option(
+    "--repeats", default=1, show_default=True, type=click.IntRange(1, _MOST), help="Attempts per task in each run."
+)
 @click.option("--pilot", type=RUN_DIRECTORY, help="Run directory to estimate cost and the spread of repeats by.")
 @click.option("--run-a", type=RUN_DIRECTORY, help="Look back: the first run of a comparison.")
 @click.option("--run-b", type=RUN_DIRECTORY, help="Look back: the second run.")
@@ -57,13 +66,19 @@ def power(
     **flags: bool,
 ) -> None:
     """Say how many tasks a difference takes; with --run-a and --run-b, what a comparison could have seen."""
+    import math
+
     from agentbench_core import InputError
     from agentbench_report import power as asking
     from agentbench_report.comparison.comparable import check, require
+    from agentbench_report.hindsight import look_back
     from agentbench_report.power_text import hindsight_markdown, plan_markdown
     from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
+    for name, value in (("effect", effect), ("discordance", discordance), ("power", power), ("alpha", alpha)):
+        if value is not None and math.isnan(value):  # which no range holds, and none keeps out
+            raise InputError(f"--{name}: {value} is no number")
     question = asking.Question(power=power, alpha=alpha)
     if run_a is None and run_b is None:
         if effect is None:
@@ -85,5 +100,5 @@ def power(
         )
     a, b = read(run_a), read(run_b)
     require(("A and B", check(a, b, allowed(flags))))
-    seen = asking.look_back(a, b, question, effect)
+    seen = look_back(a, b, alpha, effect)
     click.echo(hindsight_markdown(seen) if style == "md" else json_text(seen), nl=False)

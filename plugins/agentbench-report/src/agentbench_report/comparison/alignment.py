@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from agentbench_core import InputError
-from agentbench_report.reading import RunCounts, TaskCounts
+from agentbench_report.counts import RunCounts, TaskCounts
+from agentbench_report.reading import shown
 from agentbench_report.statistics import PairTable
 
 
@@ -40,12 +41,19 @@ class TaskPair:
 
     @property
     def incomplete(self) -> bool:
-        """An attempt that was planned has no score, on either side."""
-        return self.a.missing > 0 or self.b.missing > 0
+        """An attempt that was planned has no score, on either side. What is invalid lacks none."""
+        return not self.invalid and (self.a.missing > 0 or self.b.missing > 0)
+
+    @property
+    def invalid(self) -> bool:
+        """Both runs found, in every attempt, that there is nothing to repair: no attempt could have had a score."""
+        return self.a.invalid_throughout and self.b.invalid_throughout
 
     def counts(self, missing: Missing = Missing.LEFT_OUT) -> tuple[int, int, int, int] | None:
         """(passed, of) in A and (passed, of) in B; ``None`` where one side has nothing to count."""
         a, b = self.a, self.b
+        if self.invalid:
+            return None
         if missing is Missing.LEFT_OUT:
             found = (a.passed, a.scored, b.passed, b.scored)
         elif missing is Missing.WORST:
@@ -81,6 +89,16 @@ class Alignment:
     def incomplete(self) -> tuple[TaskPair, ...]:
         """Pairs in which an attempt has no score. With repeats, such a pair may be complete all the same."""
         return tuple(pair for pair in self.pairs if pair.incomplete)
+
+    @property
+    def valid(self) -> tuple[TaskPair, ...]:
+        """Pairs that can tell something: all that are not ``invalid``."""
+        return tuple(pair for pair in self.pairs if not pair.invalid)
+
+    @property
+    def invalid(self) -> tuple[TaskPair, ...]:
+        """Pairs that are no task in either run; they count nowhere, also not as missing."""
+        return tuple(pair for pair in self.pairs if pair.invalid)
 
     @property
     def renamed(self) -> tuple[TaskPair, ...]:
@@ -147,7 +165,8 @@ def _by_digest(run: RunCounts) -> Mapping[str, TaskCounts]:
         other = found.setdefault(task.digest, task)
         if other is not task:
             raise InputError(
-                f"run {run.manifest.run_id} has one task twice, as {other.task_id} and {task.task_id}: {task.digest}",
+                f"run {shown(run.manifest.run_id)} has one task twice, as {shown(other.task_id)} and "
+                f"{shown(task.task_id)}: {shown(task.digest)}",
                 remedy="Only runs in which each task is there once can be compared.",
             )
     return found

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from agentbench_core import RunManifest, dump
-from agentbench_report.reading import RunCounts
+from agentbench_report.counts import RunCounts
 
 WORTH_A_WARNING = {
     "oracle": "were given the reference solution",
@@ -22,9 +22,13 @@ _HOW_NOT_WHAT = ("run.", "reporters", "reporter.")
 
 
 def cautions(a: RunCounts, b: RunCounts) -> Iterator[str]:
-    """One line each, without a full stop. They are text from outside until they are escaped."""
+    """What is to be known of each run by itself: a line each, without a full stop, text from outside until escaped."""
     for side, run in (("A", a), ("B", b)):
         yield from _of_one(side, run)
+
+
+def differing(a: RunCounts, b: RunCounts) -> Iterator[str]:
+    """What is not the same in both, and may be why results differ; lines as above."""
     first, second = a.manifest, b.manifest
     if first.suite != second.suite:
         yield f"the suites have two names: {first.suite} in A, {second.suite} in B"
@@ -47,6 +51,9 @@ def _of_one(side: str, run: RunCounts) -> Iterator[str]:
     status = run.status
     if status != "completed":
         yield f"{side} is not complete: its status is {status}"
+    if run.unsealed:
+        doubt = "nothing says that they are as they were written"
+        yield f"{run.unsealed} records of {side} are carried by no event: {doubt}"
     for again in run.manifest.resumed:
         for change in again.changes:
             yield f"{side} was resumed on {again.at[:10]} with something changed: {change}"

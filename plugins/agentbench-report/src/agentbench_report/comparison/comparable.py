@@ -8,10 +8,11 @@ import attrs
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, align
-from agentbench_report.comparison.cautions import cautions
+from agentbench_report.comparison.cautions import cautions, differing
 from agentbench_report.comparison.environments import FILE, Difference, compare_environments
 from agentbench_report.comparison.grounds import Ground
-from agentbench_report.reading import TAMPERED, RunCounts, TaskCounts
+from agentbench_report.counts import RunCounts, TaskCounts
+from agentbench_report.reading import TAMPERED, shown
 
 NAMES_SHOWN = 5
 
@@ -52,7 +53,11 @@ class Comparability:
     warnings: tuple[str, ...]
     """What does not forbid the comparison, and should be known."""
     same_variant: bool
-    """Both runs are of one configuration, so what differs is noise."""
+    """Both runs are of one configuration."""
+    same_terms: bool
+    """Nothing else is known to differ either: nothing speaks against the comparison, overridden or not, and model,
+    plugins, settings, machine, harness and environments are the same. Then what differs between two runs of one variant
+    is noise."""
 
 
 def check(a: RunCounts, b: RunCounts, allowed: Collection[Ground] = ()) -> Comparability:
@@ -66,12 +71,18 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[Ground] = ()) -> Compa
     found = [refusal for look in looks for refusal in look(a, b, aligned)]
     environments = compare_environments(a, b, aligned.pairs)
     found += map(_environment, environments.differences)
-    warnings = list(cautions(a, b))
+    apart = list(differing(a, b))
     if environments.rebuilt:
-        warnings.append(
+        apart.append(
             f"the environments of {_named(environments.rebuilt)} were built twice and have two digests;"
             f" the same in both: {', '.join(map(shown, environments.agreeing))}"
         )
+    if environments.unknown:
+        apart.append(
+            f"the environments of {_named(environments.unknown)} have a digest in one run only: "
+            "nobody knows whether they are alike"
+        )
+    warnings = [*cautions(a, b), *apart]
     if aligned.renamed:
         names = [f"{pair.a.task_id} and {pair.b.task_id}" for pair in aligned.renamed]
         warnings.append(f"of one digest, with another name in each run: {_named(names)}")
@@ -80,14 +91,16 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[Ground] = ()) -> Compa
         overridden=tuple(refusal for refusal in found if refusal.flag is not None and refusal.ground in allowed),
         warnings=tuple(warnings),
         same_variant=a.manifest.variant_digest == b.manifest.variant_digest,
+        same_terms=not found and not apart and not any(one.changes for run in (a, b) for one in run.manifest.resumed),
     )
 
 
-def require(*found: tuple[str, Comparability]) -> None:
+def require(*found: tuple[str, Comparability], also: str = "") -> None:
     """Go on only when nothing was refused.
 
     Args:
         found: which runs, in words, and what was found of them.
+        also: what else is wrong, and is to be told with the refusals.
 
     Raises:
         InputError: with every refusal of all of them.
@@ -101,6 +114,7 @@ def require(*found: tuple[str, Comparability]) -> None:
         for refusal in refusals:
             first, *rest = refusal.lines()
             lines += [f"- {first}", *(f"  {line}" for line in rest)]
+    lines += ["", also] if also else []
     flags = sorted({refusal.flag for _, refusals in refused for refusal in refusals if refusal.flag})
     closing = f"\nAll that can be overridden here: {' '.join(flags)}" if len(flags) > 1 else ""
     raise InputError("\n".join(lines).lstrip("\n"), remedy=closing)
@@ -110,11 +124,6 @@ def some(names: Collection[str]) -> str:
     """The first few names, and how many more there are."""
     first = ", ".join(shown(name) for name in list(names)[:NAMES_SHOWN])
     return f"{first} and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else first
-
-
-def shown(text: str) -> str:
-    """Text from outside on one line of a terminal."""
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _same_run(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]:
@@ -203,7 +212,8 @@ def _environment(difference: Difference) -> Refusal:
     reason = f"The environments are not the same: {shown(difference.fact)}."
     if difference.fact == FILE:
         reason = (
-            f"The environments have two digests, and {FILE}, which would tell whether they are alike, is not there."
+            f"The environments have two digests, and {FILE}, which would tell whether they are alike, is not there or "
+            "cannot be read."
         )
     return Refusal(
         ground=Ground.ENVIRONMENTS,

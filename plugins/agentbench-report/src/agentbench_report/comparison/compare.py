@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 
 import attrs
 
@@ -11,10 +12,12 @@ from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, align
 from agentbench_report.comparison.comparable import Comparability, check, require
 from agentbench_report.comparison.compare_report import Against, Compared, CompareReport, Omnibus, TaskAcross, TaskCell
-from agentbench_report.comparison.estimates import Estimate, Question, bounds, detectable, estimate, verdict
+from agentbench_report.comparison.detectable import detectable, require_resamples
+from agentbench_report.comparison.estimates import Estimate, Question, bounds, estimate, verdict
 from agentbench_report.comparison.grounds import Ground
 from agentbench_report.comparison.paired import side
-from agentbench_report.reading import RunCounts
+from agentbench_report.comparison.verdicts import Bound, about_missing
+from agentbench_report.counts import RunCounts
 from agentbench_report.statistics import cochran_q, holm, seed_of
 
 
@@ -30,7 +33,8 @@ def compare_runs(
 
     Raises:
         InputError: there are fewer than two runs, one is there twice, or one is not comparable with the baseline; all
-            that speaks against it is told at once.
+            that speaks against it is told at once; or ``resamples`` are too few for the level that is left for one of
+            the comparisons.
     """
     if len(runs) < 2:
         raise InputError("there is one run, and nothing to compare it with", remedy="Give two or more after --runs.")
@@ -57,17 +61,14 @@ def compare_runs(
         for index in others
     }
     estimates = {index: estimate(aligned[index], questions[index]) for index in others}
-    adjusted = dict(zip(others, holm([estimates[index].p for index in others]), strict=True))
-    against = {
-        index: _against(found[index], aligned[index], estimates[index], adjusted[index], questions[index], len(others))
-        for index in others
-    }
+    against = {index: _against(found[index], aligned[index], index, estimates, questions[index]) for index in others}
+    rated = {digest for digest in shared if all(run.by_digest[digest].scored for run in runs)}
     return CompareReport(
         suite=base.manifest.suite,
         baseline=labels[baseline],
         confidence=confidence,
         runs=tuple(
-            _compared(label, run, against.get(index), confidence)
+            _compared(label, run, rated, against.get(index), confidence)
             for index, (label, run) in enumerate(zip(labels, cut, strict=True))
         ),
         omnibus=_omnibus(cut, list(aligned.values())),
@@ -77,18 +78,33 @@ def compare_runs(
 
 
 def _labels(runs: Sequence[RunCounts]) -> Sequence[str]:
+    """The variants, numbered where several runs are of one; no label is that of another run."""
     names = [run.manifest.variant for run in runs]
-    several = Counter(names)
-    return [f"{name} #{names[: n + 1].count(name)}" if several[name] > 1 else name for n, name in enumerate(names)]
+    several, taken = Counter(names), set(names)
+    labels = []
+    for name in names:
+        label = name
+        if several[name] > 1:
+            label = next(numbered for n in count(1) if (numbered := f"{name} #{n}") not in taken)
+            taken.add(label)
+        labels.append(label)
+    return labels
 
 
 def _against(
-    found: Comparability, aligned: Alignment, main: Estimate, p_holm: float, question: Question, comparisons: int
+    found: Comparability, aligned: Alignment, index: int, estimates: Mapping[int, Estimate], question: Question
 ) -> Against:
+    main = estimates[index]
+    p_holm = _adjusted(main, index, estimates)
     worst, best = bounds(aligned, question)
-    strict = attrs.evolve(question, confidence=1 - question.alpha / comparisons)
+    strict = attrs.evolve(question, confidence=1 - question.alpha / len(estimates))
+    require_resamples((main, worst, best), strict)
+    judged = verdict(main.difference, p_holm, question.alpha)
+    low, high = (None if one is None else _bound(one, index, estimates, question.alpha) for one in (worst, best))
     return Against(
-        verdict=verdict(main.difference, p_holm, question.alpha),
+        verdict=judged,
+        robust=all(one is None or one.verdict == judged for one in (low, high)),
+        about_missing=about_missing(len(aligned.incomplete), len(aligned.valid), judged, low, high, "it"),
         estimate=main,
         worst=worst,
         best=best,
@@ -96,14 +112,28 @@ def _against(
         detectable=detectable(main, aligned.differences(), strict),
         complete_pairs=len(aligned.complete),
         incomplete=len(aligned.incomplete),
+        invalid=tuple(pair.task_id for pair in aligned.invalid),
         same_variant=found.same_variant,
+        same_terms=found.same_terms,
         overridden=found.overridden,
         warnings=found.warnings,
     )
 
 
-def _compared(label: str, run: RunCounts, against: Against | None, confidence: float) -> Compared:
-    beside = side(run, run.tasks, [task for task in run.tasks if task.scored], confidence)
+def _adjusted(one: Estimate, index: int, estimates: Mapping[int, Estimate]) -> float:
+    """The p of a run, among those that the other runs have (Holm)."""
+    return holm([one.p if other == index else found.p for other, found in estimates.items()])[[*estimates].index(index)]
+
+
+def _bound(one: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Bound:
+    p = _adjusted(one, index, estimates)
+    return Bound(difference=one.difference, p=p, verdict=verdict(one.difference, p, alpha))
+
+
+def _compared(
+    label: str, run: RunCounts, rated: Collection[str], against: Against | None, confidence: float
+) -> Compared:
+    beside = side(run, run.tasks, [task for task in run.tasks if task.digest in rated], confidence)
     return Compared(
         label=label,
         side=beside,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from agentbench_report.comparison.comparable import Refusal
-from agentbench_report.comparison.estimates import Detectable, Estimate, Verdict
+from agentbench_report.comparison.detectable import Detectable
+from agentbench_report.comparison.estimates import Estimate, Verdict
 from agentbench_report.comparison.paired_report import Side
 
 
@@ -15,6 +16,10 @@ class Against:
 
     verdict: Verdict
     """By ``p_holm``."""
+    robust: bool
+    """The verdict is the same whatever the missing attempts would have been, the other runs being as they are."""
+    about_missing: str
+    """What they could change, in words, p being adjusted; empty when nothing is missing."""
     estimate: Estimate
     worst: Estimate | None
     """As if what is missing had gone against this run; ``None`` when nothing is missing."""
@@ -26,7 +31,11 @@ class Against:
     complete_pairs: int
     incomplete: int
     """Tasks in which an attempt of either run has no score."""
+    invalid: tuple[str, ...]
+    """Tasks that all attempts of both runs found to be none, by their names in the baseline; they count nowhere."""
     same_variant: bool
+    same_terms: bool
+    """Nothing else is known to differ either: then what differs between two runs of one variant is noise."""
     overridden: tuple[Refusal, ...]
     warnings: tuple[str, ...]
 
@@ -38,7 +47,7 @@ class Compared:
     label: str
     """The variant; numbered where several runs are of one name."""
     side: Side
-    """Over the tasks that all runs have."""
+    """Over the tasks that all runs have; its pass rate over those that have a score in every run."""
     cost_per_pass_usd: float | None
     against: Against | None
     """``None`` for the baseline."""

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentbench_report.comparison.comparable import some
 from agentbench_report.comparison.compare_report import Against, Compared, CompareReport, TaskAcross, TaskCell
-from agentbench_report.comparison.paired_text import overridden, some_tasks
-from agentbench_report.comparison.verdicts import between, could_be_seen, p_of
+from agentbench_report.comparison.paired_text import overridden
+from agentbench_report.comparison.verdicts import (
+    ROOM_FOR_NONE,
+    between,
+    could_be_seen,
+    of_one_variant,
+    p_of,
+    room_for_none,
+    some_tasks,
+)
 from agentbench_report.text import Cell, Links, csv_text, markdown_table, p_value, percent, plain, points, safe_cell
 
 TASKS_SHOWN = 200
@@ -14,26 +23,40 @@ TASKS_SHOWN = 200
 
 
 def runs_csv(report: CompareReport) -> str:
-    """One row per run; rates are between 0 and 1, differences between -1 and 1."""
-    header = ("run", "run_id", "baseline", "tasks", "planned", "scored", "passed", "unscored", "not_recorded")
+    """One row per run; rates are between 0 and 1, differences between -1 and 1.
+
+    ``tasks`` are those that all runs have, ``rated`` those of them that the pass rates are over, ``pairs`` those behind
+    the difference. ``worst`` and ``best`` are differences, ``overridden`` the grounds, ``warnings`` their number.
+    """
+    header = ("run", "run_id", "baseline", "tasks", "rated", "planned", "scored", "passed", "unscored", "not_recorded")
     rates = ("pass_rate", "low", "high", "difference", "difference_low", "difference_high", "p", "p_holm", "verdict")
+    trust = ("pairs", "incomplete", "worst", "best", "robust", "overridden", "warnings")
     took = ("cost_usd", "cost_per_pass_usd", "duration_sec", "steps", "tokens")
-    return csv_text((*header, *rates, *took), (_run_cells(one, len(report.tasks)) for one in report.runs))
+    return csv_text((*header, *rates, *trust, *took), (_run_cells(one, report) for one in report.runs))
 
 
-def _run_cells(one: Compared, tasks: int) -> list[Cell]:
+def _run_cells(one: Compared, report: CompareReport) -> list[Cell]:
     side, against = one.side, one.against
-    cells: list[Cell] = [one.label, side.run_id, "yes" if against is None else "no", tasks]
+    baseline = "yes" if against is None else "no"
+    cells: list[Cell] = [one.label, side.run_id, baseline, len(report.tasks), _rated(report)]
     cells += [side.planned, side.scored, side.passed, side.unscored, side.not_recorded, _rounded(side.pass_rate)]
     cells += [_rounded(side.interval.low), _rounded(side.interval.high)] if side.interval else [None, None]
     if against is None:
-        cells += [None] * 6
+        cells += [None] * 13
     else:
         found = against.estimate
         numbers = (found.difference, found.interval.low, found.interval.high, found.p, against.p_holm)
-        cells += [*map(_rounded, numbers), against.verdict]
+        cells += [*map(_rounded, numbers), against.verdict, against.complete_pairs, against.incomplete]
+        cells += [None if case is None else _rounded(case.difference) for case in (against.worst, against.best)]
+        cells += ["yes" if against.robust else "no", " ".join(one.ground for one in against.overridden)]
+        cells.append(len(against.warnings))
     cells += [_rounded(side.cost_usd), _rounded(one.cost_per_pass_usd), round(side.duration_sec, 3)]
     return [*cells, side.steps, side.tokens]
+
+
+def _rated(report: CompareReport) -> int:
+    """Tasks with a score in every run: those that pass rates are over."""
+    return sum(all(cell.scored for cell in task.cells) for task in report.tasks)
 
 
 def _rounded(number: float | None) -> float | None:
@@ -73,14 +96,18 @@ def as_markdown(report: CompareReport) -> str:
 
 def _headline(one: Compared, against: Against, report: CompareReport) -> str:
     found = against.estimate
+    missing = f" {plain(against.about_missing)}" if against.about_missing else ""
     if found.difference is None:
-        return f"- {plain(one.label)}: nothing can be said, no task has a score in both runs."
+        return f"- {plain(one.label)}: nothing can be said, no task has a score in both runs.{missing}"
     said = f"({between(found.interval)}, Holm-adjusted {p_of(against.p_holm)})"
     if against.verdict == "undecided":
         seen = could_be_seen(found, against.detectable)
-        return f"- {plain(one.label)}: no difference can be told, {points(found.difference)} {said}. {seen}"
+        return f"- {plain(one.label)}: no difference can be told, {points(found.difference)} {said}. {seen}{missing}"
     by = f"{abs(100 * found.difference):.1f} points"
-    return f"- {plain(one.label)} is **{against.verdict}** than {plain(report.baseline)} by {by} {said}."
+    doubt = f" {ROOM_FOR_NONE}" if room_for_none(found.interval) else ""
+    return (
+        f"- {plain(one.label)} is **{against.verdict}** than {plain(report.baseline)} by {by} {said}.{doubt}{missing}"
+    )
 
 
 def _cautions(report: CompareReport) -> list[str]:
@@ -92,7 +119,11 @@ def _cautions(report: CompareReport) -> list[str]:
         lines = list(map(overridden, against.overridden))
         lines += [f"- {plain(warning)}" for warning in against.warnings]
         if against.same_variant:
-            lines.append("- it is of the same variant: what differs is noise")
+            lines.append(
+                f"- {of_one_variant(against.verdict, same_terms=against.same_terms, confidence=report.confidence)}"
+            )
+        if against.invalid:
+            lines.append(f"- invalid in both runs, and in no number of this comparison: {plain(some(against.invalid))}")
         if lines:
             about = f"{plain(one.label)} (B) against {plain(report.baseline)} (A)"
             loud = ", **not comparable, and compared all the same**" if against.overridden else ""
@@ -104,7 +135,8 @@ def _cautions(report: CompareReport) -> list[str]:
 
 def _runs(report: CompareReport, links: Links) -> str:
     header = ("variant", "agent", "model", "run", "attempts", "scored", "passed", "missing", "pass rate")
-    return markdown_table(header, [_run(one, links) for one in report.runs])
+    note = f"Pass rates are over {some_tasks(_rated(report))} with a score in every run; differences below go by pairs."
+    return f"{markdown_table(header, [_run(one, links) for one in report.runs])}\n\n{note}"
 
 
 def _run(one: Compared, links: Links) -> Sequence[Cell]:

@@ -8,14 +8,16 @@ operating system, what capture commands printed (packages), the sandbox and its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
 from agentbench_report.comparison.alignment import TaskPair
-from agentbench_report.reading import RunCounts, TaskCounts
+from agentbench_report.counts import RunCounts, Sandbox, TaskCounts
 
 FILE = "meta/environment.json"
+THERE, ABSENT, UNREADABLE = "there", "not there", "cannot be read"
+"""How that file is found."""
 
 OF_THE_MACHINE = frozenset(
     {
@@ -29,6 +31,11 @@ OF_THE_MACHINE = frozenset(
 
 _SETTINGS = ("sandbox", "isolated", "network_policy", "limits")
 _LINES_SHOWN = 3
+_LOOKS: Sequence[tuple[str, Callable[[Sandbox], str]]] = (
+    ("sandbox", lambda one: one.name),
+    ("isolation of the sandbox", lambda one: "isolated" if one.isolated else "not isolated"),
+    ("network of the sandbox", lambda one: one.network),
+)
 
 Facts = Mapping[str, str]
 
@@ -45,26 +52,32 @@ class Difference:
 
 @attrs.frozen(kw_only=True)
 class Environments:
-    """What was found of the tasks whose environments have other digests in each run."""
+    """What was found of the tasks that did not run in one environment, by its digest and sandbox."""
 
     rebuilt: tuple[str, ...]
     """Tasks whose facts are the same."""
     agreeing: tuple[str, ...]
     """The facts that are the same for all of ``rebuilt``."""
     differences: tuple[Difference, ...]
+    unknown: tuple[str, ...]
+    """Tasks with a digest in one run only, so that nobody knows whether the environments are alike."""
 
 
 def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) -> Environments:
-    """Compare the facts of all pairs whose digests differ; facts are read once per pair of digests."""
+    """Compare sandboxes, and the facts of all pairs whose digests differ; these are read once per pair of digests."""
     alike: dict[tuple[frozenset[str], frozenset[str]], list[TaskPair]] = {}
     different: dict[tuple[str, str, str], list[str]] = {}
+    unknown: list[str] = []
     for pair in pairs:
-        sandboxes, digests = (pair.a.sandboxes, pair.b.sandboxes), (pair.a.environments, pair.b.environments)
-        if all(sandboxes) and sandboxes[0] != sandboxes[1]:  # all else follows from that
-            in_a, in_b = (", ".join(sorted(names)) for names in sandboxes)
-            different.setdefault(("sandbox", in_a, in_b), []).append(pair.task_id)
+        digests = (pair.a.environments, pair.b.environments)
+        held = _sandboxes(pair.a.sandboxes, pair.b.sandboxes)
+        if held:  # all else follows from that
+            for difference in held:
+                different.setdefault(difference, []).append(pair.task_id)
         elif all(digests) and digests[0] != digests[1]:
             alike.setdefault(digests, []).append(pair)
+        elif pair.complete and any(digests) and not all(digests):
+            unknown.append(pair.task_id)
     rebuilt: list[str] = []
     agreeing: set[str] | None = None
     for same in alike.values():
@@ -73,7 +86,7 @@ def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) 
         found = _differences(*facts)
         if not found:
             rebuilt += tasks
-            known = {name for one in facts[0] for name in one}
+            known = {name for one in facts[0][0] for name in one}
             agreeing = known if agreeing is None else agreeing & known
         for difference in found:
             different.setdefault(difference, []).extend(tasks)
@@ -84,11 +97,29 @@ def compare_environments(a: RunCounts, b: RunCounts, pairs: Iterable[TaskPair]) 
             Difference(fact=fact, a=in_a, b=in_b, tasks=tuple(sorted(tasks)))
             for (fact, in_a, in_b), tasks in sorted(different.items())
         ),
+        unknown=tuple(sorted(unknown)),
     )
 
 
-def _facts(run: RunCounts, task: TaskCounts) -> Sequence[Facts]:
-    """The facts of a task's attempts, each different set once; empty when an attempt does not tell them.
+def _sandboxes(a: frozenset[Sandbox], b: frozenset[Sandbox]) -> Sequence[tuple[str, str, str]]:
+    """(what, in A, in B) for each thing in which the sandboxes differ; of other ones only their names."""
+    if not a or not b or a == b:
+        return []
+    found = [(what, _named(look, a), _named(look, b)) for what, look in _LOOKS]
+    apart = [one for one in found if one[1] != one[2]]
+    if apart:
+        return apart[:1] if apart[0][0] == _LOOKS[0][0] else apart
+    # The same parts, put together in other ways.
+    in_a, in_b = ("; ".join(sorted(", ".join(look(one) for _, look in _LOOKS) for one in side)) for side in (a, b))
+    return [(_LOOKS[0][0], in_a, in_b)]
+
+
+def _named(look: Callable[[Sandbox], str], side: Iterable[Sandbox]) -> str:
+    return ", ".join(sorted({look(one) for one in side}))
+
+
+def _facts(run: RunCounts, task: TaskCounts) -> tuple[Sequence[Facts], str]:
+    """The facts of a task's attempts, each different set once; empty when an attempt does not tell them. And why.
 
     Attempts in one environment have the same facts, so the first tells them; only a run that was taken up again
     somewhere else has more than one.
@@ -96,19 +127,22 @@ def _facts(run: RunCounts, task: TaskCounts) -> Sequence[Facts]:
     repeats = task.repeats if len(task.environments) > 1 else task.repeats[:1]
     found: list[Facts] = []
     for repeat in repeats:
-        facts = _read(run.view.file(task.task_id, repeat, FILE))
+        data = run.view.file(task.task_id, repeat, FILE)
+        if data is None:
+            return [], ABSENT
+        facts = _read(data)
         if facts is None:
-            return []
+            return [], UNREADABLE
         if facts not in found:
             found.append(facts)
-    return sorted(found, key=lambda facts: sorted(facts.items()))
+    return sorted(found, key=lambda facts: sorted(facts.items())), THERE
 
 
-def _read(data: bytes | None) -> Facts | None:
-    """What counts in a file of facts; ``None`` when there is none, or it is none."""
+def _read(data: bytes) -> Facts | None:
+    """What counts in a file of facts; ``None`` when it is none, as a file that is so long that it was cut."""
     try:
-        value = json.loads(data or b"")
-    except ValueError:
+        value = json.loads(data)
+    except (ValueError, RecursionError):  # the latter: brackets in brackets in brackets
         return None
     if not isinstance(value, dict) or not isinstance(value.get("facts"), dict):
         return None
@@ -120,10 +154,13 @@ def _text(fact: object) -> str:
     return fact if isinstance(fact, str) else json.dumps(fact, sort_keys=True)
 
 
-def _differences(a: Sequence[Facts], b: Sequence[Facts]) -> Sequence[tuple[str, str, str]]:
+def _differences(
+    in_a_: tuple[Sequence[Facts], str], in_b_: tuple[Sequence[Facts], str]
+) -> Sequence[tuple[str, str, str]]:
     """(fact, in A, in B) for each that differs."""
+    (a, state_a), (b, state_b) = in_a_, in_b_
     if not a or not b:
-        return [(FILE, "there" if a else "not there", "there" if b else "not there")]
+        return [(FILE, state_a, state_b)]
     found = []
     for name in sorted({name for facts in (*a, *b) for name in facts}):
         in_a, in_b = (sorted({facts.get(name, "") for facts in side}) for side in (a, b))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -14,28 +13,29 @@ from agentbench_report.statistics import (
     MeanEstimate,
     PairTable,
     SignFlip,
+    at_least_unseen,
     bootstrap_mean,
-    exact_power,
     mcnemar_exact,
     mcnemar_midp,
     mean_difference,
     mean_of_means,
-    minimum_detectable,
-    minimum_detectable_mean,
     sign_flip,
     tango,
 )
 
-POWER = 0.8
-"""How often a difference should be seen that is there: four times of five."""
+ENOUGH_FOR_BCA = 30
+"""Tasks from which on the bootstrap's interval is told. With fewer it is too narrow: at 5 tasks what is called 95 %
+holds the truth in 88 %, at 20 in 92 %, where t holds it in 94 % and more."""
 
 Verdict = Literal["better", "worse", "undecided"]
 Method = Literal["mcnemar", "means", "bootstrap"]
 """``mcnemar``: pairs of single attempts; ``means``: differences of tasks; ``bootstrap``: these, resampled, too."""
 
-IntervalMethod = Literal["tango", "t", "bca", "identical", "none"]
-"""``identical``: no spread to go by, since all tasks differ by the same amount (or there is one task); the bound is for
-kinds of tasks that were not seen. ``none``: there is no task, and so no bound."""
+IntervalMethod = Literal["tango", "t", "bca", "widened", "identical", "none"]
+"""``t`` below ``ENOUGH_FOR_BCA`` tasks, and without a bootstrap. ``widened``: t or BCa would be narrower than what as
+many agreeing tasks would give, on a side or both, and is made as wide. ``identical``: no spread to go by, since all
+tasks differ by the same amount (or there is one task); the bound is for kinds of tasks that were not seen. ``none``:
+there is no task, and so no bound."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,36 +76,19 @@ class Estimate:
     mcnemar_exact: float | None
     tango: Interval | None
     task_means: MeanEstimate | None
-    """The paired t estimate over tasks; ``None`` with the method ``mcnemar``, as is ``sign_flip``."""
+    """The paired t estimate over tasks, its interval not widened; ``None`` with the method ``mcnemar``, as is
+    ``sign_flip``."""
     sign_flip: SignFlip | None
     bootstrap: Bootstrap | None
     """Over tasks, with all their attempts in both runs; ``None`` with another method, or without a task."""
-
-
-@attrs.frozen(kw_only=True)
-class Detectable:
-    """What a comparison of this size could have seen."""
-
-    difference: float | None
-    """The smallest true difference that would be told with ``power``, at the discordance or the spread that was seen.
-
-    ``None``: none that is possible at that discordance would be, or there is no spread to go by.
-    """
-    at_best: float | None
-    """The same if every task that differs went one way, whatever the discordance; ``None`` with repeats, or if none."""
-    power: float
-    alpha: float
-    nonzero: int
-    """Tasks on which the runs differ: discordant pairs, or differences that are not 0."""
-    least_nonzero: int
-    """With fewer of them, even if all go one way, the exact test cannot tell a difference."""
 
 
 def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.LEFT_OUT) -> Estimate:
     """Compare the pairs of an alignment.
 
     With the method ``mcnemar`` the interval is Tango's score interval, and McNemar's mid-p decides. Otherwise tasks
-    are the sample: the interval is that of t, or BCa, and a test decides that flips the signs of their differences.
+    are the sample: the interval is that of t, or BCa from ``ENOUGH_FOR_BCA`` tasks on, and never narrower than that of
+    as many tasks that all agree; a test decides that flips the signs of their differences.
 
     Raises:
         ValueError: the method is ``mcnemar`` and there are repeats.
@@ -125,7 +108,7 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
         flipped = sign_flip(differences, question.seed, question.resamples)
         if question.method == "bootstrap" and differences:
             drawn = bootstrap_mean(differences, question.seed, question.resamples, question.confidence)
-        interval, how = _interval(means, drawn)
+        interval, how = _interval(means, drawn, len(differences))
         p = flipped.two_sided
     counts = [found for found in (pair.counts(missing) for pair in aligned.pairs) if found]
     mean = means.mean if means is not None else table.difference if table is not None else None
@@ -161,45 +144,15 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
     return estimate(aligned, question, Missing.WORST), estimate(aligned, question, Missing.BEST)
 
 
-def detectable(found: Estimate, differences: Sequence[float], question: Question) -> Detectable:
-    """What a comparison like ``found`` could have seen, at the discordance or the spread that it has."""
-    smallest = at_best = None
-    if found.table is not None:
-        at_best = _one_way(found.table.n, question.alpha)
-    if found.table is not None and question.method == "mcnemar":
-        smallest = minimum_detectable(found.table.n, found.table.discordance or 0.0, POWER, question.alpha)
-    elif found.task_means is not None and found.task_means.se:
-        smallest = minimum_detectable_mean(found.task_means.se, POWER, question.alpha, df=found.task_means.df)
-    least = 1
-    while 2 * 0.5**least >= question.alpha:
-        least += 1
-    return Detectable(
-        difference=smallest if smallest is None or smallest <= 1 else None,
-        at_best=at_best,
-        power=POWER,
-        alpha=question.alpha,
-        nonzero=sum(difference != 0 for difference in differences),
-        least_nonzero=least,
-    )
-
-
-def _one_way(n: int, alpha: float) -> float | None:
-    """The smallest share of tasks that, all improved, gives the mid-p test ``POWER``; to a thousandth of a point."""
-    if not n or exact_power(n, 0.0, 1.0, alpha) < POWER:
-        return None
-    low, high = 0.0, 1.0
-    while high - low > 1e-5:
-        middle = (low + high) / 2
-        low, high = (low, middle) if exact_power(n, 0.0, middle, alpha) >= POWER else (middle, high)
-    return high
-
-
-def _interval(means: MeanEstimate, drawn: Bootstrap | None) -> tuple[Interval, IntervalMethod]:
+def _interval(means: MeanEstimate, drawn: Bootstrap | None, tasks: int) -> tuple[Interval, IntervalMethod]:
     if means.mean is None:
         return means.interval, "none"
     if means.degenerate:
         return means.interval, "identical"
-    return (means.interval, "t") if drawn is None else (drawn.interval, "bca")
+    how: IntervalMethod = "t" if drawn is None or tasks < ENOUGH_FOR_BCA else "bca"
+    own = means.interval if drawn is None or how == "t" else drawn.interval
+    wide = at_least_unseen(own, means.mean, tasks)
+    return wide, how if wide == own else "widened"
 
 
 def verdict(difference: float | None, p: float, alpha: float) -> Verdict:

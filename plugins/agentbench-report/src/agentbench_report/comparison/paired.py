@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from pathlib import Path
+from typing import Literal
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, TaskPair, align
 from agentbench_report.comparison.comparable import check, require
-from agentbench_report.comparison.estimates import Method, Question, bounds, detectable, estimate
+from agentbench_report.comparison.detectable import detectable, require_resamples
+from agentbench_report.comparison.estimates import Estimate, Method, Question, bounds, estimate
 from agentbench_report.comparison.grounds import Ground
 from agentbench_report.comparison.paired_report import (
     Change,
@@ -22,8 +23,8 @@ from agentbench_report.comparison.paired_report import (
     Side,
     TaskRow,
 )
-from agentbench_report.comparison.verdicts import about_missing, headline
-from agentbench_report.reading import RunCounts, TaskCounts
+from agentbench_report.comparison.verdicts import BEYOND_CHANCE, Bound, about_missing, headline
+from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.statistics import Interval, mean_of_means, seed_of, task_interval, wilson
 
 PASSED = "passed"
@@ -33,6 +34,12 @@ NOT_RECORDED = "not recorded"
 FINAL_DIFF = "diffs/final.patch"
 _DIFFS_NAMED = 3
 """Attempts at a task whose diffs are named; that they are there costs a look at the disk each."""
+
+_NO_PAIRS = (
+    "McNemar's test is for one attempt per task, and these runs have several: attempts at one task are not "
+    "independent, and counted as pairs they would call equal variants different too often"
+)
+_NO_PAIRS_REMEDY = "Compare the tasks' own pass rates: --method bootstrap"
 
 
 def compare_pair(
@@ -55,17 +62,15 @@ def compare_pair(
         allowed: what may speak against the comparison, and is said in the report instead.
 
     Raises:
-        InputError: the runs are not comparable, or ``mcnemar`` is asked for with repeats.
+        InputError: the runs are not comparable, ``mcnemar`` is asked for with repeats, or ``resamples`` are too few for
+            the level of the test.
     """
     found = check(a, b, allowed)
-    require(("These runs", found))
     aligned = align(a, b)
-    if method == "mcnemar" and aligned.repeated:
-        raise InputError(
-            "McNemar's test is for one attempt per task, and these runs have several: attempts at one task are not "
-            "independent, and counted as pairs they would call equal variants different too often",
-            remedy="Compare the tasks' own pass rates: --method bootstrap",
-        )
+    unfit = method == "mcnemar" and aligned.repeated
+    require(("These runs", found), also=f"{_NO_PAIRS}. {_NO_PAIRS_REMEDY}" if unfit else "")
+    if unfit:
+        raise InputError(_NO_PAIRS, remedy=_NO_PAIRS_REMEDY)
     question = Question(
         method=method,
         confidence=confidence,
@@ -74,26 +79,30 @@ def compare_pair(
     )
     main = estimate(aligned, question)
     worst, best = bounds(aligned, question)
+    require_resamples((main, worst, best), question)
     seen = detectable(main, aligned.differences(), question)
     said = (
         headline(main, seen, question),
-        about_missing(len(aligned.incomplete), len(aligned.pairs), main, worst, best),
+        BEYOND_CHANCE if found.same_variant and main.verdict != "undecided" else "",
+        about_missing(len(aligned.incomplete), len(aligned.valid), main.verdict, _bound(worst), _bound(best)),
     )
     return PairedReport(
         verdict=main.verdict,
         headline=" ".join(part for part in said if part),
         robust=all(bound is None or bound.verdict == main.verdict for bound in (worst, best)),
         same_variant=found.same_variant,
+        same_terms=found.same_terms,
         method=method,
         confidence=confidence,
         seed=question.seed,
-        a=side(a, [pair.a for pair in aligned.pairs], [pair.a for pair in aligned.complete], confidence),
-        b=side(b, [pair.b for pair in aligned.pairs], [pair.b for pair in aligned.complete], confidence),
+        a=side(a, [pair.a for pair in aligned.valid], [pair.a for pair in aligned.complete], confidence),
+        b=side(b, [pair.b for pair in aligned.valid], [pair.b for pair in aligned.complete], confidence),
         overridden=found.overridden,
         warnings=found.warnings,
-        pairs=len(aligned.pairs),
+        pairs=len(aligned.valid),
         complete_pairs=len(aligned.complete),
         incomplete=tuple(pair.task_id for pair in aligned.incomplete),
+        invalid=tuple(pair.task_id for pair in aligned.invalid),
         only_a=tuple(task.task_id for task in aligned.only_a),
         only_b=tuple(task.task_id for task in aligned.only_b),
         estimate=main,
@@ -102,7 +111,7 @@ def compare_pair(
         detectable=seen,
         reasons=_reasons(aligned),
         moves=_moves(aligned),
-        tasks=tuple(_row(pair, a.view.directory, b.view.directory) for pair in aligned.pairs),
+        tasks=tuple(_row(pair, a, b) for pair in aligned.pairs),
     )
 
 
@@ -142,15 +151,19 @@ def side(run: RunCounts, tasks: Sequence[TaskCounts], rated: Sequence[TaskCounts
     )
 
 
-def _row(pair: TaskPair, a: Path, b: Path) -> TaskRow:
+def _bound(found: Estimate | None) -> Bound | None:
+    return None if found is None else Bound(difference=found.difference, p=found.p, verdict=found.verdict)
+
+
+def _row(pair: TaskPair, a: RunCounts, b: RunCounts) -> TaskRow:
     difference = pair.difference()
     return TaskRow(
         task_id=pair.task_id,
         digest=pair.digest,
-        change=_change(difference),
+        change="invalid" if pair.invalid else _change(difference),
         difference=difference,
-        a=_pair_side(pair.a, a if difference else None),
-        b=_pair_side(pair.b, b if difference else None),
+        a=_pair_side(pair.a, _diffs(a, pair.a, passed=difference < 0) if difference else ()),
+        b=_pair_side(pair.b, _diffs(b, pair.b, passed=difference > 0) if difference else ()),
     )
 
 
@@ -160,14 +173,7 @@ def _change(difference: float | None) -> Change:
     return "same" if difference == 0 else "regressed" if difference < 0 else "improved"
 
 
-def _pair_side(task: TaskCounts, directory: Path | None) -> PairSide:
-    """``directory`` is the run's, when its diffs are wanted."""
-    diffs = []
-    if directory is not None:
-        for repeat, place in zip(task.repeats[:_DIFFS_NAMED], task.directories(), strict=False):
-            path = f"{place}/{FINAL_DIFF}"
-            if _is_file(directory, path):
-                diffs.append(Diff(repeat=repeat, path=path))
+def _pair_side(task: TaskCounts, diffs: tuple[Diff, ...]) -> PairSide:
     return PairSide(
         task_id=task.task_id,
         passed=task.passed,
@@ -176,20 +182,26 @@ def _pair_side(task: TaskCounts, directory: Path | None) -> PairSide:
         not_recorded=task.not_recorded,
         pass_rate=task.rate,
         reasons=task.reasons,
-        diffs=tuple(diffs),
+        diffs=diffs,
     )
 
 
-def _is_file(directory: Path, name: str) -> bool:
-    try:
-        return (directory / name).is_file()
-    except (OSError, ValueError):  # names of tasks may be anything, also too long for a file
-        return False
+def _diffs(run: RunCounts, task: TaskCounts, *, passed: bool) -> tuple[Diff, ...]:
+    """Final diffs of a few attempts, first of those that ended so: they show what changed."""
+    kinds: tuple[tuple[Literal["passed", "failed"], tuple[int, ...]], ...]
+    kinds = ("passed", task.passes), ("failed", task.fails)
+    every = [(repeat, result) for result, repeats in (kinds if passed else kinds[::-1]) for repeat in repeats]
+    return tuple(
+        Diff(repeat=repeat, result=result, path=f"{task.directory(repeat)}/{FINAL_DIFF}")
+        for repeat, result in every[:_DIFFS_NAMED]
+        # Links out of the run directory do not count, nor do names that lead there.
+        if run.view.file(task.task_id, repeat, FINAL_DIFF, at_most=0) is not None
+    )
 
 
 def _reasons(aligned: Alignment) -> tuple[ReasonShift, ...]:
     sides = []
-    for tasks in ([pair.a for pair in aligned.pairs], [pair.b for pair in aligned.pairs]):
+    for tasks in ([pair.a for pair in aligned.valid], [pair.b for pair in aligned.valid]):
         total: Counter[str] = Counter()
         for task in tasks:
             total.update(task.reasons)
@@ -202,7 +214,7 @@ def _reasons(aligned: Alignment) -> tuple[ReasonShift, ...]:
 def _moves(aligned: Alignment) -> tuple[Move, ...]:
     if aligned.repeated:
         return ()
-    moves = Counter((_end(pair.a), _end(pair.b)) for pair in aligned.pairs)
+    moves = Counter((_end(pair.a), _end(pair.b)) for pair in aligned.valid)
     return tuple(
         Move(a=a, b=b, tasks=tasks)
         for (a, b), tasks in sorted(moves.items(), key=lambda item: (-item[1], item[0]))

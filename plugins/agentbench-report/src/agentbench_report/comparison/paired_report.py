@@ -8,7 +8,8 @@ from typing import Literal
 import attrs
 
 from agentbench_report.comparison.comparable import Refusal
-from agentbench_report.comparison.estimates import Detectable, Estimate, Method, Verdict
+from agentbench_report.comparison.detectable import Detectable
+from agentbench_report.comparison.estimates import Estimate, Method, Verdict
 from agentbench_report.statistics import Interval
 
 RateMethod = Literal["wilson", "over tasks", ""]
@@ -51,6 +52,7 @@ class Diff:
     """Where the final diff of an attempt lies, below the run directory."""
 
     repeat: int
+    result: Literal["passed", "failed"]
     path: str
 
 
@@ -67,10 +69,11 @@ class PairSide:
     reasons: Mapping[str, int]
     """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
     diffs: tuple[Diff, ...]
-    """Of the first attempts; only of tasks that regressed or improved."""
+    """Only of tasks that regressed or improved: of three attempts at most, first those that show the change, as those
+    that failed in B where the task regressed."""
 
 
-Change = Literal["regressed", "improved", "same", "unknown"]
+Change = Literal["regressed", "improved", "same", "unknown", "invalid"]
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +83,7 @@ class TaskRow:
     task_id: str
     digest: str
     change: Change
-    """``unknown``: it has no score in one of the runs."""
+    """``unknown``: it has no score in one of the runs; ``invalid``: it was found in both to be no task."""
     difference: float | None
     """Pass rate in B minus pass rate in A."""
     a: PairSide
@@ -115,7 +118,9 @@ class PairedReport:
     robust: bool
     """The verdict is the same whatever the missing attempts would have been."""
     same_variant: bool
-    """Both runs are of one configuration: what differs is noise."""
+    """Both runs are of one configuration."""
+    same_terms: bool
+    """Nothing else is known to differ either: then what differs between two runs of one variant is noise."""
     method: Method
     confidence: float
     seed: int
@@ -126,11 +131,13 @@ class PairedReport:
     """What speaks against this comparison, and was overridden by a flag."""
     warnings: tuple[str, ...]
     pairs: int
-    """Tasks that both runs have."""
+    """Tasks that both runs have, without ``invalid``."""
     complete_pairs: int
     """Those with a score on both sides."""
     incomplete: tuple[str, ...]
     """Tasks of both runs in which an attempt has no score."""
+    invalid: tuple[str, ...]
+    """Tasks of both runs that all attempts found to be none: they are in no number and no bound."""
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     estimate: Estimate

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from agentbench_core import visible
 from agentbench_report.comparison.comparable import Refusal, some
 from agentbench_report.comparison.estimates import Estimate
-from agentbench_report.comparison.paired_report import PairedReport, PairSide, Side, TaskRow
-from agentbench_report.comparison.verdicts import between, p_of
+from agentbench_report.comparison.fenced import fenced
+from agentbench_report.comparison.paired_report import Diff, PairedReport, PairSide, Side, TaskRow
+from agentbench_report.comparison.verdicts import between, of_one_variant, p_of, some_tasks
 from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, p_value, percent, plain, points
 
 TASKS_SHOWN = 50
 """Tasks of a kind in a Markdown table; CSV and JSON have all."""
-DIFF_LINES = 100
+DIFF_TASKS = 20
+"""Tasks whose diffs are printed."""
 
 _ASSUMED = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
 
@@ -68,11 +68,8 @@ def _verdict(report: PairedReport) -> str:
 
 def _cautions(report: PairedReport) -> list[str]:
     parts = []
-    if report.same_variant:
-        parts.append(
-            "Both runs are of the same variant: what differs between them is noise, and a difference is told by chance "
-            f"in no more than about {100 * (1 - report.confidence):.3g}% of such comparisons."
-        )
+    if report.same_variant and report.verdict == "undecided":  # else the headline has it
+        parts.append(of_one_variant(report.verdict, same_terms=report.same_terms, confidence=report.confidence))
     if report.overridden:
         parts += ["**Not comparable, and compared all the same:**", "\n".join(map(overridden, report.overridden))]
     if report.warnings:
@@ -102,7 +99,7 @@ def _runs(report: PairedReport, links: Links) -> str:
     )
     rows = [_run(name, side, links) for name, side in (("A", report.a), ("B", report.b))]
     note = (
-        f"Pass rates are over the {report.complete_pairs} tasks that have a score in both runs. Whether their "
+        f"Pass rates are over {some_tasks(report.complete_pairs)} with a score in both runs. Whether their "
         "intervals overlap says nothing of the difference: that is below, and goes by pairs."
     )
     return f"{markdown_table(header, rows)}\n\n{note}"
@@ -134,6 +131,8 @@ def _differences(report: PairedReport) -> str:
         "tango": "Tango's score interval, McNemar's mid-p test.",
         "t": "Means over tasks; t interval over tasks, sign-flip test.",
         "bca": "Means over tasks; BCa bootstrap interval, by resampling tasks; sign-flip test.",
+        "widened": "Means over tasks; they vary so little that the interval was widened, to what as many tasks would "
+        "give that all agree; sign-flip test.",
         "identical": "Means over tasks; all tasks differ alike, so the interval is for tasks that were not seen.",
         "none": "",
     }
@@ -196,11 +195,6 @@ def _moved(report: PairedReport, change: str, title: str, links: Links) -> list[
     return [f"## {title}", f"{some_tasks(len(rows))}.", table, *([f"... and {more} more."] if more > 0 else [])]
 
 
-def some_tasks(count: int) -> str:
-    """``1 task``, ``2 tasks``."""
-    return f"{count} task{'' if count == 1 else 's'}"
-
-
 def _ended(side: PairSide) -> str:
     """How attempts ended: ``passed``, ``TIMEOUT``, ``missing (LLM_ERROR)``, ``3 of 5, TIMEOUT x2``."""
     missing = f"{side.not_recorded} not recorded" if side.not_recorded else ""
@@ -214,11 +208,17 @@ def _ended(side: PairSide) -> str:
 
 def _linked(row: TaskRow, report: PairedReport, links: Links) -> str:
     found = [
-        links.to(name if diff.repeat == 1 else f"{name}@{diff.repeat}", f"{side.directory}/{diff.path}")
-        for name, side, diffs in (("A", report.a, row.a.diffs), ("B", report.b, row.b.diffs))
-        for diff in diffs
+        links.to(_attempt(name, pair_side, diff), f"{side.directory}/{diff.path}")
+        for name, side, pair_side in (("A", report.a, row.a), ("B", report.b, row.b))
+        for diff in pair_side.diffs
     ]
     return " ".join(found)
+
+
+def _attempt(name: str, side: PairSide, diff: Diff) -> str:
+    """``A``, or with repeats ``A@3 passed``."""
+    several = side.scored + side.unscored + side.not_recorded > 1
+    return f"{name}@{diff.repeat} {diff.result}" if several else name
 
 
 def _reasons(report: PairedReport) -> list[str]:
@@ -253,33 +253,33 @@ def _left_out(report: PairedReport) -> list[str]:
         parts += ["## Incomplete", markdown_table(("task", "A", "B"), table)]
         if len(report.incomplete) > TASKS_SHOWN:
             parts.append(f"... and {len(report.incomplete) - TASKS_SHOWN} more.")
-    for name, tasks in (("A", report.only_a), ("B", report.only_b)):
+    for where, tasks in (
+        ("Only in A", report.only_a),
+        ("Only in B", report.only_b),
+        ("Invalid in both runs, since their tests do not fail beforehand", report.invalid),
+    ):
         if tasks:
             named = ", ".join(map(plain, tasks[:TASKS_SHOWN]))
             more = f" and {len(tasks) - TASKS_SHOWN} more" if len(tasks) > TASKS_SHOWN else ""
-            parts.append(f"Only in {name}, and in none of the numbers above: {named}{more}.")
+            parts.append(f"{where}, and in none of the numbers above: {named}{more}.")
     return parts
 
 
 def _diffs(report: PairedReport, read: ReadDiff) -> list[str]:
+    """Of each task that moved one diff per side: that of an attempt that shows the change, where there are several."""
+    rows = sorted(
+        (row for row in report.tasks if row.change in ("regressed", "improved")),
+        key=lambda row: (row.change != "regressed", -abs(row.difference or 0), row.task_id),
+    )
     parts = []
-    for row in report.tasks:
-        if row.change not in ("regressed", "improved"):
-            continue
+    for row in rows[:DIFF_TASKS]:
         parts.append(f"## Diffs of {plain(row.task_id)}, which {row.change}")
         for name, side in (("A", row.a), ("B", row.b)):
             if not side.diffs:
                 parts.append(f"{name} ({_ended(side)}) left no diff.")
-            for diff in side.diffs:
-                title = name if diff.repeat == 1 else f"{name}@{diff.repeat}"
-                parts += [f"{title} ({_ended(side)}):", fenced(read(name, side.task_id, diff.repeat))]
+            for diff in side.diffs[:1]:
+                title = f"{_attempt(name, side, diff)} ({_ended(side)})"
+                parts += [f"{title}:", fenced(read(name, side.task_id, diff.repeat))]
+    if len(rows) > DIFF_TASKS:
+        parts.append(f"Diffs of {some_tasks(len(rows) - DIFF_TASKS)} more are not printed.")
     return parts
-
-
-def fenced(text: str) -> str:
-    """Lines of a file as a block of code that nothing in them can end; at most ``DIFF_LINES`` of them."""
-    lines = [visible(line) for line in text.splitlines()]
-    cut = len(lines) - DIFF_LINES
-    shown = lines[:DIFF_LINES] + ([f"[... {cut} lines left out ...]"] if cut > 0 else [])
-    fence = "`" * max(3, 1 + max((len(run) for line in shown for run in re.findall("`+", line)), default=0))
-    return "\n".join([f"{fence}diff", *shown, fence])

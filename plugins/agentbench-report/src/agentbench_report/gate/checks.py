@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist, fmean
 
-from agentbench_report.comparison.alignment import Alignment, Missing
+import attrs
+
+from agentbench_report.comparison.alignment import Alignment, Missing, TaskPair
 from agentbench_report.comparison.comparable import TAMPER_CONFIRMED, tampered
+from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.config import GateRules
 from agentbench_report.gate.report import Check, Comparison, Status
-from agentbench_report.reading import RunCounts, TaskCounts
+from agentbench_report.spending import unknown_cost
 from agentbench_report.statistics import noninferiority, noninferiority_mean
 from agentbench_report.text import percent, points
 
@@ -33,13 +36,28 @@ def least_pairs(margin: float, alpha: float) -> int | None:
     return max(1, math.ceil(z * z * (1 - margin) / margin))
 
 
+def as_planned(alignment: Alignment) -> Alignment:
+    """The tasks of the baseline, those among them that the candidate did not even plan as ones that it has no score in.
+
+    To leave a task out must not be better than to lose its result.
+    """
+    lost = [
+        TaskPair(
+            task_id=a.task_id, digest=a.digest, a=a, b=TaskCounts(task_id=a.task_id, digest=a.digest, not_recorded=1)
+        )
+        for a in alignment.only_a
+        if not a.invalid_throughout
+    ]
+    return attrs.evolve(alignment, pairs=(*alignment.pairs, *lost), only_a=())
+
+
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
-    """The score test on pairs of single attempts; with repeats the t test on the tasks' differences."""
+    """The score test on pairs of single attempts; with repeats that of t, too, on the tasks' differences."""
     differences = alignment.differences(missing)
     if alignment.repeated:
         result = noninferiority_mean(differences, rules.margin, rules.alpha)
         return Comparison(
-            method="t",
+            method="t_tango",
             tasks=len(differences),
             table=None,
             difference=fmean(differences) if differences else None,
@@ -77,12 +95,19 @@ def non_inferiority(comparison: Comparison, rules: GateRules) -> Check:
 
 
 def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -> Check:
-    """As if what is missing had passed in the baseline and failed in the candidate: it must pass then, too."""
+    """As if what is missing had passed in the baseline and failed in the candidate: it must pass then, too.
+
+    ``comparison`` is over the tasks ``as_planned``, ``alignment`` is not.
+    """
     status, low = comparison.result.verdict, comparison.result.interval.low
-    tasks = len(alignment.incomplete)
-    if not tasks:
-        return _check("worst_case", "pass", low, -rules.margin, "No attempt at a task of both runs is missing.")
-    assumed = f"In {_tasks(tasks)} an attempt has no score. Had it passed in the baseline and failed in the candidate"
+    tasks, absent = len(alignment.incomplete), len(alignment.only_a)
+    if not tasks and not absent:
+        return _check("worst_case", "pass", low, -rules.margin, "No attempt at a task of the baseline is missing.")
+    lacking = [f"In {_tasks(tasks)} an attempt has no score."] if tasks else []
+    lacking += (
+        [f"{_tasks(absent)} of the baseline {'is' if absent == 1 else 'are'} not in the candidate."] if absent else []
+    )
+    assumed = f"{' '.join(lacking)} Had what is missing passed in the baseline and failed in the candidate"
     bound = f"the difference could be as low as {points(low)}"
     if status == "pass":
         return _check("worst_case", "pass", low, -rules.margin, f"{assumed}, {bound}, which is accepted.")
@@ -92,7 +117,7 @@ def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
     """Pairs, and their share of all tasks of both runs: leaving tasks out of a run helps nobody."""
     pairs = len(alignment.complete)
-    tasks = len(alignment.pairs) + len(alignment.only_a) + len(alignment.only_b)
+    tasks = len(alignment.valid) + len(alignment.only_a) + len(alignment.only_b)
     found = f"{pairs} of {tasks} tasks have a score in both runs"
     asked = f"at least {rules.min_pairs} are asked for"
     yield _bound("min_pairs", pairs >= rules.min_pairs, pairs, rules.min_pairs, f"{found}; {asked}.")
@@ -110,6 +135,17 @@ def infrastructure(whose: str, run: RunCounts, rules: GateRules) -> Check:
         f"at most {percent(most)} are accepted."
     )
     return _bound(f"infrastructure_{whose}", share <= most, share, most, why)
+
+
+def evidence(whose: str, run: RunCounts) -> Check:
+    """Records that nothing speaks for: everybody could have written them."""
+    why = f"Every record of the {whose} is carried by an event of its run."
+    if run.unsealed:
+        why = (
+            f"{run.unsealed} records of the {whose} are carried by no event of its run: nothing says that they are as "
+            "they were written."
+        )
+    return _bound(f"evidence_{whose}", not run.unsealed, run.unsealed, 0, why)
 
 
 def labels(a: RunCounts, b: RunCounts, rules: GateRules) -> Iterator[Check]:
@@ -130,20 +166,32 @@ def _labelled(run: RunCounts, name: str) -> int:
     return sum(map(tampered, run.tasks)) if name == TAMPER_CONFIRMED else run.labels.get(name, 0)
 
 
-def ceilings(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
+def ceilings(a: RunCounts, b: RunCounts, alignment: Alignment, rules: GateRules) -> Iterator[Check]:
     """What an attempt may cost and how long it may take, on average over pairs with a score on both sides."""
     if rules.max_cost_ratio is not None:
-        yield _ratio("cost_ratio", alignment, _cost, rules.max_cost_ratio, "cost", "USD")
+        unknown = _unknown(baseline=a, candidate=b)
+        if unknown:
+            yield _check("cost_ratio", "inconclusive", None, rules.max_cost_ratio, unknown)
+        else:
+            yield _ratio("cost_ratio", alignment, _cost, rules.max_cost_ratio, "cost", "USD")
     if rules.max_cost_usd_per_task is not None:
+        unknown, most = _unknown(candidate=b), rules.max_cost_usd_per_task
         cost = _mean([pair.b for pair in alignment.complete], _cost)
-        most = rules.max_cost_usd_per_task
-        if cost is None:
-            yield _check("cost_per_task", "inconclusive", None, most, _NOTHING)
+        if unknown or cost is None:
+            yield _check("cost_per_task", "inconclusive", None, most, unknown or _NOTHING)
         else:
             why = f"An attempt of the candidate costs {cost:.4g} USD on average; at most {most:.4g} is accepted."
             yield _check("cost_per_task", "pass" if cost <= most else "fail", cost, most, why)
     if rules.max_duration_ratio is not None:
         yield _ratio("duration_ratio", alignment, _duration, rules.max_duration_ratio, "duration", "s")
+
+
+def _unknown(**runs: RunCounts) -> str:
+    """Why no ceiling on cost can be held; empty when it can."""
+    found = ((whose, unknown_cost(run)) for whose, run in runs.items())
+    said = [f"what an attempt of the {whose} costs is not known: {why}" for whose, why in found if why]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 _PerAttempt = Callable[[TaskCounts], float]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,19 @@ LABELS: Mapping[str, Policy] = {
     "tamper_confirmed": "fail",
     "tamper_suspected": "inconclusive",
     "leak_suspected": "inconclusive",
+    "oracle": "inconclusive",
     "touched_protected": "ignore",
     "weak_verdict": "ignore",
 }
 """What a label means for the verdict when ``gate.yaml`` does not say; other labels are ignored."""
+
+TOP_LEVEL = "top level"
+
+_OTHER_LABELS = ("dropped_link", "dropped_not_editable", "oom", "pids", "disk", "odd_files")
+"""More labels that attempts may have (docs/failures.md)."""
+
+_NEAR = 0.85
+"""``custom_dev`` is near ``custom-dev``, ``custom-heldout`` is not: suites of one pack have like names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,7 +41,7 @@ class GateRules:
     )
     min_pairs: int = option(help="tasks with a score in both runs, at least", minimum=1)
     alpha: float = option(
-        0.05, help="how often a candidate that is worse by the margin may pass", minimum=0.0001, maximum=0.49
+        0.05, help="about how often a candidate that is worse by the margin may pass", minimum=0.0001, maximum=0.49
     )
     min_paired_share: float = option(
         0.95, help="share of all tasks of both runs that have a score in both, at least", minimum=0, maximum=1
@@ -87,6 +97,43 @@ class GateConfig:
                 "choose it before you look (docs/gate.md).",
             )
         return load(merged, GateRules, where=self.where)
+
+    def rules_of_both(self, baseline: str, candidate: str) -> GateRules:
+        """The rules for runs of two suites by these names, which should be one.
+
+        Raises InputError when they are not the same rules: then either run could choose what is asked of it.
+        """
+        found = self.rules(candidate)
+        if baseline != candidate and found != self.rules(baseline):
+            raise InputError(
+                f"which rules? The baseline is of the suite {baseline!r}, the candidate of {candidate!r}, and "
+                f"{self.where} asks something else of each",
+                remedy="Hold runs of one suite against each other, or give both suites the same rules.",
+            )
+        return found
+
+    def source(self, suite: str) -> str:
+        """Where the rules of a suite stand."""
+        return f"suites.{suite}" if suite in self.suites else TOP_LEVEL
+
+    def near_misses(self, suites: Collection[str], labels: Collection[str]) -> Iterator[str]:
+        """Names that are almost those of the runs' suites, and almost labels: probably slips, with no effect.
+
+        ``labels`` are those that the runs have.
+        """
+        for suite in sorted(set(suites) - set(self.suites)):
+            for meant in _near(suite, self.suites):
+                yield f"{self.where} has rules for the suite {meant!r}, and none of them hold for {suite!r}"
+        known = {*LABELS, *_OTHER_LABELS, *labels}
+        named = [self.everywhere, *self.suites.values()]
+        for label in sorted({label for rules in named for label in rules.get("labels", {})} - known):
+            for meant in _near(label, known):
+                yield f"{self.where} has a policy for the label {label!r}, which no attempt has: is {meant!r} meant?"
+
+
+def _near(name: str, known: Collection[str]) -> list[str]:
+    folded = {one.casefold(): one for one in known}
+    return [folded[one] for one in difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=_NEAR)]
 
 
 _PLACEHOLDERS: Mapping[str, Any] = {"margin": 0, "min_pairs": 1}

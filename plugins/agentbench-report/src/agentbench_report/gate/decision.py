@@ -6,29 +6,38 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentbench_report.comparison.alignment import Missing, TaskPair, align
+from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import (
+    as_planned,
     ceilings,
     compared,
     enough,
+    evidence,
     infrastructure,
     labels,
     non_inferiority,
     worst_case,
 )
-from agentbench_report.gate.config import GateRules
+from agentbench_report.gate.config import TOP_LEVEL, GateRules
 from agentbench_report.gate.report import GateReport, Moved, Side, Status
-from agentbench_report.reading import RunCounts, TaskCounts
 
 
 def decide(
-    a: RunCounts, b: RunCounts, rules: GateRules, *, overridden: Sequence[str] = (), warnings: Sequence[str] = ()
+    a: RunCounts,
+    b: RunCounts,
+    rules: GateRules,
+    *,
+    rules_from: str = TOP_LEVEL,
+    overridden: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> GateReport:
     """Judge candidate ``b`` by baseline ``a``, which must have been found comparable.
 
     Any check that fails is a fail; else any that is inconclusive leaves the gate inconclusive.
     """
     alignment = align(a, b)
-    complete, worst = (compared(alignment, missing, rules) for missing in (Missing.LEFT_OUT, Missing.WORST))
+    complete = compared(alignment, Missing.LEFT_OUT, rules)
+    worst = compared(as_planned(alignment), Missing.WORST, rules)
     main = non_inferiority(complete, rules)
     checks = (
         main,
@@ -36,8 +45,10 @@ def decide(
         *enough(alignment, rules),
         infrastructure("baseline", a, rules),
         infrastructure("candidate", b, rules),
+        evidence("baseline", a),
+        evidence("candidate", b),
         *labels(a, b, rules),
-        *ceilings(alignment, rules),
+        *ceilings(a, b, alignment, rules),
     )
     statuses = {check.status for check in checks}
     verdict: Status = "fail" if "fail" in statuses else "inconclusive" if "inconclusive" in statuses else "pass"
@@ -48,6 +59,7 @@ def decide(
         baseline=_side(a, [pair.a for pair in alignment.complete]),
         candidate=_side(b, [pair.b for pair in alignment.complete]),
         rules=rules,
+        rules_from=rules_from,
         checks=checks,
         complete=complete,
         worst_case=worst,

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from agentbench_core import visible
 from agentbench_report.gate.report import Check, GateReport
-from agentbench_report.gate.text import moved_lines
+from agentbench_report.gate.text import doubt_lines, moved_lines
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to say, not even escaped (W3C XML 1.0, production 2, Char)."""
@@ -26,12 +26,15 @@ def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
         "verdict": report.verdict,
         "baseline": report.baseline.run_id,
         "candidate": report.candidate.run_id,
+        "rules": report.rules_from,
         "regressed": ", ".join(task.task_id for task in report.regressed),
         "improved": ", ".join(task.task_id for task in report.improved),
     }
     _properties(suite, properties)
     for check, element in zip(report.checks, found, strict=True):
         _case(suite, check, element, report)
+    if report.overridden or report.warnings:
+        ElementTree.SubElement(suite, "system-out").text = _clean("\n".join(doubt_lines(report)))
     return _document(suite)
 
 

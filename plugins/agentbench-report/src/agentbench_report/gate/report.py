@@ -44,8 +44,9 @@ class Side:
 class Comparison:
     """Candidate against baseline, under one assumption about what is missing."""
 
-    method: Literal["tango", "t"]
-    """``tango``: score test on pairs of single attempts; ``t``: t test on the tasks' differences, for repeats."""
+    method: Literal["tango", "t_tango"]
+    """``tango``: score test on pairs of single attempts; ``t_tango``: for repeats, both the t test on the tasks'
+    differences and the score test on their sums."""
     tasks: int
     table: PairTable | None
     """``None`` with repeats."""
@@ -76,11 +77,13 @@ class GateReport:
     baseline: Side
     candidate: Side
     rules: GateRules
+    rules_from: str
+    """Where in the gate file they stand: ``top level``, or ``suites.NAME``, with what that leaves to the top level."""
     checks: tuple[Check, ...]
     complete: Comparison
     """Over pairs that have a score on both sides."""
     worst_case: Comparison
-    """As if what is missing had passed in the baseline and failed in the candidate."""
+    """As if what is missing had passed in the baseline and failed in the candidate, whole tasks too."""
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]

@@ -20,6 +20,7 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     parts += [f"**Not comparable, and compared all the same:** {plain(ground)}" for ground in report.overridden]
     parts += [f"Warning: {plain(warning)}." for warning in report.warnings]
     rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in report.checks]
+    parts.append(f"Suite {plain(report.suite)}, rules: {plain(report.rules_from)}.")
     parts += ["## Checks", markdown_table(("check", "status", "why"), rows)]
     parts += ["## Runs", _sides(report), *_comparisons(report)]
     parts += _moved("Regressed", report.regressed, "why the candidate did not pass")
@@ -54,6 +55,12 @@ def moved_lines(report: GateReport) -> Iterator[str]:
             yield f"{what}: {task.task_id}: {rates}{': ' if reasons else ''}{reasons}"
 
 
+def doubt_lines(report: GateReport) -> Iterator[str]:
+    """What speaks against taking the verdict as it is, a line each, as plain text."""
+    yield from (f"not comparable, and compared all the same: {ground}" for ground in report.overridden)
+    yield from (f"warning: {warning}" for warning in report.warnings)
+
+
 def _sides(report: GateReport) -> str:
     header = ("", "variant", "run", "pass rate", "planned", "scored", "unscored", "not recorded")
     rows = [_side("baseline (A)", report.baseline), _side("candidate (B)", report.candidate)]
@@ -69,17 +76,19 @@ def _side(name: str, side: Side) -> tuple[Cell, ...]:
 def _comparisons(report: GateReport) -> Iterator[str]:
     """Both assumptions side by side; one is enough when nothing is missing."""
     found = [("scored in both", report.complete)]
-    if report.incomplete:
+    if report.incomplete or report.only_baseline:
         found.append(("worst case", report.worst_case))
     header: tuple[str, ...] = ("over", "tasks", "difference", "interval", "p")
     if report.complete.table is not None:
         header += ("both pass", "regressed", "improved", "both fail")
     yield markdown_table(header, [(name, *_comparison(one)) for name, one in found])
     confidence = report.complete.result.interval.confidence
-    test = "score interval (Tango)" if report.complete.method == "tango" else "t interval over tasks"
+    test = "score interval (Tango)"
+    if report.complete.method != "tango":
+        test = "interval, the outer ends of t over tasks and of Tango's score of the summed losses and gains"
     margin, alpha = f"{100 * report.rules.margin:g} points", percent(report.rules.alpha)
     yield (
-        f"The pass rate is over tasks with a score in both runs. The interval is a {percent(confidence)} {test}; its "
+        f"The pass rate is over tasks with a score in both runs. This is a {percent(confidence)} {test}; its "
         f"lower end must be above -{margin}, a one-sided test at {alpha}."
     )
 

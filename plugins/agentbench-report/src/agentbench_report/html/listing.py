@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from agentbench_core import AttemptRow, RunView
-from agentbench_report.reading import RunCounts, count
+from agentbench_report.counts import RunCounts
+from agentbench_report.reading import count
 from agentbench_report.summary import RunSummary, summarise
 
 PASSED, FAILED, MISSING = "passed", "failed", "missing"

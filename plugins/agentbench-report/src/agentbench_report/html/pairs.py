@@ -10,8 +10,8 @@ from agentbench_report.comparison.alignment import TaskPair, align
 from agentbench_report.comparison.comparable import check
 from agentbench_report.comparison.estimates import Method
 from agentbench_report.comparison.paired import compare_pair
+from agentbench_report.counts import TaskCounts
 from agentbench_report.html.listing import Listed, Side
-from agentbench_report.reading import TaskCounts
 from agentbench_report.statistics import PairTable
 
 REGRESSED, IMPROVED, INCOMPLETE, SAME, ALONE = "regressed", "improved", "incomplete", "same", "in one run only"

@@ -76,6 +76,9 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     in a task's attempts with them, so that this holds for any number of attempts, also unequal ones; a test of pooled
     attempts does not. The interval is cut off at -1 and 1.
 
+    This is t and nothing else, as published answers have it. With little spread it is far too narrow (one failed
+    attempt of hundreds): what is shown to people goes through ``at_least_unseen``.
+
     Without any spread t would give an interval of no width. It is then that of ``unseen_bounds``, the estimate is
     marked degenerate, and p is 1 if all differences are 0 and otherwise ``None``. One task: no error, an interval of -1
     to 1. None: no mean either, and p is 1.
@@ -116,3 +119,15 @@ def unseen_bounds(mean: float, n: int, confidence: float) -> tuple[float, float]
     """
     w = wilson(0, n, confidence).high
     return mean - w * (1 + mean), mean + w * (1 - mean)
+
+
+def at_least_unseen(interval: Interval, mean: float, n: int) -> Interval:
+    """An interval of the mean difference of ``n`` tasks, widened to ``unseen_bounds`` where it is narrower.
+
+    However often few tasks are tried, they cannot show more than as many tasks that all agree would.
+
+    Raises:
+        ValueError: as ``unseen_bounds``.
+    """
+    low, high = unseen_bounds(mean, n, interval.confidence)
+    return attrs.evolve(interval, low=min(low, interval.low), high=max(high, interval.high))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import attrs
 
 from agentbench_report.statistics.interval import Interval
-from agentbench_report.statistics.means import mean_difference, unseen_bounds
-from agentbench_report.statistics.numerics import normal_below, t_below
+from agentbench_report.statistics.means import mean_difference
+from agentbench_report.statistics.numerics import falling_root, normal_below, t_below, two_sided_z
 from agentbench_report.statistics.paired import PairTable, tango, tango_score
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -51,29 +52,45 @@ def noninferiority(table: PairTable, margin: float, alpha: float = 0.05) -> NonI
 
 
 def noninferiority_mean(differences: Sequence[float], margin: float, alpha: float = 0.05) -> NonInferiority:
-    """The same for tasks with several attempts, from ``rate in B - rate in A`` of each task; by t(n-1) over tasks.
+    """The same for tasks with several attempts, from ``rate in B - rate in A`` of each task: two tests must both pass.
 
-    ``z`` is the t statistic ``(d̄ + margin) / se`` and p its tail. The interval is the t interval, widened to
-    ``unseen_bounds``: however often few tasks are tried again, they cannot show more than as many tasks that all agree
-    would. The verdict is by the interval, and p can be below ``alpha`` without a pass.
-    Without an error (all differences equal, or fewer than two tasks) ``z`` is ``None`` and p is 1.
+    One is t(n-1) over tasks. It alone trusts the spread that was seen: where a loss is few tasks that fail each time,
+    it passes what is worse by the margin more than twice as often as ``alpha`` says. The other is Tango's score test of
+    the summed losses and gains, ``b`` and ``c``, which need not be whole numbers. For differences of -1, 0 and 1 it is
+    ``noninferiority`` of the same table, so that attempts which repeat each other show no more than one does; and
+    however often few tasks are tried, they show no more than as many tasks that all agree would.
 
-    Source: as ``mean_difference``; the bound for few tasks is Tango's interval without a differing pair.
+    The interval is the outer hull of both, p the larger one and ``z`` its statistic, ``(d̄ + margin) / se`` or
+    ``score(-margin)``: ``p < alpha`` just where the verdict is a pass. Fewer than two tasks: ``z`` is ``None``, p is 1.
+
+    Source: as ``mean_difference`` and ``noninferiority``.
 
     Raises:
         ValueError: a difference is outside -1 to 1, or as ``noninferiority``.
     """
     _check(margin, alpha)
-    found = mean_difference(differences, 1 - 2 * alpha)
+    found, n = mean_difference(differences, 1 - 2 * alpha), len(differences)
     if found.mean is None or found.se is None:
         return NonInferiority(z=None, p=1.0, interval=found.interval, verdict="inconclusive")
-    low, high = unseen_bounds(found.mean, len(differences), found.interval.confidence)
-    interval = attrs.evolve(found.interval, low=min(low, found.interval.low), high=max(high, found.interval.high))
-    verdict = _verdict(interval, margin)
-    if found.se == 0:
-        return NonInferiority(z=None, p=1.0, interval=interval, verdict=verdict)
-    t = (found.mean + margin) / found.se
-    return NonInferiority(z=t, p=t_below(-t, found.df), interval=interval, verdict=verdict)
+    lost = math.fsum(-one for one in differences if one < 0)
+    gained = math.fsum(one for one in differences if one > 0)
+    low, high = _score_bounds(lost, gained, n, two_sided_z(1 - 2 * alpha))
+    if found.se:  # without a spread the t test has no answer, and its interval is within the other
+        low, high = min(low, found.interval.low), max(high, found.interval.high)
+    interval = Interval(low=low, high=high, confidence=found.interval.confidence)
+    z = tango_score(lost, gained, n, -margin)
+    p = normal_below(-z)
+    if found.se:
+        t = (found.mean + margin) / found.se
+        p_t = t_below(-t, found.df)
+        z, p = (t, p_t) if p_t > p else (z, p)
+    return NonInferiority(z=z, p=p, interval=interval, verdict=_verdict(interval, margin))
+
+
+def _score_bounds(lost: float, gained: float, n: int, z: float) -> tuple[float, float]:
+    """Where Tango's score is ``z`` and ``-z``, as for ``tango``, for sums that are no counts."""
+    low = -falling_root(lambda delta: tango_score(gained, lost, n, delta) + z, (lost - gained) / n, 1.0)
+    return low, falling_root(lambda delta: tango_score(lost, gained, n, delta) + z, (gained - lost) / n, 1.0)
 
 
 def _check(margin: float, alpha: float) -> None:

@@ -1,6 +1,6 @@
 """Quantiles and tails of the usual distributions, and a root finder.
 
-The only room that imports scipy, and only when a function that needs it is called: ``scipy.special`` takes a fifth
+scipy is imported only when a function that needs it is called, here and in ``power``: ``scipy.special`` takes a fifth
 of a second to import and ``scipy.stats`` far longer, while the normal distribution needs neither.
 """
 

@@ -112,7 +112,7 @@ def tango(table: PairTable, confidence: float = 0.95) -> Interval:
     return Interval(low=low, high=high, confidence=confidence)
 
 
-def tango_score(b: int, c: int, n: int, delta: float) -> float:
+def tango_score(b: float, c: float, n: int, delta: float) -> float:
     """Standard errors between the difference that was seen and ``delta``, with the error as it is if ``delta`` is true.
 
     ::

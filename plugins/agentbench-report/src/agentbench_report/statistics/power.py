@@ -6,6 +6,7 @@ effect, their sum ψ the discordance. alpha is two-sided.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,8 @@ def connor_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: 
     """
     effect, psi = _effect(p_regress, p_improve)
     z, z_power = _quantiles(power, alpha)
-    return (z * math.sqrt(psi) + z_power * math.sqrt(max(0.0, psi - effect**2))) ** 2 / effect**2
+    root = (z * math.sqrt(psi) + z_power * math.sqrt(max(0.0, psi - effect**2))) / effect
+    return root * root  # infinity, and no error, for the least of effects
 
 
 def miettinen_tasks(p_regress: float, p_improve: float, power: float = 0.8, alpha: float = 0.05) -> float:
@@ -111,12 +113,13 @@ def exact_tasks(
     Raises:
         ValueError: as ``connor_tasks``.
     """
-    guess = math.ceil(connor_tasks(p_regress, p_improve, power, alpha))
+    found = connor_tasks(p_regress, p_improve, power, alpha)
+    guess = max(1, math.ceil(min(found, at_most)))
 
     def enough(n: int) -> bool:
         return exact_power(n, p_regress, p_improve, alpha, midp=midp) >= power
 
-    short, high = 0, min(guess, at_most)
+    short, high = 0, guess
     while not enough(high):
         if high >= at_most:
             return None
@@ -196,8 +199,72 @@ def minimum_detectable_mean(
     if (se is not None and not 0 <= se < math.inf) or (df is not None and df < 1):
         raise ValueError(f"no difference to detect with a standard error of {se} at {df} degrees of freedom")
     if df is not None:
-        z, z_power = t_quantile(1 - alpha / 2, df), t_quantile(power, df)
+        z, z_power = -t_quantile(alpha / 2, df), t_quantile(power, df)
     return (z + z_power) * se if se else None
+
+
+def t_power(effect: float, se: float, df: int, alpha: float = 0.05) -> float:
+    """The chance that the two-sided t test sees a mean difference of ``effect`` with a standard error of ``se``.
+
+    ``P(|T| > t)`` for T of Student's noncentral t with ``df`` and noncentrality ``effect / se``.
+
+    Source: N. L. Johnson and B. L. Welch, Applications of the non-central t-distribution, Biometrika 31 (1940) 362.
+
+    Raises:
+        ValueError: ``se`` is not above 0, a number not finite, ``df`` below 1, or ``alpha`` not between 0 and 1.
+    """
+    check_share("alpha", alpha)
+    if not 0 < se < math.inf or not math.isfinite(effect) or df < 1:
+        raise ValueError(f"no power for an effect of {effect} with an error of {se} at {df} degrees of freedom")
+    from scipy.special import nctdtr  # type: ignore[import-untyped]
+
+    least, shift = -t_quantile(alpha / 2, df), abs(effect) / se
+    seen, missed = 1 - float(nctdtr(df, shift, least)), float(nctdtr(df, shift, -least))
+    # Far from the middle the function has no answer: then all lies on one side.
+    seen = float(shift > least) if math.isnan(seen) else seen
+    return min(1.0, seen if math.isnan(missed) else seen + missed)
+
+
+def t_tasks(
+    effect: float, variance: float, power: float = 0.8, alpha: float = 0.05, *, at_most: int = 100_000
+) -> int | None:
+    """The fewest tasks of which the t test sees a mean difference of ``effect``, and that a sign-flip test can tell.
+
+    ``variance`` is that of a task's difference. Where ``t_power`` with ``se = √(variance / n)`` and n-1 degrees of
+    freedom reaches ``power``, but not fewer than ``sign_flip_tasks``. ``None`` when it would be more than ``at_most``.
+
+    Raises:
+        ValueError: ``effect`` is 0, ``variance`` negative, or either not finite; ``power`` or ``alpha`` is no share.
+    """
+    check_share("power", power)
+    if not (effect and math.isfinite(effect)) or not 0 <= variance < math.inf:
+        raise ValueError(f"no tasks for an effect of {effect} at a variance of {variance}")
+
+    def enough(n: int) -> bool:
+        return not variance or t_power(effect, math.sqrt(variance / n), n - 1, alpha) >= power
+
+    high = max(2, sign_flip_tasks(alpha))
+    if high > at_most:
+        return None
+    short = high - 1  # fewer are none
+    while not enough(high):
+        if high == at_most:
+            return None
+        short, high = high, min(2 * high, at_most)
+    while high - short > 1:
+        middle = (short + high) // 2
+        short, high = (short, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def sign_flip_tasks(alpha: float = 0.05) -> int:
+    """The fewest differences that, all of one sign, give a sign-flip test a p below ``alpha``: it is ``2 / 2ⁿ``.
+
+    Raises:
+        ValueError: ``alpha`` is not between 0 and 1.
+    """
+    check_share("alpha", alpha)
+    return next(n for n in itertools.count(1) if 2 * 0.5**n < alpha)
 
 
 def _most_rejected(m: NDArray[np.int64], alpha: float, *, midp: bool) -> NDArray[np.int64]:

@@ -88,6 +88,11 @@ def task_interval(groups: Iterable[tuple[int, int]], confidence: float = 0.95) -
     Tasks are the sample: attempts at one task are never counted as if they were as many tasks. With one attempt each it
     is Wilson's interval with a t quantile. Fewer than two tasks with a score: all of 0 to 1.
 
+    A choice: tasks are never taken to be worth more than one trial each, so that the interval is never narrower than
+    Wilson's for as many tasks, even where rates of tasks vary less than single attempts would (with 10 attempts each it
+    can be 1.7 times as wide as by t). t would be right for tasks like those seen; but a kind of task that none of n was
+    leaves no trace in their spread, and Wilson's bound is what n tasks can say of it (see ``unseen_bounds``).
+
     Source: as ``korn_graubard``.
 
     Raises:
