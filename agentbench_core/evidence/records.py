@@ -79,35 +79,51 @@ def checked(directory: Path) -> Iterator[Line]:
 
 
 class _Ends:
-    """The ends of attempts in the event stream, looked through once and in step with the records."""
+    """The ends of attempts in the event stream, looked through in step with the records."""
 
     def __init__(self, events: Path) -> None:
+        self._events = events
         self._lines = journal.raw_lines(events, containing=_TYPE)
         self._passed: dict[str, bytes] = {}
         """Digests of records, by attempt, that came before the one that was looked for: none while the orders agree."""
+        self._over = False
+        """Everything was looked through, and ``_passed`` has all."""
 
     def have(self, line: Line) -> bool:
         """Whether some event carries exactly that record."""
-        if self._passed:
-            attempt = _key(line).attempt_id
-            if attempt in self._passed:
-                return self._passed.pop(attempt) == _digest(_value(line))
+        if self._passed and self._is(line):
+            return True
         for where, event in self._lines:
             body = _unsealed(where, event)
             start = body.find(_RECORD, 0, _ENVELOPE) + len(_RECORD)
             if start >= len(_RECORD) and body.startswith(line[1], start):
                 return True  # byte for byte, as it is written; no need to read it
-            record = _record(where, body)
-            if record is not None:
-                if record["attempt_id"] == _key(line).attempt_id:
-                    return bool(record == _value(line))
-                self._passed[record["attempt_id"]] = _digest(record)
-        return False
+            self._pass(where, body)
+            if self._is(line):
+                return True
+        if not self._over:  # a line may stand there twice
+            self._over = True
+            for where, event in journal.raw_lines(self._events, containing=_TYPE):
+                self._pass(where, _unsealed(where, event))
+        return self._is(line)
 
     def left(self) -> set[str]:
-        """The attempts whose records nobody asked for."""
-        records = (_record(where, _unsealed(where, event)) for where, event in self._lines)
-        return {*self._passed, *(record["attempt_id"] for record in records if record is not None)}
+        """The attempts whose records nobody asked for, as far as that is known."""
+        for where, event in self._lines:
+            self._pass(where, _unsealed(where, event))
+        return set(self._passed)
+
+    def _is(self, line: Line) -> bool:
+        attempt = _key(line).attempt_id
+        fits = attempt in self._passed and self._passed[attempt] == _digest(_value(line))
+        if fits and not self._over:
+            del self._passed[attempt]
+        return fits
+
+    def _pass(self, where: str, body: bytes) -> None:
+        record = _record(where, body)
+        if record is not None:
+            self._passed[record["attempt_id"]] = _digest(record)
 
 
 def without_evidence(directory: Path) -> int:

@@ -105,6 +105,19 @@ def test_events_in_another_order(tmp_path: Path) -> None:
     assert list(run.records()) == records
 
 
+def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
+    """Counts once, and is no damage; also where it stands far from its first."""
+    run = write_run(tmp_path / "run", dict.fromkeys("abcd", True))
+    attempts = run.directory / "attempts.jsonl"
+    lines = attempts.read_bytes().splitlines(keepends=True)
+    attempts.write_bytes(b"".join([*lines, lines[0], lines[2]]))
+    assert len(list(run.every_record())) == 6
+    assert [record.task_id for record in run.records()] == ["b", "d", "a", "c"]
+    attempts.write_bytes(b"".join([*lines[1:], lines[1]]))
+    with pytest.raises(InputError, match="1 records are not there"):
+        list(run.records())
+
+
 def test_records_written_otherwise_are_the_same(tmp_path: Path) -> None:
     """What counts is what a line says, not how its JSON is spaced."""
     run = write_run(tmp_path / "run", dict.fromkeys("ab", True))

@@ -3,11 +3,13 @@
 import base64
 import gzip
 import hashlib
+import os
 import re
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,35 @@ def test_the_command_writes_where_it_is_told(make_evidence: Make, tmp_path: Path
 def test_a_file_that_cannot_be_written(make_evidence: Make, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         write([make_evidence()], tmp_path / "absent" / "report.html")
+
+
+def test_what_is_no_file_is_written_and_not_replaced(make_evidence: Make, tmp_path: Path) -> None:
+    """``--out /dev/null`` by a superuser must leave a device there, and a pipe stays one."""
+    run = make_evidence("a", {"x": True})
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(pipe.read_text, "utf-8")
+        write([run], pipe)
+        assert reader.result(timeout=60).startswith("<!DOCTYPE html>")
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_link_stays_one(make_evidence: Make, tmp_path: Path) -> None:
+    run, real, link = make_evidence("a", {"x": True}), tmp_path / "real.html", tmp_path / "link.html"
+    link.symlink_to(real)
+    write([run], link)
+    assert link.is_symlink()
+    assert real.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "no/such/directory.html", "."])
+def test_names_that_cannot_be_written(make_evidence: Make, tmp_path: Path, name: str) -> None:
+    run = make_evidence("a", {"x": True})
+    with pytest.raises(InputError, match="cannot be written"):
+        write([run], tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, report_on: Report, tmp_path: Path) -> None:

@@ -23,16 +23,29 @@ def write(views: Sequence[RunView], out: Path) -> None:
     Raises:
         InputError: the file cannot be written, or a run is damaged.
     """
-    # Beside the file, and then in its place: nobody sees half a report.
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(render(views))
-        beside.replace(out)
+        target = out.resolve(strict=False)  # a link stays one, and what it leads to is written
+        if target.exists() and not target.is_file():  # a device or a pipe: nothing must take its place
+            _write(views, target)
+        else:
+            _write_whole(views, target)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror}", remedy="Name another file with --out.") from None
+
+
+def _write_whole(views: Sequence[RunView], path: Path) -> None:
+    """Beside the file, and then in its place: nobody sees half a report."""
+    beside = path.parent / f".report-{os.getpid()}"
+    try:
+        _write(views, beside)
+        beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _write(views: Sequence[RunView], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(render(views))
 
 
 def render(views: Sequence[RunView]) -> Iterator[str]:
