@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -259,6 +260,31 @@ def test_damaged_evidence_is_said_and_the_rest_is_shown(make_evidence: Make, rep
     assert "The longest unit must be tried first." in held[2].text
 
 
+@pytest.mark.parametrize("name", ["tool_calls", "conversation"])
+def test_what_came_before_the_damage_and_the_other_evidence_are_shown(
+    make_evidence: Make, report_on: Report, name: str
+) -> None:
+    run = make_evidence("a", {"x": False})
+    path = run.directory / f"tasks/x/agent/{name}.jsonl"
+    first, *_ = path.read_text().splitlines(keepends=True)
+    path.write_text(f"{first}[damaged\n{first}")
+    page = pages(report_on(run))[1][1].text
+    assert f"{name}.jsonl" in page
+    assert "The longest unit must be tried first." in page
+    assert "python -m pytest -q" in page.partition("Tool calls")[2]
+    assert ("NOT_FOUND there is no such file" in page) == (name == "conversation")
+    assert ("Done: all tests pass." in page) == (name == "tool_calls")
+
+
+def test_code_that_scrolls_can_be_reached_and_is_named(make_evidence: Make, report_on: Report) -> None:
+    _, held = pages(report_on(make_evidence("a", {"x": True})))
+    blocks = [attributes for tag, attributes in held[1].tags if tag == "pre"]
+    assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "region")}
+    names = [block["aria-label"] for block in blocks]
+    assert all(names)
+    assert {"Final change", "After the change (the command that must pass), stdout", "Reasoning", "user"} <= set(names)
+
+
 def test_repeats_have_rows_of_their_own(make_evidence: Make, report_on: Report) -> None:
     page, held = pages(report_on(make_evidence("a", {"x": [True, False, None]})))
     assert "x 1 ✓ passed" in page.text
@@ -275,7 +301,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
     b = write_run(tmp_path / "b", {"one": True, "other": True}, digests={"one": "sha256:3", "other": "sha256:2"})
     page = pages(report_on(a, b))[0].text
     assert "1 task is in both runs, paired by digest: 1 improved, 2 in one run only." in page
-    assert "two ✗ failed ✓ passed improved" in page
+    assert "two ✗ failed two, run A, repeat 1 ✓ passed other, run B, repeat 1 improved" in page
     assert "These runs are not comparable as they are." in page
 
 
@@ -296,7 +322,8 @@ def test_repeats_are_no_pairs(tmp_path: Path, report_on: Report) -> None:
     runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
     page = pages(report_on(*runs))[0].text
     assert "No contingency table: several attempts at one task are not independent." in page
-    assert "x ✓ passed ✗ failed ✓ passed ✗ failed same" in page
+    in_a = "✓ passed x, run A, repeat 1 ✗ failed x, run A, repeat 2"
+    assert f"x {in_a} {in_a.replace('run A', 'run B')} same" in page
 
 
 def test_the_same_run_twice_is_shown_and_named(tmp_path: Path, report_on: Report) -> None:
@@ -436,6 +463,37 @@ def test_plots_have_their_numbers_in_words(make_evidence: Make, report_on: Repor
     assert "baseline 60.0% 31.3% to 83.2% 6 of 10 50.0% to 66.7%" in page.text
     assert "TESTS_FAILED fail 2" in page.text
     assert "LLM_ERROR missing 1" in page.text
+
+
+def test_a_phase_that_a_run_lacks_has_no_bar_and_no_number(tmp_path: Path, report_on: Report) -> None:
+    """Also: what a screen reader says names the runs, and what they share is said not to compare."""
+
+    def timed(**phases: float) -> Callable[[AttemptRecord], dict[str, str]]:
+        return lambda _: {"meta/timings.json": json.dumps({"phases_sec": phases})}
+
+    a = write_run(tmp_path / "a", {"x": True}, files=timed(baseline=2.5, agent=4.5))
+    b = write_run(tmp_path / "b", {"x": True}, files=timed(agent=3.5))
+    path = report_on(a, b)
+    page, _ = pages(path)
+    label = next(str(each["aria-label"]) for _, each in page.tags if each.get("role") == "img" and "Time" in str(each))
+    assert label == "Time per phase. baseline: A 2.5 s on average; agent: A 4.5 s, B 3.5 s on average"
+    plot = path.read_text().partition(label)[2].partition("</svg>")[0]
+    assert re.findall(r">([\d.]+ [AB])<", plot) == ["2.5 A", "4.5 A", "3.5 B"]
+    assert "Mean over the attempts that reached the phase." in page.text
+    assert "they do not compare between runs" in page.text
+
+
+def test_what_is_said_of_phases_is_cut_by_phase(tmp_path: Path, report_on: Report) -> None:
+    timings = json.dumps({"phases_sec": {f"phase-{number}": 1.0 for number in range(10)}})
+    runs = [
+        write_run(tmp_path / name, {"x": True}, files=lambda _: {"meta/timings.json": timings}) for name in ("a", "b")
+    ]
+    label = next(
+        str(each["aria-label"])
+        for _, each in pages(report_on(*runs))[0].tags
+        if str(each.get("aria-label")).startswith("Time per phase")
+    )
+    assert label.count("A 1.0 s, B 1.0 s") == 10
 
 
 # --- size --------------------------------------------------------------------------------------------------------

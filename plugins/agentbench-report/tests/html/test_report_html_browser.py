@@ -193,6 +193,34 @@ def test_by_keyboard_only(one: Path, visit: Visit) -> None:
     expect(attempts(page)).to_have_count(4)
 
 
+def test_the_skip_link_leads_to_what_is_shown(one: Path, visit: Visit) -> None:
+    page, seen = visit(one)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Attempts")).to_be_focused()
+    page.get_by_role("link", name="durations-parse-units").click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_be_focused()
+    page.get_by_role("link", name="Skip to the attempt").focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_be_focused()
+    expect(heading).to_have_text("durations-parse-units")
+    assert page.url.endswith("#attempt=2")
+    page.evaluate(
+        "new Promise(done => { addEventListener('hashchange', () => setTimeout(done)); location.hash = 'not-ours'; })"
+    )
+    expect(heading).to_have_text("durations-parse-units")
+    assert seen.trouble == []
+
+
+def test_back_to_a_place_in_the_report_closes_the_attempt(one: Path, visit: Visit) -> None:
+    page, _ = visit(one, "#attempts-title")
+    page.get_by_role("link", name="durations-parse-units").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("durations-parse-units")
+    page.go_back()
+    expect(attempts(page)).to_have_count(12)
+
+
 # --- two runs ----------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +229,7 @@ def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
     table = page.get_by_role("table", name="Tasks with a score in both")
     assert [int(cell.split()[0]) for cell in table.locator("td").all_inner_texts() if cell.strip()] == [1, 1, 1, 0]
     rows = [
-        [cell.strip() for cell in row.locator("th, td").all_inner_texts()]
+        [cell.strip().partition("\n")[0] for cell in row.locator("th, td").all_inner_texts()]
         for row in page.locator("#matrix tbody tr").all()
     ]
     assert rows == [
@@ -213,7 +241,7 @@ def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
     expect(page.get_by_text("These runs are not comparable as they are.")).to_be_visible()
     page.get_by_label("Run", exact=True).select_option("B")
     assert column(page, 1) == ["B"] * 3
-    link = page.locator("#matrix tbody tr").first.get_by_role("link").last
+    link = page.get_by_role("link", name="failed durations-parse-units, run B, repeat 1")
     link.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("B durations-parse-units")
     page.keyboard.press("Escape")
@@ -366,6 +394,20 @@ def test_the_theme_can_be_chosen(one: Path, visit: Visit) -> None:
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != before
     page.get_by_role("button", name="Light theme").click()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == before
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_paper_is_light_and_code_wraps(one: Path, visit: Visit, chosen: bool) -> None:
+    page, _ = visit(one, "#attempt=2", color_scheme="light" if chosen else "dark")
+    if chosen:
+        page.get_by_role("button", name="Dark theme").click()
+    style = "e => { const s = getComputedStyle(e); return [s.backgroundColor, s.maxHeight, s.whiteSpace]; }"
+    html, code = page.locator("html"), page.locator("#attempt pre")
+    assert html.evaluate(style)[0] == "rgb(19, 21, 24)"
+    assert code.first.evaluate(style)[1] != "none"
+    page.emulate_media(media="print")
+    assert html.evaluate(style)[0] == "rgb(247, 247, 245)"
+    assert {tuple(each.evaluate(style)[1:]) for each in code.all()} == {("none", "pre-wrap")}
 
 
 def test_without_scripts_the_table_is_there(one: Path, visit: Visit) -> None:

@@ -7,12 +7,12 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from agentbench_core import InputError
-from agentbench_report.html.conversation import Talk, conversations
+from agentbench_report.html.conversation import conversations
 from agentbench_report.html.environment import templates
 from agentbench_report.html.listing import Listed
 from agentbench_report.html.texts import Text, Texts
@@ -21,13 +21,15 @@ from agentbench_report.html.timeline import Timeline
 MOST_CALLS = 1000
 TOOL_CALLS = "agent/tool_calls.jsonl"
 _LOGS = {
-    "failing": "Before the change (failing command)",
-    "passing": "After the change (passing command)",
+    "failing": "Before the change (the command that must fail)",
+    "passing": "After the change (the command that must pass)",
     "setup": "Set-up",
 }
 _LINE = 32
 """Characters of a line of base64. A compressed text can look like a key of a known format by chance (one in some ten
 million places); the harness would redact it, and the page would be damaged. No such key is shorter than this."""
+
+_Line = TypeVar("_Line")
 
 
 @attrs.frozen(kw_only=True)
@@ -55,16 +57,10 @@ def page(listed: Listed, timeline: Timeline) -> str:
     # The change comes first: texts that come late are cut shorter when there are many.
     final = texts.file("diffs/final.patch")
     logs = [(title, found) for phase, title in _LOGS.items() if (found := _logs(texts, phase))]
-    calls: list[ToolUse] = []
-    talks: Sequence[Talk] = ()
-    more_calls = 0
-    try:
-        lines = view.tool_calls(row.task_id, row.repeat)
-        calls += _uses(islice(lines, MOST_CALLS), texts, timeline)
-        more_calls = sum(1 for _ in lines)
-        talks = conversations(view.conversation(row.task_id, row.repeat), texts)
-    except InputError as error:  # the other evidence, and the other attempts, are worth showing
-        problems.append(str(error))
+    lines = _sound(view.tool_calls(row.task_id, row.repeat), problems)
+    calls = list(_uses(islice(lines, MOST_CALLS), texts, timeline))
+    more_calls = sum(1 for _ in lines)
+    talks = conversations(_sound(view.conversation(row.task_id, row.repeat), problems), texts)
     template = templates().get_template("attempt.html.j2")
     return template.render(
         listed=listed,
@@ -101,6 +97,14 @@ def phases(listed: Listed) -> Mapping[str, float]:
         return {str(phase): float(value) for phase, value in found.items() if 0 <= float(value) < float("inf")}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
+
+
+def _sound(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Line]:
+    """The lines before the first that is damaged; that one is noted. All other evidence is worth showing."""
+    try:
+        yield from lines
+    except InputError as error:
+        problems.append(str(error))
 
 
 def _logs(texts: Texts, phase: str) -> Sequence[tuple[str, Text]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 from markupsafe import Markup
@@ -16,6 +16,12 @@ from agentbench_report.html.wording import count, seconds, share, usd, words
 _COLOURS = {PASSED: plots.PASSED, FAILED: plots.FAILED, MISSING: plots.MISSING}
 _MOST_GROUPS = 16
 """Bars of a plot; the table beside it has all."""
+_SHARED = (
+    "What all attempts at a task share (source, environment, baseline) is in the one that made it.",
+    "Source, environment and baseline are shared by all runs of one command, and the run that came first paid for "
+    "them: they do not compare between runs.",
+)
+"""What is to be known of phases, of one run and of two."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,7 +139,7 @@ def _reasons(runs: Sequence[Side]) -> Plot | tuple[str, str]:
         title=title,
         svg=plots.bars("reasons", names, series, "attempts", kinds if len(runs) == 1 else (plots.A, plots.B)),
         label="; ".join(
-            f"{name}: {', '.join(map(str, values))}" for name, (_, values) in zip(names, shown, strict=True)
+            f"{name}: {_by_run(runs, map(count, values))}" for name, (_, values) in zip(names, shown, strict=True)
         ),
         note="What is marked as missing was not scored, and is no fail." if any(not s for _, s in found) else "",
         header=("reason", "counts as", *(_attempts_of(side) for side in runs)),
@@ -188,7 +194,7 @@ def _phases(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str,
             found.setdefault(phase, {side.letter: [] for side in runs})[one.side].append(value)
     if not found:
         return title, "no attempt has timings"
-    means = [[statistics.fmean(of[side.letter] or [0.0]) for side in runs] for of in found.values()]
+    means = [[statistics.fmean(own) if (own := of[side.letter]) else None for side in runs] for of in found.values()]
     table = [
         (
             words(phase),
@@ -203,18 +209,27 @@ def _phases(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str,
     if len(runs) == 1:
         table = [(row[0], *row[2:]) for row in table]
     names = [words(phase) for phase in found][:_MOST_GROUPS]
+    said = [[None if mean is None else seconds(mean) for mean in each] for each in means]
     return Plot(
         title=title,
-        svg=plots.bars("phases", names, _series(runs, means[:_MOST_GROUPS]), "mean seconds per attempt"),
-        label="; ".join(f"{row[0]}: {row[-4]} on average" for row in table[:_MOST_GROUPS]),
-        note="What all attempts at a task share (source, environment, baseline) is in the one that made it.",
+        svg=plots.bars("phases", names, _series(runs, means[:_MOST_GROUPS]), "mean seconds"),
+        label="; ".join(f"{name}: {_by_run(runs, of)} on average" for name, of in zip(names, said, strict=False)),
+        note=f"Mean over the attempts that reached the phase. {_SHARED[len(runs) > 1]}",
         header=("phase", *(["run"] if len(runs) > 1 else []), "attempts", "mean", "median", "longest", "sum"),
         rows=table,
     )
 
 
-def _series(runs: Sequence[Side], values: Sequence[Sequence[float]]) -> Sequence[tuple[str, Sequence[float]]]:
+def _series(
+    runs: Sequence[Side], values: Sequence[Sequence[float | None]]
+) -> Sequence[tuple[str, Sequence[float | None]]]:
     return [(side.letter, [each[number] for each in values]) for number, side in enumerate(runs)]
+
+
+def _by_run(runs: Sequence[Side], values: Iterable[str | None]) -> str:
+    """A value of each run that has one, after its letter when there are two."""
+    both = zip(runs, values, strict=True)
+    return ", ".join(f"{side.letter} {value}".strip() for side, value in both if value is not None)
 
 
 def _name(side: Side) -> str:

@@ -90,7 +90,7 @@ def rates(rows: Sequence[Rate]) -> Markup:
 def bars(
     name: str,
     groups: Sequence[str],
-    series: Sequence[tuple[str, Sequence[float]]],
+    series: Sequence[tuple[str, Sequence[float | None]]],
     unit: str,
     colours: Sequence[str | Sequence[str]] = (A, B),
 ) -> Markup:
@@ -99,17 +99,21 @@ def bars(
     Args:
         name: what makes the ids of this plot its own.
         groups: names of the groups, from the top.
-        series: name and values of each series, as many as there are groups.
+        series: name and values of each series, as many as there are groups; ``None`` has no bar.
         unit: what the values are, below the axis.
         colours: of the series; or, of a series, of each of its bars.
     """
     height = 0.72 / len(series)
     with _drawing(name, len(groups) * (1 + 0.55 * (len(series) - 1))) as (figure, axes):
-        most = max((value for _, values in series for value in values), default=0) or 1
+        every = [value for _, values in series for value in values if value is not None]
+        most = max(every, default=0) or 1
         for number, ((letter, values), colour) in enumerate(zip(series, colours, strict=False)):
-            places = [y + (number - (len(series) - 1) / 2) * height for y in range(len(groups))]
-            axes.barh(places, values, height=height * 0.86, color=colour)
-            for y, value in zip(places, values, strict=True):
+            painted = [colour] * len(values) if isinstance(colour, str) else colour
+            for group, (value, own) in enumerate(zip(values, painted, strict=True)):
+                if value is None:
+                    continue
+                y = group + (number - (len(series) - 1) / 2) * height
+                axes.barh(y, value, height=height * 0.86, color=own)
                 said = f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
                 axes.annotate(
                     f"{said} {letter}".strip(), (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8
@@ -117,7 +121,7 @@ def bars(
         axes.set_xlim(0, most * 1.16)
         axes.set_xlabel(unit)
         axes.locator_params(axis="x", nbins=5)
-        if all(value == int(value) for _, values in series for value in values):
+        if all(value == int(value) for value in every):
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         _named(axes, groups)
         axes.set_ylim(len(groups) - 0.5, -0.5)

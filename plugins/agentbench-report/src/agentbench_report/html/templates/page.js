@@ -107,6 +107,8 @@
       }
     }
   };
+  const skip = document.querySelector(".skip");
+  const landing = () => (page.hidden ? byId("attempts-title") : page.querySelector("h1") ?? page.querySelector(".back"));
   const open = async (number) => {
     if (page.hidden) place = scrollY;
     const id = `evidence-${number}`;
@@ -132,7 +134,8 @@
     const heading = page.querySelector("h1");
     document.title = heading ? `${heading.textContent} · ${title}` : title;
     scrollTo(0, 0);
-    (heading ?? back).focus({ preventScroll: true });
+    skip.textContent = "Skip to the attempt";
+    landing().focus({ preventScroll: true });
   };
   const close = () => {
     if (page.hidden) return;
@@ -140,6 +143,7 @@
     page.replaceChildren();
     report.hidden = false;
     document.title = title;
+    skip.textContent = "Skip to the attempts";
     scrollTo(0, place);
     const link = opened?.checkVisibility() ? opened : report.querySelector("h1"); // it may be filtered out
     link.focus({ preventScroll: link === clicked });
@@ -147,13 +151,20 @@
   };
   const route = () => {
     const found = /^#attempt=(\d{1,9})$/.exec(location.hash);
-    if (!found) return close();
+    if (!found) {
+      if (!location.hash || report.contains(byId(location.hash.slice(1)))) close(); // others are not ours
+      return;
+    }
     opened = clicked?.hash === location.hash ? clicked : table.querySelector(`a[href="${location.hash}"]`);
     open(found[1]);
   };
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a");
     if (link && report.contains(link)) clicked = link;
+    if (link === skip) {
+      event.preventDefault(); // where we are stays in the address
+      landing()?.focus();
+    }
     const button = event.target.closest(".open-all, .close-all");
     if (button) for (const part of page.querySelectorAll("details")) part.open = button.className === "open-all";
   });
