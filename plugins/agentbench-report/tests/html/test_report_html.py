@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, visible
-from agentbench_core.testing import write_run
+from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, Reporter, visible
+from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
@@ -139,6 +139,14 @@ def test_a_report_that_breaks_off_leaves_the_one_before(make_evidence: Make, rep
         report_on(run)
     assert (tmp_path / "out.html").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.html"]
+
+
+class TestHtmlReporter(ReporterConformance):
+    """It does what every reporter must do."""
+
+    @classmethod
+    def make_reporter(cls) -> Reporter:
+        return HtmlReporter(NoOptions())
 
 
 def test_the_reporter_writes_into_the_run_directory(make_evidence: Make) -> None:
