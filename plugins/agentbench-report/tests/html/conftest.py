@@ -60,7 +60,7 @@ index 5efc2b9..6839164 100644
  
  
  def scan(text: str, units: UnitTable, start: int = 0) -> Iterator[Part]:
-"""  # noqa: W293 - empty lines of context
+"""  # noqa: W293 - an empty line of context in a diff is one blank
 OUTPUT = """\
 .........F.................................                              [100%]
 =================================== FAILURES ===================================

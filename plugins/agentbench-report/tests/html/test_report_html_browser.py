@@ -262,7 +262,7 @@ def asked() -> Iterator[tuple[str, list[str]]]:
             paths.append(self.path)
             self.send_error(404)
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_GET  # noqa: N815 - the name that the server looks for
 
         def log_message(self, *_: object) -> None: ...
 

@@ -60,7 +60,7 @@ def two_sided_t(confidence: float, df: int) -> float:
 
 def t_quantile(p: float, df: int) -> float:
     """The number below which Student's t with ``df`` degrees of freedom falls with probability ``p``."""
-    from scipy.special import stdtrit  # type: ignore[import-untyped]
+    from scipy.special import stdtrit
 
     return float(stdtrit(df, p))
 

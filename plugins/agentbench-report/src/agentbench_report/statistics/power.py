@@ -216,7 +216,7 @@ def t_power(effect: float, se: float, df: int, alpha: float = 0.05) -> float:
     check_share("alpha", alpha)
     if not 0 < se < math.inf or not math.isfinite(effect) or df < 1:
         raise ValueError(f"no power for an effect of {effect} with an error of {se} at {df} degrees of freedom")
-    from scipy.special import nctdtr  # type: ignore[import-untyped]
+    from scipy.special import nctdtr
 
     least, shift = -t_quantile(alpha / 2, df), abs(effect) / se
     seen, missed = 1 - float(nctdtr(df, shift, least)), float(nctdtr(df, shift, -least))
