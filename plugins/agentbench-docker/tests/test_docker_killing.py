@@ -25,14 +25,21 @@ import os, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
     signal.signal(number, signal.SIG_IGN)
 def child(*, session=False, orphan=False):
-    if os.fork() == 0:
+    begun, beginning = os.pipe()
+    first = os.fork()
+    if first == 0:
         if session: os.setsid()
         if orphan and os.fork(): os._exit(0)
-        time.sleep(600); os._exit(0)
+        os.write(beginning, b"."); time.sleep(600); os._exit(0)
+    os.read(begun, 1)
+    if orphan: os.waitpid(first, 0)
 child(); child(session=True); child(orphan=True); child(session=True, orphan=True)
 print("ready", flush=True)
 """
-"""Children in every way to escape: own session, orphaned, both; all ignore signals and hold the output open."""
+"""Children in every way to escape: own session, orphaned, both; all ignore signals and hold the output open.
+
+Five processes in all, from "ready" on.
+"""
 RESTLESS = """
 import os, time
 for _ in range(8):
@@ -76,9 +83,6 @@ def test_what_a_plain_client_would_have_left(started: Start) -> None:
         assert client.stdout is not None
         assert client.stdout.readline() == b"ready\n"
         client.kill()
-    give_up_at = time.monotonic() + 10  # a child that forks twice may not have done so when its family says "ready"
-    while len(started.processes("python3 -c")) < 5 and time.monotonic() < give_up_at:
-        time.sleep(0.05)
     assert len(started.processes("python3 -c")) == 5
     result = started.run(python(FAMILY, then="time.sleep(600)"), seconds=0.7)
     assert result.timed_out
