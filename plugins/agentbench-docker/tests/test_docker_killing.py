@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -210,3 +211,13 @@ def test_once_leaves_nothing(stage: Any) -> None:
     result = stage.once(f"python3 -c {family}; sleep 600", seconds=2.5)
     assert (result.exit_code, result.stdout.text, result.timed_out) == (None, "ready\n", True)
     assert stage.containers() == []
+
+
+def test_two_who_remove_one_container(stage: Any) -> None:
+    """F10: who comes second waits for the first one; the engine would refuse it ("already in progress")."""
+    for _ in range(4):
+        with stage.start() as started, ThreadPoolExecutor(4) as pool:
+            removals = [pool.submit(started.sandbox.container.remove) for _ in range(4)]
+            assert [removal.result(60) for removal in removals] == [None] * 4
+            gone = subprocess.run(["docker", "inspect", started.id], capture_output=True)
+            assert gone.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import subprocess
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ _WAIT_SEC = 5.0
 COMMIT_SEC = 1800.0
 REMOVE_SEC = 60.0
 """For what must happen also when the time of an attempt is over."""
+_REMOVAL_PAUSE_SEC = 0.05
 
 
 @attrs.frozen(kw_only=True)
@@ -146,16 +148,23 @@ class Container:
 
     def remove(self) -> None:
         """Kill what runs in it, and remove it. One that is gone is removed. Raises SandboxError."""
+        deadline = Deadline(REMOVE_SEC)
+        while said := self._removal(deadline):
+            if "is already in progress" not in said:  # somebody else's, that is, and nobody waits for it but we
+                raise SandboxError(f"a container could not be removed: {said}")
+            deadline.check()
+            time.sleep(_REMOVAL_PAUSE_SEC)
+
+    def _removal(self, deadline: Deadline) -> str:
+        """Have it removed; what the engine has against that, or nothing."""
         from python_on_whales import DockerException
         from python_on_whales.exceptions import NoSuchContainer
 
         try:
-            self.client.call(
-                lambda docker: docker.container.remove(self.id, force=True, volumes=True), Deadline(REMOVE_SEC)
-            )
+            self.client.call(lambda docker: docker.container.remove(self.id, force=True, volumes=True), deadline)
         except NoSuchContainer:
-            return
+            return ""
         except DockerException as error:
             said = one_line(error.stderr or str(error))
-            if "No such container" not in said:
-                raise SandboxError(f"a container could not be removed: {said}") from None
+            return "" if "No such container" in said else said
+        return ""
