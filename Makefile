@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench validate lock clean
+.PHONY: help demo test lint types docs bench validate attack lock clean real-suites
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
@@ -15,6 +15,8 @@ help:
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
 	@echo "make validate  look at every bundled task three times: is it fair, and always the same? FLAGS='--sandbox docker'"
+	@echo "make attack    let cheaters at every bundled task, and write the table of docs/attack.md; an hour. SANDBOXES=local without Docker"
+	@echo "make real-suites  run five real projects' suites under the hardened scorer; takes minutes"
 	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -48,6 +50,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/start_time.py
 	@$(BIN)/python benchmarks/local_exec.py
 	@$(BIN)/python benchmarks/huge_repository.py 20000
+	@$(BIN)/python benchmarks/scoring.py
 	@$(BIN)/python benchmarks/reports.py
 	@$(BIN)/python benchmarks/llm_calls.py
 	@$(BIN)/python benchmarks/docker_calls.py
@@ -57,6 +60,20 @@ TIMES := 3
 FLAGS :=
 validate: $(READY)
 	@for suite in $(SUITES); do $(BIN)/agentbench validate-tasks --suite $$suite --times $(TIMES) $(FLAGS) || exit 1; done
+
+SANDBOXES := docker local
+ATTACKED := artifacts/attack
+attack: $(READY)
+	@mkdir -p $(ATTACKED) && rm -f $(ATTACKED)/*.json
+	@for sandbox in $(SANDBOXES); do for suite in $(SUITES); do \
+	  $(BIN)/agentbench tasks attack --suite $$suite --sandbox $$sandbox --contrast --json $(FLAGS) \
+	    > $(ATTACKED)/$$sandbox-$$suite.json || [ $$? -eq 1 ] || exit 1; \
+	done; done
+	@$(BIN)/python benchmarks/attack_table.py $(ATTACKED)/*.json
+
+# Suites of other people's projects under the hardened scorer: needs the package index and a Docker engine.
+real-suites: $(READY)
+	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/run/test_real_suites.py
 
 # The lock names versions and hashes and no host, so that it works with every mirror. Needs uv.
 lock:

@@ -71,6 +71,12 @@ from .plugin.agent import (
 from .plugin.agent import (
     Mandate as Mandate,
 )
+from .plugin.cheater import (
+    CheatContext as CheatContext,
+)
+from .plugin.cheater import (
+    Cheater as Cheater,
+)
 from .plugin.contracts import (
     Environment as Environment,
 )
@@ -203,11 +209,17 @@ from .values.failures import (
 from .values.globs import (
     matches as matches,
 )
+from .values.integrity import (
+    Integrity as Integrity,
+)
 from .values.limits import (
     Budget as Budget,
 )
 from .values.limits import (
     Deadline as Deadline,
+)
+from .values.load import (
+    Load as Load,
 )
 from .values.messages import (
     Completion as Completion,
@@ -286,6 +298,9 @@ from .workspace.patching import (
 )
 from .workspace.scratch import (
     Scratch as Scratch,
+)
+from .workspace.tree import (
+    Tree as Tree,
 )
 from .workspace.tree import (
     fork as fork,

@@ -100,10 +100,10 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 def agentbench_process() -> Callable[..., Ended]:
     """Runs the installed command as a process of its own."""
 
-    def run(*arguments: str, cwd: Path | None = None, **variables: str) -> Ended:
+    def run(*arguments: str, cwd: Path | None = None, seconds: float = 120, **variables: str) -> Ended:
         command = [str(Path(sys.executable).parent / "agentbench"), *arguments]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, **variables}
+            command, capture_output=True, text=True, timeout=seconds, cwd=cwd, env={**os.environ, **variables}
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 

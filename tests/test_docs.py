@@ -14,9 +14,11 @@ import pytest
 
 import agentbench_core
 from agentbench_core.plugin import hookspecs
+from agentbench_core.run.load import HostLoad, PhaseLoad
 from agentbench_core.schema import describe
 from agentbench_core.values.events import EVENT_CLASSES
 from agentbench_core.values.failures import FailureReason
+from agentbench_core.values.load import Load
 from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
 
 ROOT = Path(agentbench_core.__file__).parent.parent
@@ -43,6 +45,18 @@ def test_every_field_of_a_task_is_documented() -> None:
     expected = list(task_rows(TaskSpec))
     assert [line for line in page("task.md").splitlines() if line.startswith("| `")] == expected
     assert "\n".join(DEFAULT_PROTECTED) in page("task.md")
+
+
+def test_every_field_of_timings_is_documented() -> None:
+    """With the help that the code has, which names units."""
+    prefixes = {PhaseLoad: "", Load: "commands.", HostLoad: "host."}
+    expected = [
+        f"| `{at}{row.name}` | {row.help} |" for cls, at in prefixes.items() for row in describe(cls) if row.help
+    ]
+    told = page("run-directory.md").partition("## Timings")[2].partition("\n## ")[0]
+    assert [line for line in told.splitlines() if line.startswith("| `")] == expected
+    named = {field.name for cls in prefixes for field in attrs.fields(cls)} - {"commands", "host"}
+    assert named == {row.split("`")[1].rpartition(".")[2] for row in expected}
 
 
 def test_every_hook_is_documented() -> None:
@@ -81,7 +95,8 @@ ROWS = {
     *(f"P{number:02}" for number in range(1, 18)),
     *(f"T{number:02}" for number in range(1, 10)),
     *(f"X{number:02}" for number in range(1, 9)),
-    *("D", "I01", "I02"),
+    *(f"C{number:02}" for number in range(1, 32)),
+    *("D", *(f"I{number:02}" for number in (*range(1, 8), *range(9, 13), 16))),
     *(f"F{number:02}" for number in range(1, 36)),
 }
 """Rows of the threat model that `docs/security.md` must have."""

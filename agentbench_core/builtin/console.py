@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
-from agentbench_core import AttemptRecord, RunView, visible
+from agentbench_core import AttemptRecord, FailureReason, RunView, visible
 from agentbench_core.builtin.options import NoOptions
 
 _LONGEST = 300  # characters of an explanation
+
+_SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
+"""Labels of attempts that a headline is also told without."""
 
 
 @attrs.frozen
@@ -31,14 +34,15 @@ def summary(run: RunView) -> str:
     """The page as text."""
     records = sorted(run.records(), key=lambda record: (record.task_id, record.repeat))
     scored = [record for record in records if record.scored]
-    passed = sum(record.result.passed for record in scored)
-    rate = f" ({100 * passed / len(scored):.0f} %)" if scored else ""
     manifest = run.manifest
+    aside = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
+    counted = [record for record in scored if record.task_id not in aside]
     planned = len(manifest.tasks) * manifest.repeats
     lines = [
-        f"{manifest.suite}, variant {manifest.variant}: {passed} of {len(scored)} scored attempts passed{rate}",
+        f"{manifest.suite}, variant {manifest.variant}: {_rate(counted)} scored attempts passed{_share(counted)}",
+        *_beside(counted, scored, aside),
         "",
-        *_columns([("task", "result", "steps", "seconds", "remarks"), *map(_row, records)]),
+        *_columns([("task", "result", "steps", "seconds", "remarks"), *(_row(record, aside) for record in records)]),
         "",
     ]
     why = run.explanations()
@@ -83,9 +87,38 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
     return lines
 
 
-def _row(record: AttemptRecord) -> tuple[str, ...]:
+def _beside(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], aside: Mapping[str, str]) -> list[str]:
+    """The headline over other attempts: with what is quarantined, and without what is suspected."""
+    lines = []
+    if aside:
+        them = f"{len(aside)} quarantined task{'s' if len(aside) > 1 else ''}"
+        lines.append(f"without {them}; with: {_rate(scored)}{_share(scored)}")
+        lines += [f"quarantined: {name}: {reason[:_LONGEST]}" for name, reason in aside.items()]
+    clear = [record for record in counted if not _suspected(record)]
+    if len(clear) < len(counted):
+        several = "s" if len(counted) - len(clear) > 1 else ""
+        lines.append(f"without {len(counted) - len(clear)} suspected attempt{several}: {_rate(clear)}{_share(clear)}")
+    return lines
+
+
+def _suspected(record: AttemptRecord) -> bool:
+    """Whether an attempt may have attacked its verdict or seen what it must not; one that is convicted has failed."""
+    names = {label.name for label in record.labels}
+    return not _SUSPICIONS.isdisjoint(names) and record.result.failure_reason is not FailureReason.TAMPERED
+
+
+def _rate(scored: Sequence[AttemptRecord]) -> str:
+    return f"{sum(record.result.passed for record in scored)} of {len(scored)}"
+
+
+def _share(scored: Sequence[AttemptRecord]) -> str:
+    passed = sum(record.result.passed for record in scored)
+    return f" ({100 * passed / len(scored):.0f} %)" if scored else ""
+
+
+def _row(record: AttemptRecord, aside: Mapping[str, str]) -> tuple[str, ...]:
     result = "passed" if record.result.passed else str(record.result.failure_reason)
-    remarks = ", ".join(label.name for label in record.labels)
+    remarks = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in aside)])
     return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", remarks
 
 

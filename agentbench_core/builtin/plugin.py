@@ -15,10 +15,11 @@ from agentbench_core.builtin.options import (
     RunOptions,
     ScriptedOptions,
     SearchOptions,
+    TestsOptions,
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Cheater, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 
 @hookimpl
@@ -79,13 +80,21 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
     """The scorer of every task that does not say otherwise."""
-    register("tests", tests, NoOptions, summary="the passing command on a fresh copy with the agent's change")
+    register("tests", tests, TestsOptions, summary="the passing command on a fresh copy with the agent's change")
 
 
 @hookimpl
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """The reporter of every run."""
     register("console", console, NoOptions, summary="report_summary.md as one page of plain text")
+
+
+@hookimpl
+def agentbench_register_cheaters(register: Register[Cheater]) -> None:
+    """The battery of every attack."""
+    from agentbench_core.builtin.cheaters.battery import register_all
+
+    register_all(register)
 
 
 @hookimpl
@@ -165,9 +174,9 @@ def run(options: RunOptions) -> Tool:
     return Run(options)
 
 
-def tests(options: NoOptions) -> Scorer:
+def tests(options: TestsOptions) -> Scorer:
     """Make the scorer ``tests``."""
-    from agentbench_core.builtin.scorer import TestsScorer
+    from agentbench_core.builtin.tests_scorer.scorer import TestsScorer
 
     return TestsScorer(options)
 

@@ -23,7 +23,7 @@ CORE_COMMANDS = {
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
     "runs": ("agentbench_core.cli.runs:runs", "List, show and repair run directories."),
-    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show and make tasks."),
+    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show, make and attack tasks."),
     "validate-tasks": ("agentbench_core.cli.validate:validate_tasks", "Check that tasks are fair."),
 }
 """The core's own commands: where each is, and its summary. A plugin cannot replace them."""

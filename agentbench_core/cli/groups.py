@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import fnmatch
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from typing import Any
 import attrs
 import click
 
-from agentbench_core.cli.app import App
+from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import flag_layers
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
+from agentbench_core.inputs.flakes import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
 from agentbench_core.run.group import Group
 from agentbench_core.run.variant import Variant, make_ready
@@ -29,7 +31,10 @@ _PLANNED = ("suite", "variant", "out")
 def make_group(
     app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant]
 ) -> Group:
-    """What ``run`` runs."""
+    """What ``run`` runs. Says it when ``flakes.yaml`` is out of date; raises InputError when it is wrong."""
+    aside = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
+    for note in aside.notes:
+        say(f"note: {note}", err=True)
     return Group(
         suite=suite,
         tasks=tasks,
@@ -39,6 +44,7 @@ def make_group(
         out=Path(settings.out),
         min_free_mb=settings.min_free_mb,
         max_cost_usd=settings.max_cost_usd,
+        quarantined=aside.reasons,
         argv=sys.argv,
         plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
     )
@@ -78,7 +84,14 @@ def resumed_group(
     ]
     settings = resolved[first.variant].settings.run
     group = make_group(app, settings, first.suite, tasks, variants)
-    return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok)
+    # Planned is planned: nobody sets a task aside, or takes one back, after having seen results.
+    planned = {entry.id: entry for entry in first.tasks}
+    aside = {
+        task.spec.id: entry.quarantined if entry.digest == task.digest else group.quarantined.get(task.spec.id, "")
+        for task in tasks
+        if (entry := planned.get(task.spec.id)) is not None
+    }
+    return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok, quarantined=aside)
 
 
 def replayed_group(

@@ -73,7 +73,7 @@ def test_inside_and_at_the_ends() -> None:
     "solution.patch": """\
 --- a/clamp.py
 +++ b/clamp.py
-@@ -3,4 +3,4 @@
+@@ -3,4 +3,4 @@ agentbench-canary: CANARY
 
  def clamp(value: float, low: float, high: float) -> float:
      \"\"\"`value`, but at least `low` and at most `high`.\"\"\"

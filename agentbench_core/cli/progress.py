@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agentbench_core.cli.app import say, shortened
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
-    """A listener that shows how far a run of so many attempts is, on standard error."""
+def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -> Iterator[Listener]:
+    """A listener that shows how far a run of so many attempts is, on standard error.
+
+    ``quarantined`` says why tasks are kept out of headlines, by id.
+    """
     if not isolated:
         warn_unisolated()
+    for task_id, reason in quarantined.items():
+        if reason:
+            say(f"note: {task_id} is quarantined, and kept out of headlines: {reason}", err=True)
+    aside = frozenset(task_id for task_id, reason in quarantined.items() if reason)
     if not sys.stderr.isatty():
-        yield PlainProgress(attempts)
+        yield PlainProgress(attempts, aside)
         return
     from rich.console import Console, Group
     from rich.live import Live
@@ -34,7 +41,7 @@ def progress(attempts: int, *, isolated: bool) -> Iterator[Listener]:
     running = Progress(TextColumn("  {task.description}"), TimeElapsedColumn(), console=console)
     total = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Live(Group(running, total), console=console, transient=True, refresh_per_second=4):
-        yield LiveProgress(console, running, total, attempts)
+        yield LiveProgress(console, running, total, attempts, aside)
 
 
 def warn_unisolated() -> None:
@@ -45,8 +52,9 @@ def warn_unisolated() -> None:
 class PlainProgress:
     """One line per attempt, when it is finished."""
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, attempts: int, quarantined: Collection[str]) -> None:
         self._attempts = attempts
+        self._quarantined = quarantined
         self._finished = 0
         self._lock = threading.Lock()
 
@@ -64,7 +72,8 @@ class PlainProgress:
         """One line, and one for the reason of a non-pass."""
         with self._lock:
             self._finished += 1
-            say(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}", err=True)
+            line = _line(record, explanation, record.task_id in self._quarantined)
+            say(f"[{self._finished}/{self._attempts}] {line}", err=True)
 
     def note(self, message: str) -> None:
         """One line."""
@@ -74,12 +83,15 @@ class PlainProgress:
 class LiveProgress:
     """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
 
-    def __init__(self, console: Console, running: Progress, total: Progress, attempts: int) -> None:
+    def __init__(
+        self, console: Console, running: Progress, total: Progress, attempts: int, quarantined: Collection[str]
+    ) -> None:
         self._console = console
         self._running = running
         self._total = total
         self._all = total.add_task("attempts", total=attempts)
         self._attempts = attempts
+        self._quarantined = quarantined
         self._finished = 0
         self._lines: dict[str, tuple[TaskID, str]] = {}
         self._lock = threading.Lock()
@@ -108,7 +120,8 @@ class LiveProgress:
             self._running.remove_task(line)
             self._total.advance(self._all)
             self._finished += 1
-            self._say(f"[{self._finished}/{self._attempts}] {_line(record, explanation)}")
+            said = _line(record, explanation, record.task_id in self._quarantined)
+            self._say(f"[{self._finished}/{self._attempts}] {said}")
 
     def note(self, message: str) -> None:
         """Say it above the bar."""
@@ -118,8 +131,8 @@ class LiveProgress:
         self._console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
 
 
-def _line(record: AttemptRecord, explanation: str) -> str:
+def _line(record: AttemptRecord, explanation: str, quarantined: bool) -> str:
     name = record.task_id if record.repeat == 1 else f"{record.task_id}@{record.repeat}"
     result = "passed" if record.result.passed else str(record.result.failure_reason)
-    line = f"{record.variant}  {name}  {result}  {record.duration_sec:.1f} s"
+    line = f"{record.variant}  {name}  {result}{'  (quarantined)' * quarantined}  {record.duration_sec:.1f} s"
     return line if record.result.passed or not explanation else f"{line}\n      {shortened(explanation)}"

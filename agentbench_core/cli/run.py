@@ -104,7 +104,8 @@ def _new_group(
 def _run(app: App, group: Group, allow_unisolated: bool) -> int:
     _say_what_is_not_in_use(app)
     planned = len(group.tasks) * len(group.variants) * group.repeats
-    with progress(planned, isolated=group.variants[0].sandbox.can("isolated")) as listener:
+    isolated = group.variants[0].sandbox.can("isolated")
+    with progress(planned, isolated=isolated, quarantined=group.quarantined) as listener:
         finished = run_group(group, listener)
     for run_ in finished:
         _print_summary(run_)

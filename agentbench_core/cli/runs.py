@@ -82,11 +82,13 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     for name, value in facts:
         say(f"{name:8} {value}")
     say()
+    aside = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
     rows = [
         (
             record.task_id,
             str(record.repeat),
-            "passed" if record.result.passed else str(record.result.failure_reason),
+            ("passed" if record.result.passed else str(record.result.failure_reason))
+            + ", quarantined" * (record.task_id in aside),
             str(record.outcome),
             str(record.usage.steps),
             f"{record.duration_sec:.1f}",
@@ -95,6 +97,8 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         for record in records
     ]
     print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
+    for task_id, reason in aside.items():
+        say(f"{task_id}: quarantined, and kept out of headlines: {reason}")
     why = run.explanations()
     for record in records:
         for label in record.labels:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import click
 import yaml
 
 from agentbench_core.cli.app import print_json, print_table, say
+from agentbench_core.cli.attack import attack_tasks
 from agentbench_core.cli.flags import run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
+from agentbench_core.inputs.flakes import Quarantine, quarantine
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select, suites
 from agentbench_core.schema import json_schema
 from agentbench_core.values.task import TaskSpec
@@ -38,7 +41,7 @@ _Dumper.add_representer(str, _write_text)
 
 @click.group()
 def tasks() -> None:
-    """List, show and make tasks."""
+    """List, show, make and attack tasks."""
 
 
 @tasks.command("list")
@@ -48,15 +51,26 @@ def tasks() -> None:
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """Every task, by suite."""
     found: list[Task] = []
+    aside: dict[str, Quarantine] = {}
     for name in [suite] if suite else suites(Path(root)):
         try:
-            found += read_suite(Path(root), name)
+            tasks_of = read_suite(Path(root), name)
+            aside[name] = quarantine(tasks_of, None, datetime.date.today())
+            found += tasks_of
         except InputError as error:
             if suite:
                 raise
             say(f"left out: suite {name}: {error.message}", err=True)
+    for note in (note for one in aside.values() for note in one.notes):
+        say(f"note: {note}", err=True)
+    why = [aside[task.spec.suite].reasons.get(task.spec.id, "") for task in found]
     if as_json:
-        print_json([{"digest": task.digest, "directory": str(task.directory), **dump(task.spec)} for task in found])
+        print_json(
+            [
+                {"digest": task.digest, "directory": str(task.directory), "quarantined": reason, **dump(task.spec)}
+                for task, reason in zip(found, why, strict=True)
+            ]
+        )
         return
     if not found:
         raise InputError(f"no tasks in {root!r}", remedy="Name the directory: --tasks DIR")
@@ -66,11 +80,15 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
             task.spec.id,
             "yes" if task.hidden else "no",
             "yes" if task.script else "no",
+            "yes" if reason else "no",
             ", ".join(task.spec.tags),
         )
-        for task in found
+        for task, reason in zip(found, why, strict=True)
     ]
-    print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "TAGS"), rows)
+    print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "QUARANTINED", "TAGS"), rows)
+    for task, reason in zip(found, why, strict=True):
+        if reason:
+            say(f"{task.spec.suite}/{task.spec.id}: quarantined, and kept out of headlines: {reason}")
 
 
 @tasks.command("show")
@@ -107,4 +125,8 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     task: Task = write_task(Path(root), suite, task_id)
     say(f"made {task.directory}")
     say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
+    say(f"when it is as you want it: agentbench validate-tasks --suite {suite} --write names its tests in task.yaml")
     say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")
+
+
+tasks.add_command(attack_tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import textwrap
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,13 +11,16 @@ from typing import Any
 
 import click
 
+import agentbench_core
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
 from agentbench_core.cli.flags import flag_layers, project_layers, sandbox_flag, set_flag, suite_flags
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.expected_tests import write_expected_tests
+from agentbench_core.inputs.flakes import FLAKES_FILE, add_looks, rate_of, rate_text, read_flakes
 from agentbench_core.inputs.suite import Task, read_suite, select
-from agentbench_core.run.fairness import REMEDIES, Look
+from agentbench_core.run.fairness import Look
+from agentbench_core.run.rules import REMEDIES
 from agentbench_core.run.validation import Finding, validate
 from agentbench_core.run.variant import without_agents
 
@@ -28,20 +32,27 @@ from agentbench_core.run.variant import without_agents
 @click.option("--workers", type=int, help="Tasks at once. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--write", is_flag=True, help="Fill empty fail_to_pass and pass_to_pass of valid tasks.")
+@click.option("--write", is_flag=True, help="Fill empty fail_to_pass, pass_to_pass and twins of valid tasks.")
+@click.option("--flakes", is_flag=True, help="Add what was seen to the suite's flakes.yaml, which quarantines tasks.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def validate_tasks(
-    app: App, /, task_globs: tuple[str, ...], times: int, write: bool, as_json: bool, **typed: Any
+    app: App, /, task_globs: tuple[str, ...], times: int, write: bool, flakes: bool, as_json: bool, **typed: Any
 ) -> int:
     """Check that tasks are fair, without any agent.
 
     Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
-    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid.
+    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid. With --times of 2 and more
+    it says how often each task flaked, and --flakes keeps that: tasks that flake too often are quarantined in runs.
     """
+    if write and flakes:
+        raise click.UsageError("--write makes other tasks of them, whose flakes are not those seen; measure afterwards")
     resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
     settings = resolved.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    suite = Path(settings.tasks) / settings.suite
+    if flakes:
+        read_flakes(suite)  # what is wrong with it is said before anything is measured
     variant = without_agents("validation", resolved, app.registry)
     if not variant.sandbox.can("isolated"):
         warn_unisolated()
@@ -51,6 +62,11 @@ def validate_tasks(
         print_json([_plain(finding) for finding in findings])
     else:
         _print(findings)
+        if times > 1 or flakes:
+            _print_flakes(findings)
+    if flakes:
+        for line in _add_flakes(suite, findings, variant.sandbox.name):
+            say(line, err=as_json)
     if write:
         for finding in findings:
             say(f"{finding.task.spec.id}: {_write(finding)}", err=as_json)
@@ -91,6 +107,41 @@ def _print(findings: Sequence[Finding]) -> None:
     say(f"\n{valid} of {len(findings)} tasks are valid")
 
 
+def _print_flakes(findings: Sequence[Finding]) -> None:
+    say()
+    rows = []
+    for finding in findings:
+        tally = finding.tally
+        flaked = f"{tally.flaked} of {tally.looks}"
+        broke = f"{tally.environment_failed} of {tally.environment_looks}"
+        rate = rate_text(tally.flaked, tally.looks) if tally.looks else "not known"
+        rows.append((finding.task.spec.id, flaked, broke, rate))
+    print_table(("TASK", "FLAKED", "ENVIRONMENT FAILED", "FLAKE RATE"), rows)
+
+
+def _add_flakes(suite: Path, findings: Sequence[Finding], sandbox: str) -> Iterator[str]:
+    """Write ``flakes.yaml``; says what now stands there of each task."""
+    written = add_looks(
+        suite,
+        [(finding.task, finding.tally) for finding in findings],
+        sandbox=sandbox,
+        harness=agentbench_core.__version__,
+        today=datetime.date.today(),
+    )
+    for finding in findings:
+        name = finding.task.spec.id
+        now = written.get(name)
+        if now is None:
+            broken = "no look was as it must be, so it is broken and not flaky"
+            why = broken if finding.tally.looks else "no look got as far as a verdict"
+            yield f"{name}: nothing written: {why}"
+        else:
+            fate = "quarantined" if now.quarantined else "not quarantined"
+            rate = rate_text(now.flaked, now.looks)
+            yield f"{name}: {fate} in {sandbox}: {now.flaked} of {now.looks} looks flaked, {rate}"
+    yield f"{suite / FLAKES_FILE}: {len(written)} of {len(findings)} tasks written"
+
+
 def _rows(finding: Finding) -> Iterator[tuple[str, ...]]:
     """One row for a task, and one more for each further reason."""
     reasons = [shortened(f"{_how_often(finding, n)}{p.reason}", 100) for p, n in finding.problems]
@@ -111,6 +162,13 @@ def _plain(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "times": len(finding.looks),
         "duration_sec": round(finding.duration_sec, 3),
+        "flakes": {
+            "looks": finding.tally.looks,
+            "flaked": finding.tally.flaked,
+            **rate_of(finding.tally.flaked, finding.tally.looks),
+            "environment_looks": finding.tally.environment_looks,
+            "environment_failed": finding.tally.environment_failed,
+        },
         "problems": [
             {
                 "rule": problem.rule,
@@ -128,13 +186,17 @@ def _write(finding: Finding) -> str:
     """Write the expected tests of a task if it may be done; says what was done, or why not."""
     if finding.verdict != "valid":
         return f"nothing written: the task is {finding.verdict}"
-    if finding.task.spec.validation.expected_tests:
-        return "nothing written: it names its tests; empty both lists to have them made anew"
+    if finding.task.spec.validation.expected_tests or finding.task.spec.validation.twins:
+        return "nothing written: it names its tests; empty all three lists to have them made anew"
     found = finding.expected_tests()
     if found is None:
         return "nothing written: its scorer does not know single tests; does passing_command start pytest?"
     if not found.fail_to_pass:
         return "nothing written: no single test fails before the fix and passes after it"
-    write_expected_tests(finding.task, {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass})
+    lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass, "twins": found.twins}
+    write_expected_tests(finding.task, lists)
     left = f"; left out {found.unsteady} that did not always end the same" if found.unsteady else ""
-    return f"wrote {len(found.fail_to_pass)} fail_to_pass, {len(found.pass_to_pass)} pass_to_pass{left}"
+    if found.twins_dropped:
+        dropped = ", ".join(f"{name} ({ended})" for name, ended in found.twins_dropped.items())
+        left += f"; dropped twins that do not fail at once with the oracle: {dropped}"
+    return f"wrote {', '.join(f'{len(names)} {name}' for name, names in lists.items())}{left}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Hashable
 from pathlib import Path
@@ -107,3 +110,23 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all; one that is replaced keeps its mode. Raises InputError."""
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        part = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            part.chmod(mode)
+            part.replace(path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                part.unlink()
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import attrs
 import yaml
 
 from agentbench_core.errors import InputError
-from agentbench_core.inputs.documents import parse_yaml
+from agentbench_core.inputs.documents import parse_yaml, replace_text
 from agentbench_core.inputs.suite import TASK_FILE, Task
 
 _AFTER = "passing_command"  # required, so it is always there
@@ -36,7 +32,7 @@ def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> None
         raise InputError(f"{path}: found no place for the lists of tests", remedy="Write `validation` as plain lines.")
     if path.read_bytes() != task.text.encode():
         raise InputError(f"{path} was changed while the task was validated", remedy="Validate it again.")
-    _replace(path, text)
+    replace_text(path, text)
 
 
 @attrs.frozen
@@ -81,21 +77,3 @@ def _end_of_line(text: str, index: int) -> int:
 
 def _quoted(test: str) -> str:
     return yaml.dump(test, default_style='"', width=float("inf"), allow_unicode=True).rstrip("\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        part = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            part.chmod(path.stat().st_mode & 0o777)
-            part.replace(path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                part.unlink()
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,8 +1,8 @@
 """The contracts of sandboxes, tools, scorers and reporters, and the contexts that their methods receive.
 
-Those of agents and models are next door, in ``agent`` and ``llm``. A plugin implements one of ``SandboxProvider``,
-``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; nothing needs to be subclassed. Everything that blocks gets
-a :class:`Deadline`.
+Those of agents, models and cheaters are next door, in ``agent``, ``llm`` and ``cheater``. A plugin implements one of
+``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer``, ``Reporter`` and ``Cheater``; nothing needs to be
+subclassed. Everything that blocks gets a :class:`Deadline`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Run a command (text goes to ``sh -c``) in the workspace, or in ``cwd`` below it.
 
-        At the deadline everything that the call started is killed. Standard input is empty.
+        At the deadline everything that the call started is killed. Standard input is empty. The result's ``load`` is
+        of this command alone, as far as the sandbox can tell; what it cannot tell is ``None``.
         Raises SandboxError when the machinery breaks; never retries.
         """
 
@@ -213,6 +214,10 @@ class ScoringContext:
     validation: Validation
     fork: Callable[[], Path]
     """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests in it."""
+    hidden: Sequence[str] = ()
+    """Paths of the hidden tests in that copy."""
+    protected: Callable[[str], bool] = lambda _: False
+    """Whether a path is the task's and never the agent's: hidden tests, and what is restored before scoring."""
     scratch: Callable[[str], Path]
     """A new empty directory with that name on the host, for results."""
     network: bool

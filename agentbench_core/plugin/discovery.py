@@ -21,6 +21,7 @@ _HOOKS: Mapping[str, str] = {
     "tool": "agentbench_register_tools",
     "scorer": "agentbench_register_scorers",
     "reporter": "agentbench_register_reporters",
+    "cheater": "agentbench_register_cheaters",
     "command": "agentbench_register_commands",
     "variant": "agentbench_register_variants",
 }

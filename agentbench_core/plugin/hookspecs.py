@@ -25,6 +25,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
+    from agentbench_core.plugin.cheater import Cheater
     from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Scorer, Tool
     from agentbench_core.plugin.llm import LLM
 
@@ -98,6 +99,11 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 @hookspec
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """Add reporters, for ``--set reporters=[NAME]``; they run when a run ends."""
+
+
+@hookspec
+def agentbench_register_cheaters(register: Register[Cheater]) -> None:
+    """Add cheaters, for ``agentbench tasks attack``. Capabilities: ``upper_control``, ``lower_control``."""
 
 
 @hookspec

@@ -16,8 +16,9 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "tool": frozenset({"writes"}),
     "scorer": frozenset(),
     "reporter": frozenset(),
+    "cheater": frozenset({"upper_control", "lower_control"}),
 }
-"""The six kinds, and the words that a component of each may declare."""
+"""The seven kinds, and the words that a component of each may declare."""
 
 METHODS = {
     "sandbox": "prepare",
@@ -26,6 +27,7 @@ METHODS = {
     "tool": "call",
     "scorer": "score",
     "reporter": "report",
+    "cheater": "cheat",
 }
 """What each kind must be able to do, at the least."""
 

@@ -27,6 +27,7 @@ from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.load import Watch
 from agentbench_core.run.metering import Meter
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
@@ -69,6 +70,7 @@ class AgentPhase:
         log: AttemptLog,
         deadline: Deadline,
         model: RunModel | None,
+        watch: Watch,
     ) -> None:
         self._plan = plan
         self._environment = environment
@@ -77,6 +79,7 @@ class AgentPhase:
         self._log = log
         self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
         self._model = model
+        self._watch = watch
         self._stop = Stop()
         self._prompts = ""
         limits = plan.variant.settings.limits
@@ -98,6 +101,7 @@ class AgentPhase:
                     log=self._log,
                     files=self._files,
                     stop=self._stop,
+                    watch=self._watch,
                 )
             )
             # From its end on, threads that the agent left behind find every call refused.
@@ -131,7 +135,7 @@ class AgentPhase:
     def _context(self, toolbox: MeteredToolbox, meter: Meter | None) -> AttemptContext:
         plan = self._plan
         agent = plan.variant.agent_for(plan.task)
-        shown = self._baseline.public.stdout.text + self._baseline.public.stderr.text
+        shown = shown_output(self._baseline)
         base = partial(
             AttemptContext,
             instruction=instruction(plan.task, shown),
@@ -221,6 +225,11 @@ def _said(how: Callable[[object], str], value: object) -> str:
         return how(value)
     except Exception:  # noqa: BLE001 - an agent that cannot even say what it is
         return f"something of type {type(value).__name__}"
+
+
+def shown_output(baseline: Baseline) -> str:
+    """What the agent is shown of the baseline: what the failing command printed on the public tree."""
+    return baseline.public.stdout.text + baseline.public.stderr.text
 
 
 def instruction(task: Task, failure_output: str) -> str:

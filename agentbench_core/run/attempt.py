@@ -28,7 +28,9 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.run.agent_phase import AgentPhase
 from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
+from agentbench_core.run.integrity import suspicions
 from agentbench_core.run.listening import Listener
+from agentbench_core.run.load import HostCounters, Watch
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.records import Findings, explanation, make_record, write_facts
@@ -50,6 +52,8 @@ class Bench:
     stop: Deadline
     space: Space
     listener: Listener
+    opened: float = attrs.field(factory=time.monotonic)
+    """When the attempts of the run began, or of this part of it, by the monotonic clock."""
 
 
 def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord:
@@ -85,17 +89,20 @@ class _Attempt:
     log: AttemptLog
     found: Findings = attrs.field(factory=Findings)
     deadline: Deadline | None = None
+    watch: Watch = attrs.field(factory=Watch)
+    """Of this phase, or of the next one."""
 
     def go(self) -> None:
         """Go through the phases as far as they lead."""
         shared, task, found = self.bench.shared, self.plan.task, self.found
+        found.queued_sec = round(found.started - self.bench.opened, 6)
         with self._phase("source"):
-            pristine = shared.source(task)
+            pristine = shared.source(task, self.watch)
         with self._phase("environment"):
-            prepared = found.prepared = shared.environment(task, pristine, self.log)
+            prepared = found.prepared = shared.environment(task, pristine, self.log, self.watch)
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
-            baseline = found.baseline = shared.baseline(task, prepared.environment, self.log)
+            baseline = found.baseline = shared.baseline(task, prepared.environment, self.log, self.watch)
         if baseline.trouble:
             found.outcome, found.trouble = baseline.trouble
             return
@@ -103,16 +110,21 @@ class _Attempt:
             deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
                 model = self.bench.models.get(self.plan.variant.name)
-                agent = AgentPhase(self.plan, prepared.environment, baseline, self.files, self.log, deadline, model)
+                agent = AgentPhase(
+                    self.plan, prepared.environment, baseline, self.files, self.log, deadline, model, self.watch
+                )
                 found.agent = agent.run(workspace)
                 found.outcome = found.agent.outcome
             with self._phase("freeze"), shared.turns.taken() as waited:
                 deadline.extend(waited)
+                self.watch.waited(waited)
                 change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
                 self._keep(workspace, change)
         if change.kept and found.outcome not in UNSCORED:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
+        if found.outcome not in UNSCORED:
+            found.suspicions = suspicions(self.plan, prepared, baseline, change, shared.snapshots, self.files.directory)
 
     def _check_environment(self, digest: str) -> None:
         before = self.plan.environment_digest
@@ -131,6 +143,7 @@ class _Attempt:
             shared=self.bench.shared,
             files=self.files,
             log=self.log,
+            watch=self.watch,
         )
         return judge.score(change, deadline)
 
@@ -161,7 +174,8 @@ class _Attempt:
     @contextlib.contextmanager
     def _fork(self, prepared: Prepared) -> Iterator[Path]:
         shared = self.bench.shared
-        workspace = shared.fork(self.plan.task, prepared.environment, "workspace", hidden=False)
+        environment = prepared.environment
+        workspace = shared.fork(self.plan.task, environment, "workspace", hidden=False, waited=self.watch.waited)
         try:
             yield workspace
         finally:
@@ -169,17 +183,21 @@ class _Attempt:
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Time a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
+        """Time and watch a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
         self.bench.stop.check()
         waited = self.bench.space.wait()
+        self.watch.waited(waited)
         if self.deadline is not None:
             self.deadline.extend(waited)
         self.bench.listener.phase_started(self.plan.attempt_id, name)
+        host = HostCounters.read()
         started = time.monotonic()
         try:
             yield
         finally:
             self.found.timings[name] = round(time.monotonic() - started, 6)
+            self.found.load[name] = self.watch.ended(host.until(HostCounters.read()))
+            self.watch = Watch()
 
     def outcome_of(self, error: BaseException) -> Outcome:
         """What an exception that left a phase says; agents' own ends never come here."""

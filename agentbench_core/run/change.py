@@ -47,8 +47,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         frozen = snapshots.freeze(base, workspace)
     except ToolError as error:
         return FrozenChange(kept=(), dropped=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),))
-    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
-    protected = matches((*task.validation.protected_globs, *hidden))
+    protected = protected_paths(task)
     editable = editable_paths(task)
     named = task.agent.editable_globs
     kept: list[Change] = []
@@ -77,6 +76,14 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         diff=snapshots.diff(base, frozen.snapshot, kept),
         labels=tuple(labels),
     )
+
+
+def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
+    """Which paths are the task's alone: what its globs say, its hidden tests, and the files of tests that it names."""
+    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
+    meant = matches((*task.validation.protected_globs, *hidden))
+    named = {test.partition("::")[0] for test in task.validation.expected_tests}
+    return lambda path: path in named or meant(path)
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:

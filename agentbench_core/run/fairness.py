@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import time
 import traceback
@@ -21,83 +20,50 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.run.change import FrozenChange, freeze, some
+from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.preparation import Baseline, Preparations, Prepared
+from agentbench_core.run.rules import Problem, Rule
 from agentbench_core.run.scoring import Judge
 from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
-from agentbench_core.values.events import Event, Warning_
+from agentbench_core.run.unrecorded import Notes, Printed
 from agentbench_core.values.execution import Output
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.record import Score
+from agentbench_core.workspace.snapshot import Change
 
-_TAIL = 15  # lines of output that go with a problem
 _EMPTY = FrozenChange(kept=(), dropped=(), diff=b"", labels=())
-
-
-class Rule(enum.StrEnum):
-    """What a fair task holds to."""
-
-    SETUP = "setup"
-    BASELINE_FAILS = "baseline_fails"
-    BASELINE_IN_TIME = "baseline_in_time"
-    BASELINE_RUNS = "baseline_runs"
-    EMPTY_PATCH_FAILS = "empty_patch_fails"
-    EMPTY_PATCH_IN_TIME = "empty_patch_in_time"
-    FAIL_TO_PASS = "fail_to_pass"  # noqa: S105 - a list of tests, no password
-    PASS_TO_PASS = "pass_to_pass"  # noqa: S105 - another list of tests
-    HAS_ORACLE = "has_oracle"
-    ORACLE_APPLIES = "oracle_applies"
-    ORACLE_MAY_EDIT = "oracle_may_edit"
-    ORACLE_CHANGES = "oracle_changes"
-    ORACLE_PASSES = "oracle_passes"
-    ORACLE_IN_TIME = "oracle_in_time"
-    CHECKED = "checked"
-
-
-REMEDIES = {
-    Rule.SETUP: "Correct repo or setup in task.yaml.",
-    Rule.BASELINE_FAILS: "failing_command must fail because of the bug: do validation.files and repo.commit show it?",
-    Rule.BASELINE_IN_TIME: "Raise environment.timeout_sec, or let the bug show itself sooner.",
-    Rule.BASELINE_RUNS: "Correct failing_command, or install what it needs in setup.commands.",
-    Rule.EMPTY_PATCH_FAILS: "passing_command must fail as long as the bug is there.",
-    Rule.EMPTY_PATCH_IN_TIME: "Raise environment.timeout_sec, or let the bug show itself sooner.",
-    Rule.FAIL_TO_PASS: "Take out of fail_to_pass what passes today; an empty list is filled by --write.",
-    Rule.PASS_TO_PASS: "Take out of pass_to_pass what does not pass today; an empty list is filled by --write.",
-    Rule.HAS_ORACLE: "Add a reference solution: oracle.patch or oracle.script.",
-    Rule.ORACLE_APPLIES: "Correct the oracle: every call must succeed on the prepared tree.",
-    Rule.ORACLE_MAY_EDIT: "Keep the oracle to what agents may edit, or correct editable_globs or protected_globs.",
-    Rule.ORACLE_CHANGES: "The oracle must change files that agents may edit.",
-    Rule.ORACLE_PASSES: "Correct the oracle, or the tests that it does not pass.",
-    Rule.ORACLE_IN_TIME: "Raise environment.timeout_sec, or make the tests faster.",
-    Rule.CHECKED: "What comes after this is not known: correct what broke, and validate again.",
-}
-"""What to do about each rule that is broken."""
-
-
-@attrs.frozen(kw_only=True)
-class Problem:
-    """A rule that does not hold, why, and the end of what was printed."""
-
-    rule: Rule
-    reason: str
-    output: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Look:
-    """What one look found. ``before`` and ``after`` are how each test ended without and with the oracle."""
+    """What one look found. ``before`` and ``after`` are how each test ended without and with the oracle.
+
+    ``twins`` is how altered copies of tests ended with it.
+    """
 
     problems: tuple[Problem, ...]
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
+    twins: Mapping[str, str] | None
+    leaks: tuple[Problem, ...]
+    """Those of the problems that are leaks: looked for once, and then as they were."""
     duration_sec: float
 
 
 def look_at(
-    plan: AttemptPlan, shared: Preparations, stop: Deadline, note: Callable[[str], None], *, each_test: bool
+    plan: AttemptPlan,
+    shared: Preparations,
+    stop: Deadline,
+    note: Callable[[str], None],
+    *,
+    each_test: bool,
+    leaks: tuple[Problem, ...] | None = None,
 ) -> Look:
     """Check a task once, in fresh forks and starts; only its set-up is shared.
+
+    ``leaks`` are those that an earlier look found: they come of the set-up, and are not looked for again.
 
     Raises:
         Interrupted: it was stopped.
@@ -105,8 +71,10 @@ def look_at(
     """
     started = time.monotonic()
     redactor = Redactor(os.environ, plan.task.spec.artifacts.redact)
-    log = _Notes(lambda message: note(redactor.clean_text(message)))
-    looking = _Looking(plan=plan, shared=shared, stop=stop, log=log, redactor=redactor, each_test=each_test)
+    log = Notes(lambda message: note(redactor.clean_text(message)))
+    looking = _Looking(
+        plan=plan, shared=shared, stop=stop, log=log, redactor=redactor, each_test=each_test, leaks=leaks
+    )
     try:
         looking.go()
     except (Interrupted, UnavailableError):
@@ -114,46 +82,16 @@ def look_at(
     except AgentBenchError as error:
         looking.found(Rule.CHECKED, f"the check broke: {error}")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer's or a sandbox's bug must not stop the others
-        printed = _Printed(Output(head=traceback.format_exc().encode("utf-8", "backslashreplace")))
+        printed = Printed(Output(head=traceback.format_exc().encode("utf-8", "backslashreplace")))
         looking.found(Rule.CHECKED, f"the check broke: {type(error).__name__}: {error}", printed)
     return Look(
         problems=tuple(looking.problems),
         before=looking.before,
         after=looking.after,
+        twins=looking.twins,
+        leaks=looking.leaks or (),
         duration_sec=time.monotonic() - started,
     )
-
-
-@attrs.frozen
-class _Notes:
-    """Implements ``EventLog``: of all events, warnings are for the person at the terminal."""
-
-    note: Callable[[str], None]
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, Warning_):
-            self.note(event.message)
-
-
-class _Printed:
-    """Implements ``Evidence``: of all that is kept of an attempt, the last output is what explains a problem."""
-
-    def __init__(self, *streams: Output) -> None:
-        self._streams = streams
-
-    def write(self, name: str, data: bytes | str) -> None:
-        """Not needed."""
-
-    def append_json(self, name: str, value: object) -> None:
-        """Not needed."""
-
-    def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
-        self._streams = (stdout, stderr)
-
-    def tail(self, redactor: Redactor) -> str:
-        """The last lines of each stream, without secrets."""
-        texts = [redactor.clean(stream.data).decode("utf-8", "backslashreplace") for stream in self._streams]
-        return "\n".join(line for text in texts for line in text.strip().splitlines()[-_TAIL:])
 
 
 @attrs.define(kw_only=True)
@@ -161,14 +99,18 @@ class _Looking:
     plan: AttemptPlan
     shared: Preparations
     stop: Deadline
-    log: _Notes
+    log: Notes
     redactor: Redactor
     each_test: bool
+    leaks: tuple[Problem, ...] | None
     problems: list[Problem] = attrs.field(factory=list)
     before: Mapping[str, str] | None = None
     after: Mapping[str, str] | None = None
+    twins: Mapping[str, str] | None = None
+    solved: tuple[Change, ...] = ()
+    """What the oracle changes."""
 
-    def found(self, rule: Rule, reason: str, printed: _Printed | None = None) -> None:
+    def found(self, rule: Rule, reason: str, printed: Printed | None = None) -> None:
         """Note a problem."""
         output = printed.tail(self.redactor) if printed else ""
         self.problems.append(Problem(rule=rule, reason=self.redactor.clean_text(reason), output=output))
@@ -181,25 +123,45 @@ class _Looking:
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
         except SetupError as error:
-            self.found(Rule.SETUP, str(error), _Printed(*shared.setup_output(task)))
+            self.found(Rule.SETUP, str(error), Printed(*shared.setup_output(task)))
             return
-        self._baseline(prepared)
+        baseline = self._baseline(prepared)
         self._empty_patch(prepared)
         if task.script:
             self._oracle(prepared)
+        self._leaks(prepared, baseline)
 
-    def _baseline(self, prepared: Prepared) -> None:
+    def _leaks(self, prepared: Prepared, baseline: Baseline) -> None:
+        if self.leaks is None:
+            check = LeakCheck(
+                plan=self.plan,
+                shared=self.shared,
+                prepared=prepared,
+                baseline=baseline,
+                solved=self.solved,
+                log=self.log,
+                note=self.log.note,
+            )
+            known = len(self.problems)
+            for problem in check.problems(self.stop):
+                self.found(problem.rule, problem.reason)
+            self.leaks = tuple(self.problems[known:])
+        else:
+            self.problems += [attrs.evolve(leak) for leak in self.leaks]  # seen another time
+
+    def _baseline(self, prepared: Prepared) -> Baseline:
         self.stop.check()
         baseline = self.shared.run_baseline(self.plan.task, prepared.environment, self.log)
         if baseline.trouble:
             ended = baseline.verdict
             late, passed = Rule.BASELINE_IN_TIME, Rule.BASELINE_FAILS
             rule = late if ended.timed_out else passed if ended.ok else Rule.BASELINE_RUNS
-            self.found(rule, baseline.trouble[1], _Printed(ended.stdout, ended.stderr))
+            self.found(rule, baseline.trouble[1], Printed(ended.stdout, ended.stderr))
+        return baseline
 
     def _empty_patch(self, prepared: Prepared) -> None:
         deadline = self.stop.within(self.plan.limits.timeout_sec)
-        printed = _Printed()
+        printed = Printed()
         score = self._judge(prepared, printed).score(_EMPTY, deadline)
         if score.passed:
             said = "the scorer passes the empty patch: doing nothing solves the task"
@@ -223,7 +185,7 @@ class _Looking:
 
     def _oracle(self, prepared: Prepared) -> None:
         deadline = self.stop.within(self.plan.limits.timeout_sec)
-        printed = _Printed()
+        printed = Printed()
         workspace = self.shared.fork(self.plan.task, prepared.environment, "workspace", hidden=False)
         try:
             if not self._apply(prepared, workspace, printed, deadline):
@@ -231,6 +193,7 @@ class _Looking:
             change = freeze(self.shared.snapshots, prepared.base, workspace, self.plan.task.spec)
         finally:
             self.shared.discard(workspace)
+        self.solved = change.kept
         if change.dropped:
             names = ", ".join(label.name for label in change.labels)
             said = f"the oracle changes what agents may not ({names}): {some(change.dropped)}"
@@ -239,10 +202,10 @@ class _Looking:
             self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")
             return
         score = self._judge(prepared, printed).score(change, deadline)
-        self.after = score.tests
+        self.after, self.twins = score.tests, score.twins
         self._passes(score, printed)
 
-    def _passes(self, score: Score, printed: _Printed) -> None:
+    def _passes(self, score: Score, printed: Printed) -> None:
         if score.timed_out:
             self.found(Rule.ORACLE_IN_TIME, "the passing command runs out of time with the oracle", printed)
         elif not score.passed:
@@ -250,7 +213,7 @@ class _Looking:
             why = f": {score.explanation}" if score.explanation else ""
             self.found(Rule.ORACLE_PASSES, f"the oracle does not pass{code}{why}", printed)
 
-    def _apply(self, prepared: Prepared, workspace: Path, printed: _Printed, deadline: Deadline) -> bool:
+    def _apply(self, prepared: Prepared, workspace: Path, printed: Printed, deadline: Deadline) -> bool:
         """Make the oracle's calls with the tools that agents have, and within their limits."""
         budget = Budget(max_steps=self.plan.limits.max_steps)
         calls = self.plan.task.script
@@ -280,7 +243,7 @@ class _Looking:
                     return False
         return True
 
-    def _judge(self, prepared: Prepared, printed: _Printed) -> Judge:
+    def _judge(self, prepared: Prepared, printed: Printed) -> Judge:
         return Judge(
             scorer=self.plan.variant.scorer.make(),
             task=self.plan.task,

@@ -42,6 +42,7 @@ class Group:
 
     ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
     also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
+    ``quarantined`` says why tasks are kept out of headlines, by id; they are attempted all the same, as evidence.
     """
 
     suite: str
@@ -56,6 +57,7 @@ class Group:
     resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     changed_ok: bool = False
     max_cost_usd: float | None = None
+    quarantined: Mapping[str, str] = attrs.field(factory=dict)
     redactor: Redactor = attrs.field(init=False)
 
     @redactor.default
@@ -95,6 +97,7 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
         repeats=group.repeats,
         tasks=group.tasks,
         plugins=group.plugins,
+        quarantined=group.quarantined,
         model=model,
     )
     if before is None:

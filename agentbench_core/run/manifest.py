@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import agentbench_core
@@ -27,9 +27,10 @@ def make_manifest(
     repeats: int,
     tasks: Sequence[Task],
     plugins: Sequence[Provenance],
+    quarantined: Mapping[str, str],
     model: ModelFacts | None = None,
 ) -> RunManifest:
-    """The manifest of a run that begins now, on this machine."""
+    """The manifest of a run that begins now, on this machine. ``quarantined`` has a reason by the id of a task."""
     return RunManifest(
         run_id=run_id,
         group_id=group_id,
@@ -44,7 +45,11 @@ def make_manifest(
         config=variant.leaves,
         tasks=tuple(
             TaskEntry(
-                id=task.spec.id, digest=task.digest, path=str(task.directory.resolve()), commit=task.spec.repo.commit
+                id=task.spec.id,
+                digest=task.digest,
+                path=str(task.directory.resolve()),
+                commit=task.spec.repo.commit,
+                quarantined=quarantined.get(task.spec.id, ""),
             )
             for task in tasks
         ),

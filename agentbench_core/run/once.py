@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -24,15 +25,23 @@ class Once(Generic[T]):
         self._locks: dict[Hashable, threading.Lock] = {}
         self._made: dict[Hashable, T | SetupError] = {}
 
-    def get(self, key: Hashable, make: Callable[[], T], stop: Deadline) -> T:
-        """The result for ``key``."""
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], T],
+        stop: Deadline,
+        waited: Callable[[float], None] = lambda seconds: None,
+    ) -> T:
+        """The result for ``key``; ``waited`` is told for how many seconds another thread was making it."""
         if key in self._made:
             return self._result(key)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
+        began = time.monotonic()
         while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
             stop.check()
         try:
+            waited(time.monotonic() - began)
             if key not in self._made:
                 try:
                     self._made[key] = make()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,6 +13,7 @@ import attrs
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
+from agentbench_core.run.load import Watch
 from agentbench_core.run.once import Once
 from agentbench_core.run.turns import Turns
 from agentbench_core.run.variant import Ready
@@ -70,8 +72,9 @@ class Baseline:
 class SetupRecorder:
     """Implements ``SetupLog``: events as it happens, output kept for the logs."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, watch: Watch) -> None:
         self._log = log
+        self._watch = watch
         self._stdout: list[bytes] = []
         self._stderr: list[bytes] = []
 
@@ -81,6 +84,7 @@ class SetupRecorder:
 
     def finished(self, command: str, result: ExecResult) -> None:
         """A command ended."""
+        self._watch.note(result)
         for kept, output in ((self._stdout, result.stdout), (self._stderr, result.stderr)):
             kept.append(b"$ " + command.encode("utf-8", "backslashreplace") + b"\n" + output.data)
         self._log.emit(
@@ -101,7 +105,10 @@ class SetupRecorder:
 
 
 class Preparations:
-    """Shared by all attempts of a command, whatever their variant. Thread-safe."""
+    """Shared by all attempts of a command, whatever their variant. Thread-safe.
+
+    ``watch`` is told what an attempt waited for, and of the commands that it ran for all.
+    """
 
     def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
         self._provider = provider
@@ -116,49 +123,63 @@ class Preparations:
         self.place = scratch.path
         """Where all forks lie."""
 
-    def source(self, task: Task) -> Path:
+    def source(self, task: Task, watch: Watch | None = None) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
-        return self._sources.get(task.directory, lambda: self._checkout(task), self._stop)
+        waited = (watch or Watch()).waited
+        return self._sources.get(task.directory, lambda: self._checkout(task), self._stop, waited)
 
-    def environment(self, task: Task, pristine: Path, log: EventLog) -> Prepared:
+    def environment(self, task: Task, pristine: Path, log: EventLog, watch: Watch | None = None) -> Prepared:
         """The task after its set-up. Raises SetupError, SandboxError."""
+        watch = watch or Watch()
 
         def prepare() -> Prepared:
             deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
-            recorder = self._setups[task.directory] = SetupRecorder(log)
+            recorder = self._setups[task.directory] = SetupRecorder(log, watch)
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
                 raise SetupError(f"the set-up took longer than {deadline.seconds:g} s") from error
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
-        return self._environments.get(task.directory, prepare, self._stop)
+        return self._environments.get(task.directory, prepare, self._stop, watch.waited)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
         """What the set-up printed, whether it went well or not, to standard output and standard error."""
         recorder = self._setups.get(task.directory)
         return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
 
-    def baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
+    def baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
         """How the failing command ends on the unchanged tree."""
-        return self._baselines.get(task.directory, lambda: self.run_baseline(task, environment, log), self._stop)
+        watch = watch or Watch()
+        make = partial(self.run_baseline, task, environment, log, watch)
+        return self._baselines.get(task.directory, make, self._stop, watch.waited)
 
-    def run_baseline(self, task: Task, environment: Environment, log: EventLog) -> Baseline:
+    def run_baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
         """The same, measured once more in fresh starts."""
+        watch = watch or Watch()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))
         started = time.monotonic()
-        public = self._run(task, environment, hidden=False)
-        verdict = self._run(task, environment, hidden=True) if task.hidden else public
+        public = self._run(task, environment, watch, hidden=False)
+        verdict = self._run(task, environment, watch, hidden=True) if task.hidden else public
         baseline = Baseline(public=public, verdict=verdict)
         took = round(time.monotonic() - started, 6)
         log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
         return baseline
 
-    def fork(self, task: Task, environment: Environment, name: str, *, hidden: bool) -> Path:
+    def fork(
+        self,
+        task: Task,
+        environment: Environment,
+        name: str,
+        *,
+        hidden: bool,
+        waited: Callable[[float], None] = lambda seconds: None,
+    ) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
         target = self._scratch.place(name)
-        with self.turns.taken():
+        with self.turns.taken() as seconds:
+            waited(seconds)
             fork(environment.workspace, target)
             if hidden:
                 self.add_hidden(task, target)
@@ -173,8 +194,8 @@ class Preparations:
         with Tree(workspace) as tree:
             for path in [path for path in tree.files() if path.startswith(f"{name}/")]:
                 tree.remove(path)
-            for file in task.hidden:
-                tree.write(f"{name}/{file.path}", file.data, executable=file.executable)
+            for path, file in zip(hidden_paths(task), task.hidden, strict=True):
+                tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
         """Remove a fork. What resists goes when the run ends, or is swept by the next one."""
@@ -197,9 +218,9 @@ class Preparations:
             raise SetupError(error.message, remedy=error.remedy) from error
         return into
 
-    def _run(self, task: Task, environment: Environment, *, hidden: bool) -> ExecResult:
+    def _run(self, task: Task, environment: Environment, watch: Watch, *, hidden: bool) -> ExecResult:
         settings = task.spec.environment
-        workspace = self.fork(task, environment, "baseline", hidden=hidden)
+        workspace = self.fork(task, environment, "baseline", hidden=hidden, waited=watch.waited)
         try:
             deadline = self._stop.within(settings.timeout_sec)
             result = environment.run_once(
@@ -211,10 +232,17 @@ class Preparations:
                 network=settings.network_policy == "always",
                 deadline=deadline,
             )
+            watch.note(result)
             self._stop.check()
             return result
         finally:
             self.discard(workspace)
+
+
+def hidden_paths(task: Task) -> tuple[str, ...]:
+    """Where the hidden tests lie in a workspace that has them."""
+    name = task.spec.validation.files.strip("/")
+    return tuple(f"{name}/{file.path}" for file in task.hidden)
 
 
 @contextlib.contextmanager

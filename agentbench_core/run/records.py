@@ -10,13 +10,16 @@ from pathlib import Path
 
 import attrs
 
+from agentbench_core.converter import dump
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.run.agent_phase import AgentEnd
 from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.load import PhaseLoad, pressure
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Prepared
-from agentbench_core.values.failures import Happened, Outcome, verdict
+from agentbench_core.values.failures import FailureReason, Happened, Outcome, verdict
+from agentbench_core.values.integrity import worst
 from agentbench_core.values.messages import Usage
 from agentbench_core.values.record import (
     AttemptRecord,
@@ -42,13 +45,16 @@ class Findings:
 
     started_at: str = attrs.field(factory=local_time)
     started: float = attrs.field(factory=time.monotonic)
+    queued_sec: float = 0.0
     timings: dict[str, float] = attrs.field(factory=dict)
+    load: dict[str, PhaseLoad] = attrs.field(factory=dict)
     outcome: Outcome = Outcome.SANDBOX_ERROR
     prepared: Prepared | None = None
     baseline: Baseline | None = None
     agent: AgentEnd | None = None
     change: FrozenChange | None = None
     score: Score | None = None
+    suspicions: tuple[Label, ...] = ()
     trouble: str = ""
     """What ended it before or beside the agent, in words."""
 
@@ -80,6 +86,9 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
         )
     )
     usage = agent.usage if agent else Usage()
+    labels = _labels(plan, found)
+    if judged.reason is FailureReason.TIMEOUT:
+        labels += _pressure(found)
     return AttemptRecord(
         run_id=plan.run_id,
         attempt_id=plan.attempt_id,
@@ -100,7 +109,8 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
         supersedes=plan.supersedes,
         replayed=plan.variant.llm is not None and plan.variant.llm.can("replays"),
         sandbox=_sandbox(plan, found.prepared),
-        labels=_labels(plan, found),
+        labels=labels,
+        integrity=worst(label.name for label in labels),
         usage=AttemptUsage(
             steps=agent.steps if agent else 0,
             llm_calls=agent.llm_calls if agent else 0,
@@ -115,8 +125,9 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
 
 
 def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None:
-    """``meta/timings.json`` (seconds per phase) and ``meta/environment.json``."""
-    files.write_json("meta/timings.json", {"phases_sec": found.timings})
+    """``meta/timings.json`` (seconds per phase, and what each one met) and ``meta/environment.json``."""
+    load = {phase: dump(met) for phase, met in found.load.items()}
+    files.write_json("meta/timings.json", {"queued_sec": found.queued_sec, "phases_sec": found.timings, "load": load})
     settings = plan.task.spec.environment
     environment = found.prepared.environment if found.prepared else None
     sandbox = plan.variant.sandbox
@@ -167,7 +178,16 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
         labels += found.change.labels
     if found.score:
         labels += found.score.labels
+    labels += found.suspicions
     return tuple(labels)
+
+
+def _pressure(found: Findings) -> tuple[Label, ...]:
+    """What took the time of those phases that ran out of it, where that was not their own work."""
+    late = {"agent": found.outcome is Outcome.TIMED_OUT, "score": bool(found.score and found.score.timed_out)}
+    met = [(phase, found.timings[phase], found.load[phase]) for phase, is_late in late.items() if is_late]
+    labels = [pressure(*each) for each in met]
+    return tuple(label for label in labels if label is not None)
 
 
 def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:

@@ -11,9 +11,10 @@ from agentbench_core.errors import DeadlineExceeded, ToolError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
 from agentbench_core.run.attempt_log import Evidence
-from agentbench_core.run.change import FrozenChange
-from agentbench_core.run.limits_hit import LimitsHit
-from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.change import FrozenChange, protected_paths
+from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
+from agentbench_core.run.load import Watch
+from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.limits import Deadline
@@ -32,21 +33,23 @@ class Judge:
     files: Evidence
     log: EventLog
     each_test: bool = False
+    watch: Watch = attrs.field(factory=Watch)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
         """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
         spec = self.task.spec
         made: list[Path] = []
-        limits_hit = LimitsHit()
+        limits_hit = LimitsHit(self.watch)
 
         def save_output(result: ExecResult) -> None:
-            limits_hit.note(result)
             self.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
 
         context = ScoringContext(
-            environment=self.prepared.environment,
+            environment=CountingEnvironment(self.prepared.environment, limits_hit),
             validation=spec.validation,
-            fork=lambda: self._remember(made, self._fork(change)),
+            fork=lambda: self._remember(made, self._fork(change, deadline)),
+            hidden=hidden_paths(self.task),
+            protected=protected_paths(spec),
             scratch=lambda name: self._remember(made, self.shared.empty(name)),
             network=spec.environment.network_policy == "always",
             deadline=deadline,
@@ -69,8 +72,13 @@ class Judge:
         self.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
         return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
-    def _fork(self, change: FrozenChange) -> Path:
-        workspace = self.shared.fork(self.task, self.prepared.environment, "scoring", hidden=False)
+    def _fork(self, change: FrozenChange, deadline: Deadline) -> Path:
+        def waited(seconds: float) -> None:
+            self.watch.waited(seconds)
+            deadline.extend(seconds)  # the time of others
+
+        environment = self.prepared.environment
+        workspace = self.shared.fork(self.task, environment, "scoring", hidden=False, waited=waited)
         with Tree(workspace) as tree:
             self.shared.snapshots.restore(change.kept, tree)
         self.shared.add_hidden(self.task, workspace)

@@ -28,6 +28,7 @@ from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Too
 from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.change import editable_paths
 from agentbench_core.run.limits_hit import CountingSandbox, LimitsHit
+from agentbench_core.run.load import Watch
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.events import (
     PatchApplied,
@@ -188,6 +189,7 @@ def open_toolbox(
     log: EventLog,
     files: Evidence,
     stop: Stop,
+    watch: Watch | None = None,
 ) -> Iterator[MeteredToolbox]:
     """The tools that a task offers, over a sandbox of their own; afterwards nothing of it runs."""
     task = plan.task.spec
@@ -203,6 +205,7 @@ def open_toolbox(
             log=log,
             files=files,
             stop=stop,
+            limits_hit=LimitsHit(watch),
         )
         stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
         sandbox = environment.start(

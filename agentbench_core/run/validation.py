@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, Protocol
 
 import attrs
 
 from agentbench_core.errors import Interrupted
+from agentbench_core.inputs.flakes import Tally
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.fairness import Look, Problem, look_at
+from agentbench_core.run.fairness import Look, look_at
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import open_preparations
+from agentbench_core.run.rules import Problem, Rule
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
 
+MOST_TWINS = 8
+"""Of one task: who forges all results has one chance in two for each of them."""
 _FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not even be collected
+
+_ENVIRONMENT = frozenset({Rule.SETUP, Rule.CHECKED})
+"""Broken by the environment or by the machinery: then the look says nothing of the grader."""
+
+_GRADER = frozenset(
+    {
+        *(Rule.BASELINE_FAILS, Rule.BASELINE_IN_TIME, Rule.BASELINE_RUNS),
+        *(Rule.EMPTY_PATCH_FAILS, Rule.EMPTY_PATCH_IN_TIME, Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS),
+        *(Rule.HAS_ORACLE, Rule.ORACLE_APPLIES, Rule.ORACLE_MAY_EDIT, Rule.ORACLE_CHANGES),
+        *(Rule.ORACLE_PASSES, Rule.ORACLE_IN_TIME),
+    }
+)
+"""Broken where a verdict differs from what it must be. What else a look may find, such as a leak, is no flake."""
 
 
 class Watcher(Protocol):
@@ -38,6 +55,10 @@ class ExpectedTests:
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
+    twins: tuple[str, ...]
+    """Altered copies of tests that always failed with the oracle, as a twin must."""
+    twins_dropped: Mapping[str, str]
+    """Those that did not, with how they ended instead."""
     unsteady: int
     """Tests that are in neither list since they did not always end the same."""
 
@@ -69,6 +90,23 @@ class Finding:
         """Of all looks; the first one has the set-up in it."""
         return sum(look.duration_sec for look in self.looks)
 
+    @property
+    def tally(self) -> Tally:
+        """What the looks say of grader and environment, to be added up with those of other times.
+
+        A set-up is made once for all looks, so that it counts once when it fails.
+        """
+        broken = [{problem.rule for problem in look.problems} for look in self.looks]
+        set_up = [rules for rules in broken if Rule.SETUP not in rules]
+        graded = [rules for rules in set_up if not rules & _ENVIRONMENT]
+        never_set_up = int(len(set_up) < len(broken))
+        return Tally(
+            looks=len(graded),
+            flaked=sum(bool(rules & _GRADER) for rules in graded),
+            environment_looks=len(set_up) + never_set_up,
+            environment_failed=len(set_up) - len(graded) + never_set_up,
+        )
+
     def expected_tests(self) -> ExpectedTests | None:
         """What ``fail_to_pass`` and ``pass_to_pass`` should say; ``None`` when the scorer does not know tests."""
         pairs = [(look.before, look.after) for look in self.looks if look.before is not None and look.after is not None]
@@ -82,7 +120,19 @@ class Finding:
         unsteady = [
             name for name in seen if any(len({each.get(name) for each in tests}) > 1 for tests in (before, after))
         ]
-        return ExpectedTests(fail_to_pass=fail_to_pass, pass_to_pass=pass_to_pass, unsteady=len(unsteady))
+        tried = self.looks[0].twins or {}  # the strongest come first
+        good = [name for name in tried if all((look.twins or {}).get(name) == "failed" for look in self.looks)]
+        return ExpectedTests(
+            fail_to_pass=fail_to_pass,
+            pass_to_pass=pass_to_pass,
+            twins=tuple(good[:MOST_TWINS]),
+            twins_dropped={
+                name: next(ended for look in self.looks if (ended := (look.twins or {}).get(name, "")) != "failed")
+                for name in tried
+                if name not in good
+            },
+            unsteady=len(unsteady),
+        )
 
 
 def validate(
@@ -107,16 +157,23 @@ def validate(
         stack.enter_context(signals_as_ctrl_c())
         variant.try_out()
         shared = stack.enter_context(open_preparations(variant.sandbox, tasks, stop, watcher.note))
+        if not variant.sandbox.can("isolated") and any(not _has_network(task) for task in tasks):
+            watcher.note("that agents have no network was not checked: this sandbox cannot keep them off it")
         pool = ThreadPoolExecutor(workers, thread_name_prefix="validation")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(stop.end, Interrupted("the validation ended"))
 
         def find(task: Task) -> Finding:
-            looks = []
+            looks: list[Look] = []
             for number in range(1, times + 1):
                 plan = AttemptPlan(run_id="", attempt_id="", task=task, variant=variant, repeat=number)
-                looks.append(look_at(plan, shared, stop, watcher.note, each_test=each_test))
+                leaks = looks[0].leaks if looks else None
+                looks.append(look_at(plan, shared, stop, watcher.note, each_test=each_test, leaks=leaks))
                 watcher.looked(task, number, looks[-1])
             return Finding(task=task, looks=tuple(looks))
 
         return list(pool.map(find, tasks))
+
+
+def _has_network(task: Task) -> bool:
+    return task.spec.environment.network_policy == "always"

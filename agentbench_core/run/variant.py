@@ -181,7 +181,7 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
 
 def _ready(registry: Registry, kind: str, name: str, options: Mapping[str, Any]) -> Ready:
     component = registry.find(kind, name)
-    assert component.options is not None, "components of the six kinds have options"
+    assert component.options is not None, "components of these kinds have options"
     return Ready(component=component, options=load(options, component.options, where=f"options of {kind} {name!r}"))
 
 

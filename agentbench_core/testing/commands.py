@@ -98,3 +98,12 @@ class CommandChecks(Hooks):
     def test_ordinary_commands_hit_no_limit(self, shared: Started) -> None:
         """``limits_hit`` is empty unless the kernel has counted something."""
         assert shared.run("exit 1").limits_hit == ()
+
+    def test_load_is_that_of_the_command(self, shared: Started) -> None:
+        """``load`` counts from a command's own beginning, and is ``None`` where nobody counts."""
+        work = "import time\nwhile time.process_time() < 0.4: pass"
+        busy, idle = shared.run([self.python, "-c", work]).load, shared.run("true").load
+        assert busy.cpu_sec is None or busy.cpu_sec > 0.3
+        assert idle.cpu_sec is None or idle.cpu_sec < 0.2
+        assert idle.throttled_sec is None or idle.throttled_sec < 0.2
+        assert idle.oom_kills in (None, 0)

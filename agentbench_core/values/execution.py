@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from agentbench_core.values.load import Load
+
 OUTPUT_CAP = 1 << 20
 """Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
 
@@ -44,6 +46,8 @@ class ExecResult:
     duration_sec: float = 0.0
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that it ran into, as the kernel counted them: ``oom``, ``pids``, ``disk``."""
+    load: Load = Load()
+    """What slowed it down, as far as the sandbox can say: ``None`` in each field that it does not know."""
 
     @property
     def ok(self) -> bool:

@@ -9,6 +9,7 @@ import attrs
 from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
+from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.messages import ModelFacts
 
 SCHEMA = 1
@@ -37,6 +38,8 @@ class Score:
     explanation: str = attrs.field(default="", validator=_TEXT)
     tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
     """How each test ended, by id: ``passed``, ``failed``, ``error``, ...; ``None`` where nobody asked or knows."""
+    twins: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
+    """The same of altered copies of assertions, by id, which must fail; ``None`` where none were made."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +136,8 @@ class AttemptRecord:
     replayed: bool = False
     sandbox: SandboxInfo
     labels: tuple[Label, ...] = ()
+    integrity: Integrity = Integrity.CLEAN
+    """The worst word of its labels; records of before there were such words have none."""
     usage: AttemptUsage
     limits: AttemptLimits
     artifact_paths: Mapping[str, str]
@@ -154,6 +159,8 @@ class TaskEntry:
     digest: str
     path: str
     commit: str
+    quarantined: str = ""
+    """Why the suite's ``flakes.yaml`` keeps it out of headlines, as it was when the run was planned; mostly empty."""
 
 
 @attrs.frozen(kw_only=True)

@@ -65,6 +65,7 @@ class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     replayed: bool = False
     sandbox: RowSandbox
     labels: tuple[RowLabel, ...] = ()
+    integrity: str = "clean"
     usage: RowUsage
     limits: RowLimits
 

@@ -17,6 +17,7 @@ _WEEK = 604_800  # seconds
 _ANYTHING = r"(?s).*\S.*"
 
 NetworkPolicy = Literal["none", "setup_only", "always"]
+Isolation = Literal["in_process", "process"]
 
 DEFAULT_PROTECTED = (
     "tests/**",
@@ -24,17 +25,22 @@ DEFAULT_PROTECTED = (
     "**/conftest.py",
     "/pytest.ini",
     "/.pytest.ini",
+    "/pytest.toml",
+    "/.pytest.toml",
     "/tox.ini",
     "/setup.cfg",
     "/pyproject.toml",
     "/pytest.py",
+    "/pytest/**",
     "/_pytest/**",
-    "**/sitecustomize.py",
-    "**/usercustomize.py",
+    "**/sitecustomize.*",
+    "**/sitecustomize/**",
+    "**/usercustomize.*",
+    "**/usercustomize/**",
     "**/*.pth",
     "**/*.pyc",
-    "**/*.dist-info/**",
-    "**/*.egg-info/**",
+    "**/*.[dD][iI][sS][tT]-[iI][nN][fF][oO]",
+    "**/*.[eE][gG][gG]-[iI][nN][fF][oO]",
 )
 """Restored before scoring unless the task says otherwise. Anchored where a project may own the same name."""
 
@@ -86,6 +92,11 @@ class Validation:
     protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
     pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
+    twins: tuple[str, ...] = option((), help="assertions (test id, `#`, number) whose altered copies must fail")
+    isolation: Isolation = option(
+        "in_process", help="process: the tests only talk to the program from a process of their own"
+    )
+    writable: bool = option(False, help="true: the tests may write to the workspace while they run")
 
     @property
     def expected_tests(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Literal
@@ -141,6 +141,16 @@ class Snapshots:
         with self._git.start(*arguments, deadline=deadline) as (process, _):
             assert process.stdout is not None
             return _cut(process.stdout)
+
+    def contents(
+        self, changes: Sequence[Change], deadline: Deadline | None = None
+    ) -> Iterator[tuple[Change, bytes, bytes]]:
+        """Each change with the bytes of its file before and after, one at a time; empty where there was or is none."""
+        blobs = [blob for change in changes for blob in (change.old_blob, change.new_blob) if blob]
+        with closing(self._git.blobs(blobs, deadline or self._deadline)) as contents:
+            for change in changes:
+                before = next(contents) if change.old_blob else b""
+                yield change, before, next(contents) if change.new_blob else b""
 
     def restore(
         self, changes: Collection[Change], into: Tree, *, links: bool = False, deadline: Deadline | None = None

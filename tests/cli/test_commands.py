@@ -67,7 +67,7 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
     assert done.code == 0
     assert [r["result"]["passed"] for r in records("scripted")] == [True]
     assert [r["result"]["passed"] for r in records("idle")] == [False]
-    assert re.search(r"own +my-task +yes +yes +example", agentbench("tasks", "list").out)
+    assert re.search(r"own +my-task +yes +yes +no +example", agentbench("tasks", "list").out)
     shown = agentbench("tasks", "show", "my-task", "--suite", "own").out
     assert "max_steps: 30" in shown
     assert "description: |" in shown

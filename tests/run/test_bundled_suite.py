@@ -72,7 +72,10 @@ THERE = [pytest.param(name, id=name, marks=pytest.mark.docker) for name in ISOLA
 @pytest.mark.parametrize("sandbox", HERE + THERE)
 @pytest.mark.parametrize("suite", ["custom-dev"])
 def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox: str) -> None:
-    """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one."""
+    """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one.
+
+    It names canaries, which nobody should know: that is a leak.
+    """
     bundled(suite, sandbox)
 
 
@@ -109,7 +112,9 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
         assert f"variant scripted: {number} of {number} scored attempts passed (100 %)" in done.out
         assert f"variant idle: 0 of {number} scored attempts passed (0 %)" in done.out
         assert all(record["scored"] for record in records())
-        assert {label["name"] for record in records() for label in record["labels"]} == {"oracle"}
+        for variant, expected in (("scripted", {"oracle"}), ("idle", set()), ("spy", {"leak_suspected"})):
+            assert {label["name"] for record in records(variant) for label in record["labels"]} == expected
+        assert {record["integrity"] for record in records("spy")} == {"leak_suspected"}
         (directory,) = Path("artifacts/runs").glob("*__spy")
         network = 'network: ["lo"]' if isolated else "network: "
         for attempt, said in open_run(directory).explanations().items():

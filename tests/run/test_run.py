@@ -71,13 +71,15 @@ def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbenc
     assert set(record) == {
         *("schema", "run_id", "attempt_id", "task_id", "task_digest", "suite", "variant", "variant_digest", "agent"),
         *("repeat", "model", "timestamps", "duration_sec", "baseline_validation", "result", "outcome", "scored"),
-        *("supersedes", "replayed", "sandbox", "labels", "usage", "limits", "artifact_paths"),
+        *("supersedes", "replayed", "sandbox", "labels", "integrity", "usage", "limits", "artifact_paths"),
     }
     assert record["baseline_validation"] == {"attempted": True, "failed_as_expected": True, "exit_code": 1}
     assert record["result"] == {"passed": True, "exit_code": 0, "failure_reason": None}
     assert record["limits"] == {"timeout_sec": 20.0, "tool_timeout_sec": 120.0, "max_steps": 7}
     assert (record["sandbox"]["name"], record["sandbox"]["isolated"]) == ("local", False)
-    assert record["labels"] == [{"name": "oracle", "evidence": "the agent was given the reference solution"}]
+    assert record["labels"][0] == {"name": "oracle", "evidence": "the agent was given the reference solution"}
+    assert [label["name"] for label in record["labels"]] == ["oracle", "weak_verdict"]
+    assert record["integrity"] == "weak_verdict"
     assert record["usage"]["steps"] == 1
     assert record["model"] is None
 
@@ -136,6 +138,7 @@ def test_what_may_not_be_changed_is_dropped_and_labelled(
     (record,) = records()
     assert record["result"]["passed"]
     labels = {label["name"]: label["evidence"] for label in record["labels"]}
+    assert labels.pop("weak_verdict")
     assert labels == {
         "touched_protected": "checks/expected.txt, sub/conftest.py",
         "dropped_link": "link.txt",

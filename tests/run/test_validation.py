@@ -285,8 +285,9 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     pytest_task.chmod(0o640)
     done = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert done.code == 0, done.err
-    assert "clamp: wrote 2 fail_to_pass, 1 pass_to_pass\n" in done.out
-    after = before.replace(old, f'{old}  fail_to_pass:\n    - "{HIDDEN}"\n    - "{ABOVE}"\n')
+    assert "clamp: wrote 2 fail_to_pass, 1 pass_to_pass, 1 twins\n" in done.out
+    twins = f'  twins:\n    - "{HIDDEN}#1"\n'
+    after = before.replace(old, f'{old}  fail_to_pass:\n    - "{HIDDEN}"\n    - "{ABOVE}"\n{twins}')
     after = after.replace("pass_to_pass: []  # soon\n", f'pass_to_pass:  # soon\n    - "{BELOW}"\n')
     assert pytest_task.read_text() == after
     assert pytest_task.stat().st_mode & 0o777 == 0o640

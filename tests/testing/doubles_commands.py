@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, ExecResult, Sandbox, SandboxError, ToolError, fork
+from agentbench_core import Deadline, ExecResult, Load, Sandbox, SandboxError, ToolError, fork
 from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, changed
 
 
@@ -263,6 +263,9 @@ DOUBLES = {
     "test_commands_see_what_the_host_writes": WorksOnACopy,
     "test_ordinary_commands_hit_no_limit": changed(
         "BlamesLimits", lambda result: attrs.evolve(result, limits_hit=() if result.ok else ("oom",))
+    ),
+    "test_load_is_that_of_the_command": changed(
+        "CountsTheSandbox", lambda result: attrs.evolve(result, load=Load(cpu_sec=1.0))
     ),
     "test_variables_of_a_call": DropsVariables,
     "test_variables_are_passed_as_they_are": WritesAnEnvFile,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, ExecResult, SandboxError
+from agentbench_core import Deadline, ExecResult, Load, SandboxError
 from agentbench_core.builtin.local.capture import Capture
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
@@ -67,6 +67,7 @@ class Command:
         self._closed = False
         self._pids: tuple[int, int] | None = None
         self._failure = ""
+        self._cpu_sec: float | None = None
         self.exit_code: int | None = None
         self.alone = False
         self.gone = False
@@ -99,6 +100,7 @@ class Command:
             stderr=stderr,
             timed_out=timed_out,
             duration_sec=duration,
+            load=Load(cpu_sec=self._cpu_sec),
         )
 
     def kill(self) -> None:
@@ -169,14 +171,16 @@ class Command:
 
     def _hear(self) -> None:
         with self._lock:
-            try:
-                data = self._control.recv(CHUNK)
-            except BlockingIOError:
-                return  # another thread was faster
-            except OSError:
-                data = b""
-            self.gone = self.gone or not data
-            *lines, self._words = (self._words + data).split(b"\n")
+            while not self.gone:
+                try:
+                    data = self._control.recv(CHUNK)
+                except BlockingIOError:
+                    break  # that was all, or another thread was faster
+                except OSError:
+                    data = b""
+                self.gone = not data
+                self._words += data
+            *lines, self._words = self._words.split(b"\n")
             for line in lines:
                 self._understand(*line.decode().split(maxsplit=2))
 
@@ -185,6 +189,8 @@ class Command:
             self._pids = (int(first), int(second))
         elif word == "exit":
             self.exit_code, self.alone = int(first), second == "1"
+        elif word == "used":
+            self._cpu_sec = float(first)
         else:
             self._failure = f"{first} {second}"
 

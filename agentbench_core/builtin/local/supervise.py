@@ -5,9 +5,10 @@ descriptors per command: control socket, write ends of the command's stdout and 
 For each it forks a *supervisor*, because a fork takes 1 ms where an interpreter takes 30.
 
 A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
-not escape. It says ``started OWN_PID PID`` and ``exit CODE ALONE`` on the control socket and listens there: ``d``
-asks it to throw away what background processes still print; ``k``, or the end of the other side for whatever
-reason, makes it kill every descendant. It ends when it has no child left, and not before: its end is the proof.
+not escape. It says ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (of processor time, by those that
+have ended) on the control socket and listens there: ``d`` asks it to throw away what background processes still
+print; ``k``, or the end of the other side for whatever reason, makes it kill every descendant. It ends when it has no
+child left, and not before: its end is the proof.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class Supervisor:
             self.watch()
         finally:
             self.kill_all()
+            with contextlib.suppress(OSError):
+                self.control.sendall(self.used())
 
     def receive(self) -> dict[str, Any]:
         """What to run: a length of four bytes, then JSON."""
@@ -125,9 +128,15 @@ class Supervisor:
             running = self.code is None
             self.reap()
             if running and self.code is not None:
-                self.control.sendall(b"exit %d %d\n" % (self.code, self.alone))
+                self.control.sendall(self.used() + b"exit %d %d\n" % (self.code, self.alone))
             if self.alone:
                 return
+
+    @staticmethod
+    def used() -> bytes:
+        """What there is to say of the dead."""
+        dead = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return b"used %f\n" % (dead.ru_utime + dead.ru_stime)
 
     def reap(self) -> None:
         """Collect the dead; note the main process's exit code, and whether nobody is left."""

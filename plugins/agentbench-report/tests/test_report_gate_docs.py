@@ -18,6 +18,7 @@ import yaml
 
 import agentbench_core
 from agentbench_core import describe
+from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
 from agentbench_report.gate.report import Check, Comparison, GateReport, Moved, Side
@@ -64,7 +65,7 @@ class TestGate:
 
     def test_every_field_of_the_json_is_documented(self) -> None:
         parts = {"side": Side, "checks": Check, "comparison": Comparison, "table": PairTable, "result": NonInferiority}
-        expected = of(whole=GateReport, **parts, interval=Interval, moved=Moved)
+        expected = of(whole=GateReport, **parts, interval=Interval, moved=Moved, aside=QuarantinedTask)
         assert sorted(fields(section(GATE, "JSON"))) == sorted(expected)
 
     def test_least_tasks_are_those_of_the_code(self) -> None:

@@ -93,6 +93,8 @@ def test_csv_has_a_row_per_task(mixed: Path) -> None:
         "duration_sec": "1.5",
         "tokens": "110",
         "cost_usd": "0.01",
+        "quarantined": "no",
+        "suspected": "0",
     }
     assert rows[4]["pass_rate"] == ""
 

@@ -64,6 +64,12 @@ class TaskCounts:
     """Those of them that passed."""
     fails: tuple[int, ...] = ()
     """Those of them that have a score, and did not pass."""
+    quarantined: str = ""
+    """Why the task is kept out of headlines, as the run was planned; mostly empty."""
+    suspected: int = 0
+    """Scored attempts that may have attacked their verdict or seen what they must not."""
+    suspected_passed: int = 0
+    """Those of them that passed."""
 
     @property
     def planned(self) -> int:
@@ -95,6 +101,17 @@ class TaskCounts:
         """Whether every attempt that was made found that; there is at least one."""
         return 0 < self.scored + self.unscored == self.reasons.get(INVALID, 0)
 
+    def cleared(self) -> TaskCounts:
+        """The same without a score for what is suspected."""
+        return attrs.evolve(
+            self,
+            passed=self.passed - self.suspected_passed,
+            scored=self.scored - self.suspected,
+            unscored=self.unscored + self.suspected,
+            suspected=0,
+            suspected_passed=0,
+        )
+
     def directories(self) -> Iterator[str]:
         """Where the evidence of each recorded attempt lies, relative to the run directory."""
         return map(self.directory, self.repeats)
@@ -120,6 +137,18 @@ class RunCounts:
     def by_digest(self) -> Mapping[str, TaskCounts]:
         """The tasks by what they are, not by what they are called."""
         return {task.digest: task for task in self.tasks}
+
+    @cached_property
+    def counted(self) -> RunCounts:
+        """The run without its quarantined tasks: what headlines are over."""
+        if not any(task.quarantined for task in self.tasks):
+            return self
+        return attrs.evolve(self, tasks=tuple(task for task in self.tasks if not task.quarantined))
+
+    @property
+    def cleared(self) -> RunCounts:
+        """The run without a score for what is suspected."""
+        return attrs.evolve(self, tasks=tuple(task.cleared() for task in self.tasks))
 
     @cached_property
     def status(self) -> str:
@@ -151,6 +180,16 @@ class RunCounts:
     def scored(self) -> int:
         """Attempts with a score."""
         return sum(task.scored for task in self.tasks)
+
+    @property
+    def recorded(self) -> int:
+        """Attempts with a record."""
+        return self.scored + self.unscored
+
+    @property
+    def suspected(self) -> int:
+        """Scored attempts that may have attacked their verdict or seen what they must not."""
+        return sum(task.suspected for task in self.tasks)
 
     @property
     def passed(self) -> int:

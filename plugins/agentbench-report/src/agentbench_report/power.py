@@ -101,6 +101,7 @@ def look_at_pilot(run: RunCounts) -> Pilot:
 
     Raises InputError when it says nothing: it has no record, or its answers were played back.
     """
+    run = run.counted
     attempts = sum(len(task.repeats) for task in run.tasks)
     if not attempts:
         raise InputError(

@@ -10,7 +10,10 @@ from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, sum
 
 TAMPERED = "TAMPERED"
 TAMPER_CONFIRMED = "tamper_confirmed"
-INTEGRITY = frozenset({TAMPER_CONFIRMED, "tamper_suspected", "leak_suspected"})
+SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
+"""Labels of attempts that headlines are also told without. What is confirmed has failed already, and a weak verdict is
+a property of the task's commands: neither is a suspicion."""
+INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
 """Labels that stay with a task also when the attempt was tried again."""
 
 
@@ -57,7 +60,8 @@ def count(view: RunView) -> RunCounts:
     counted = {
         key: tally for key, tally in tallies.items() if tally.recorded or left.get(key, 0) > 0 or key not in left
     }
-    tasks = (tally.counts(*key, max(0, left.get(key, 0))) for key, tally in sorted(counted.items()))
+    aside = {(task.id, task.digest): task.quarantined for task in manifest.tasks}
+    tasks = (tally.counts(*key, max(0, left.get(key, 0)), aside.get(key, "")) for key, tally in sorted(counted.items()))
     return RunCounts(view=view, tasks=tuple(tasks))
 
 
@@ -67,10 +71,12 @@ class _Tally:
     __slots__ = (
         *("passed", "scored", "unscored", "steps", "tokens", "replayed", "reasons", "unscored_reasons", "labels"),
         *("durations", "costs", "limits", "environments", "sandboxes", "passes", "fails", "others"),
+        *("suspected", "suspected_passed"),
     )
 
     def __init__(self) -> None:
         self.passed = self.scored = self.unscored = self.steps = self.tokens = self.replayed = 0
+        self.suspected = self.suspected_passed = 0
         self.reasons: defaultdict[str, int] = defaultdict(int)
         self.unscored_reasons: defaultdict[str, int] = defaultdict(int)
         self.labels: defaultdict[str, int] = defaultdict(int)
@@ -95,8 +101,8 @@ class _Tally:
             self.reasons[result.failure_reason] += 1
             if not row.scored:
                 self.unscored_reasons[result.failure_reason] += 1
-        for name in {label.name for label in row.labels} if row.labels else ():
-            self.labels[name] += 1
+        if row.labels:
+            self._label({label.name for label in row.labels}, row)
         self.steps += usage.steps
         self.tokens += usage.prompt_tokens + usage.completion_tokens
         self.durations += row.duration_sec
@@ -106,6 +112,14 @@ class _Tally:
         self.sandboxes.add((sandbox.name, sandbox.isolated, sandbox.network))
         if sandbox.environment_digest is not None:
             self.environments.add(sandbox.environment_digest)
+
+    def _label(self, names: set[str], row: AttemptRow) -> None:
+        for name in names:
+            self.labels[name] += 1
+        convicted = TAMPER_CONFIRMED in names or row.result.failure_reason == TAMPERED
+        if row.scored and not convicted and not names.isdisjoint(SUSPICIONS):
+            self.suspected += 1
+            self.suspected_passed += row.result.passed
 
     @property
     def recorded(self) -> int:
@@ -119,7 +133,7 @@ class _Tally:
         if row.result.failure_reason == TAMPERED:
             self.labels[TAMPER_CONFIRMED] += 1
 
-    def counts(self, task_id: str, digest: str, not_recorded: int) -> TaskCounts:
+    def counts(self, task_id: str, digest: str, not_recorded: int, quarantined: str) -> TaskCounts:
         return TaskCounts(
             task_id=task_id,
             digest=digest,
@@ -146,4 +160,7 @@ class _Tally:
             repeats=tuple(sorted((*self.passes, *self.fails, *self.others))),
             passes=tuple(sorted(self.passes)),
             fails=tuple(sorted(self.fails)),
+            quarantined=quarantined,
+            suspected=self.suspected,
+            suspected_passed=self.suspected_passed,
         )

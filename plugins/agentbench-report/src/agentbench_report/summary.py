@@ -15,13 +15,30 @@ HARDEST = 10
 
 
 @attrs.frozen(kw_only=True)
+class Beside:
+    """The headline once more, over more attempts or over fewer."""
+
+    attempts: int
+    """How many recorded attempts are more or fewer than in the headline."""
+    passed: int
+    scored: int
+    pass_rate: float | None
+    interval: Interval | None
+    interval_method: str
+
+
+@attrs.frozen(kw_only=True)
 class TaskSummary:
     """All attempts at one task; steps, seconds, tokens and US dollars are sums over them."""
 
     task_id: str
     digest: str
+    quarantined: str
+    """Why it is in no number of the whole run but for what was used, and labels; empty when it counts."""
     passed: int
     scored: int
+    suspected: int
+    """Scored attempts that may have attacked their verdict or seen what they must not."""
     unscored: int
     """Recorded, but for a reason outside the agent's reach there is no score."""
     not_recorded: int
@@ -64,7 +81,10 @@ class AtK:
 
 @attrs.frozen(kw_only=True)
 class RunSummary:
-    """One run. Rates are between 0 and 1; ``None`` when nothing was scored."""
+    """One run. Rates are between 0 and 1; ``None`` when nothing was scored.
+
+    Quarantined tasks are not among what is counted; labels, ``invalid`` and what was used are of every attempt.
+    """
 
     run_id: str
     suite: str
@@ -94,6 +114,14 @@ class RunSummary:
     interval: Interval | None
     interval_method: str
     """How the interval was made; empty when there is none."""
+    quarantined: tuple[str, ...]
+    """Tasks that are kept out, since their graders flake; what speaks against each stands in ``tasks``."""
+    with_quarantined: Beside | None
+    """With them; ``None`` when there are none."""
+    suspected: tuple[str, ...]
+    """Tasks that count, with attempts that may have attacked their verdict or seen what they must not."""
+    without_suspected: Beside | None
+    """Without these attempts; ``None`` when there are none."""
     pass_rate_if_missing_fail: float | None
     """Over everything planned, if each attempt without a score had failed."""
     pass_rate_if_missing_pass: float | None
@@ -114,26 +142,27 @@ class RunSummary:
     spent_usd: float
     """What models have cost at most: with attempts that were tried again, and the worst case where nobody knows."""
     cost_per_pass_usd: float | None
-    """The cost of all attempts by the number of those that passed: what a solved task costs."""
+    """The cost of the attempts that count by the number of those that passed: what a solved task costs."""
     tasks: tuple[TaskSummary, ...]
 
 
-def summarise(run: RunCounts) -> RunSummary:
+def summarise(every: RunCounts) -> RunSummary:
     """Make the summary of a run that was counted."""
-    manifest, tasks = run.manifest, run.tasks
-    scored, passed = run.scored, run.passed
+    run, manifest = every.counted, every.manifest
+    tasks, scored, passed = run.tasks, run.scored, run.passed
     method, interval = _interval(run)
     cost = sum(task.cost_usd for task in tasks)
+    aside = len(every.tasks) - len(tasks)
     return RunSummary(
         run_id=manifest.run_id,
         suite=manifest.suite,
         variant=manifest.variant,
         agent=manifest.agent,
-        model=run.model,
+        model=every.model,
         harness=manifest.harness.version,
-        status=run.status,
-        unsealed=run.unsealed,
-        changes=run.changes,
+        status=every.status,
+        unsealed=every.unsealed,
+        changes=every.changes,
         repeats=manifest.repeats,
         planned=run.planned,
         recorded=scored + run.unscored,
@@ -143,24 +172,44 @@ def summarise(run: RunCounts) -> RunSummary:
         unscored=run.unscored,
         not_recorded=run.not_recorded,
         replayed=run.replayed,
-        pass_rate=mean_of_means((task.passed, task.scored) for task in tasks),
+        pass_rate=_rate(run),
         interval=interval,
         interval_method=method,
+        quarantined=tuple(task.task_id for task in every.tasks if task.quarantined),
+        with_quarantined=_beside(every, every.recorded - run.recorded) if aside else None,
+        suspected=tuple(task.task_id for task in tasks if task.suspected),
+        without_suspected=_beside(run.cleared, run.suspected) if run.suspected else None,
         pass_rate_if_missing_fail=mean_of_means((task.passed, task.planned) for task in tasks),
         pass_rate_if_missing_pass=mean_of_means((task.passed + task.missing, task.planned) for task in tasks),
         at_k=_at_k(tasks, manifest.repeats) if run.repeated else (),
         reasons=_reasons(run),
-        labels=run.labels,
+        labels=every.labels,
         hardest=_hardest(tasks),
         flaky=tuple(task.task_id for task in tasks if task.flaky),
-        invalid=tuple(task.task_id for task in tasks if task.invalid),
-        steps=sum(task.steps for task in tasks),
-        duration_sec=sum(task.duration_sec for task in tasks),
-        tokens=sum(task.tokens for task in tasks),
-        cost_usd=cost,
-        spent_usd=run.view.spent_usd(),
+        invalid=tuple(task.task_id for task in every.tasks if task.invalid),
+        steps=sum(task.steps for task in every.tasks),
+        duration_sec=sum(task.duration_sec for task in every.tasks),
+        tokens=sum(task.tokens for task in every.tasks),
+        cost_usd=sum(task.cost_usd for task in every.tasks),
+        spent_usd=every.view.spent_usd(),
         cost_per_pass_usd=cost / passed if passed else None,
-        tasks=tuple(map(_task, tasks)),
+        tasks=tuple(map(_task, every.tasks)),
+    )
+
+
+def _rate(run: RunCounts) -> float | None:
+    return mean_of_means((task.passed, task.scored) for task in run.tasks)
+
+
+def _beside(run: RunCounts, attempts: int) -> Beside:
+    method, interval = _interval(run)
+    return Beside(
+        attempts=attempts,
+        passed=run.passed,
+        scored=run.scored,
+        pass_rate=_rate(run),
+        interval=interval,
+        interval_method=method,
     )
 
 
@@ -207,8 +256,10 @@ def _task(task: TaskCounts) -> TaskSummary:
     return TaskSummary(
         task_id=task.task_id,
         digest=task.digest,
+        quarantined=task.quarantined,
         passed=task.passed,
         scored=task.scored,
+        suspected=task.suspected,
         unscored=task.unscored,
         not_recorded=task.not_recorded,
         pass_rate=task.rate,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench_report.summary import RunSummary, TaskSummary
+from agentbench_report.summary import Beside, RunSummary, TaskSummary
 from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, percent, plain
 
 _LINKS = 5
 """Attempts at a task that are linked one by one."""
+_ASIDE = 20
+"""Quarantined tasks whose reasons are given."""
 _BAR = 20
 """Characters of the longest bar."""
 
@@ -16,13 +18,15 @@ _BAR = 20
 def as_csv(summary: RunSummary) -> str:
     """One row per task."""
     header = ("task", "passed", "scored", "unscored", "not_recorded", "pass_rate", "reasons", "labels")
+    used = ("steps", "duration_sec", "tokens", "cost_usd")
     rows: list[list[Cell]] = []
     for task in summary.tasks:
         rate = None if task.pass_rate is None else round(task.pass_rate, 6)
         row: list[Cell] = [task.task_id, task.passed, task.scored, task.unscored, task.not_recorded, rate]
         row += [counted(task.reasons.items()), counted(task.labels.items())]
-        rows.append([*row, task.steps, round(task.duration_sec, 3), task.tokens, round(task.cost_usd, 6)])
-    return csv_text((*header, "steps", "duration_sec", "tokens", "cost_usd"), rows)
+        row += [task.steps, round(task.duration_sec, 3), task.tokens, round(task.cost_usd, 6)]
+        rows.append([*row, "yes" if task.quarantined else "no", task.suspected])
+    return csv_text((*header, *used, "quarantined", "suspected"), rows)
 
 
 def as_markdown(summary: RunSummary, base: str = "") -> str:
@@ -32,6 +36,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
         f"# {plain(summary.variant)} on {plain(summary.suite)}",
         _identity(summary),
         _headline(summary),
+        *_beside(summary),
         *_warnings(summary),
         "## Attempts",
         _attempts(summary),
@@ -55,17 +60,10 @@ def _identity(summary: RunSummary) -> str:
 
 
 def _headline(summary: RunSummary) -> str:
-    if summary.pass_rate is None or summary.interval is None:
-        return "No pass rate: no attempt was scored."
-    bounds = summary.interval
-    between = f"{percent(bounds.low)} to {percent(bounds.high)}"
-    if summary.interval_method == "Wilson":
-        rate = f"{summary.passed} of {summary.scored} scored attempts"
-        headline = f"{rate}), {bounds.confidence:.0%} Wilson interval {between}."
-    else:
-        tasks = sum(task.scored > 0 for task in summary.tasks)
-        headline = f"mean over {tasks} tasks), {bounds.confidence:.0%} interval over tasks {between}."
-    headline = f"**Pass rate {percent(summary.pass_rate)}** ({headline}"
+    if summary.pass_rate is None:
+        return f"No pass rate: no attempt {'that counts ' if summary.quarantined else ''}was scored."
+    tasks = sum(task.scored > 0 and not task.quarantined for task in summary.tasks)
+    headline = f"**Pass rate {percent(summary.pass_rate)}** {_counted(summary, tasks)}."
     missing = summary.unscored + summary.not_recorded
     worst, best = summary.pass_rate_if_missing_fail, summary.pass_rate_if_missing_pass
     if not missing or worst is None or best is None:
@@ -75,6 +73,47 @@ def _headline(summary: RunSummary) -> str:
         f"{headline}\n\n{without} Had they all failed, the pass rate would be {percent(worst)}; "
         f"all passed, {percent(best)}."
     )
+
+
+def _counted(rate: RunSummary | Beside, tasks: int) -> str:
+    """What a pass rate is over, and its interval."""
+    bounds = rate.interval
+    if bounds is None:
+        return "(no scored attempt)"
+    between = f"{percent(bounds.low)} to {percent(bounds.high)}"
+    if rate.interval_method == "Wilson":
+        return f"({rate.passed} of {rate.scored} scored attempts), {bounds.confidence:.0%} Wilson interval {between}"
+    return f"(mean over {tasks} tasks), {bounds.confidence:.0%} interval over tasks {between}"
+
+
+def _beside(summary: RunSummary) -> list[str]:
+    """The headline with what is quarantined, and without what is suspected."""
+    said = []
+    if summary.with_quarantined is not None:
+        aside = {task.task_id: task.quarantined for task in summary.tasks if task.quarantined}
+        several, them = len(aside) > 1, "them" if len(aside) > 1 else "it"
+        tasks = sum(task.scored > 0 for task in summary.tasks)
+        said.append(
+            f"{len(aside)} of {len(summary.tasks)} tasks {'are' if several else 'is'} quarantined, and not counted. "
+            f"With {them}: {_told(summary.with_quarantined, tasks)}."
+        )
+        lines = [f"- {plain(task)}: {plain(reason)}" for task, reason in list(aside.items())[:_ASIDE]]
+        more = [f"- and {len(aside) - _ASIDE} more"] if len(aside) > _ASIDE else []
+        said.append("\n".join([*lines, *more]))
+    without = summary.without_suspected
+    if without is not None:
+        several = without.attempts > 1
+        tasks = sum(task.scored > task.suspected and not task.quarantined for task in summary.tasks)
+        said.append(
+            f"Without {without.attempts} suspected attempt{'s' if several else ''}: {_told(without, tasks)}. "
+            f"Suspected on: {_names(summary.suspected)}."
+        )
+    return said
+
+
+def _told(rate: Beside, tasks: int) -> str:
+    share = "no pass rate" if rate.pass_rate is None else percent(rate.pass_rate)
+    return f"{share} {_counted(rate, tasks)}"
 
 
 def _warnings(summary: RunSummary) -> list[str]:
@@ -150,6 +189,7 @@ def _tasks(summary: RunSummary, base: str, links: Links) -> str:
     for task in summary.tasks:
         missing = task.unscored + task.not_recorded
         reasons, labels = (plain(counted(counts.items())) for counts in (task.reasons, task.labels))
+        labels = ", ".join(filter(None, (labels, "quarantined" if task.quarantined else "")))
         used = (task.steps, f"{task.duration_sec:.1f}", task.tokens, f"{task.cost_usd:.4f}")
         rows.append((_linked(task, base, links), task.passed, task.scored, missing, reasons, labels, *used))
     return markdown_table(header, rows)

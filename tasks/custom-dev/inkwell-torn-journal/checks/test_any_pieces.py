@@ -206,3 +206,26 @@ def test_damaged_file_is_refused_and_left(path, end):
         with pytest.raises(DamagedRecord):
             Journal(path)
         assert path.read_bytes() == content
+
+
+def test_length_in_two_pieces():
+    record = encode(b"x" * 200)
+    decoder = Decoder()
+    assert decoder.feed(record[:1]) + decoder.feed(record[1:]) == [b"x" * 200]
+
+
+def test_what_waits_after_a_length_in_two_pieces():
+    decoder = Decoder()
+    decoder.feed(encode(b"x" * 300)[:1])
+    decoder.feed(encode(b"x" * 300)[1:9])
+    assert decoder.pending == 9
+
+
+def test_how_many_records_there_are():
+    whole = b"".join(encode(data_of(size)) for size in (1, 128, 300, 2))
+    assert len(fed(pieces(whole, 7))) == 4
+
+
+def test_lengths_of_records_that_came_byte_by_byte():
+    whole = b"".join(encode(data_of(size)) for size in (129, 0, 16_384))
+    assert [len(data) for data in fed(pieces(whole, 1))] == [129, 0, 16384]

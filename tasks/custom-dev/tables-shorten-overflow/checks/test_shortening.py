@@ -60,3 +60,24 @@ def test_all_lines_equally_wide(style, ellipsis, align):
 
 def test_title_is_shortened():
     assert Table([Column("population", max_width=4)], [(1,)]).render().splitlines()[1] == "| pop… |"
+
+
+def test_wide_letters_and_a_narrow_ellipsis():
+    assert shorten("漢字かな", 7, "…") == "漢字か…"
+
+
+def test_letters_before_wide_ones():
+    assert shorten("ab漢字cd", 6, "...") == "ab..."
+
+
+def test_wide_ellipsis_after_narrow_letters():
+    assert shorten("abcdefgh", 5, "〜") == "abc〜"
+
+
+def test_how_wide_it_becomes():
+    assert display_width(shorten("漢字漢字漢字", 8, "...")) == 7
+
+
+def test_cell_is_shortened():
+    table = Table([Column("name", max_width=6)], [("漢字漢字",)])
+    assert table.render().splitlines()[3] == "| 漢字…  |"

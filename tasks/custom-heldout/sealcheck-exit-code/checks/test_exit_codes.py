@@ -87,3 +87,23 @@ def test_the_next_run_starts_anew(site):
     assert check(["missing", "changed"]) == 2
     assert check(["changed", "fine"]) == 1
     assert check(["fine", "empty"]) == 0
+
+
+def test_missing_before_changed(site):
+    assert check(["missing", "changed"]) == 2
+
+
+def test_missing_before_fine(site):
+    assert check(["missing", "fine", "empty"]) == 2
+
+
+def test_changed_before_fine(site):
+    assert check(["changed", "fine", "empty"]) == 1
+
+
+def test_broken_before_changed(site):
+    assert check(["broken", "changed", "fine"]) == 2
+
+
+def test_what_it_comes_to_without_a_word(site):
+    assert check(["changed", "fine"], "--quiet") == 1

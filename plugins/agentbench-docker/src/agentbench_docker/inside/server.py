@@ -15,7 +15,7 @@ from agentbench_docker.inside.files import read_file, write_file
 from agentbench_docker.inside.frames import GoneError, answer, read_exactly, ready, receive
 from agentbench_docker.inside.guard import spare_process_1, untraceable
 from agentbench_docker.inside.processes import reap, sweep
-from agentbench_docker.inside.watching import COUNTERS, Counter
+from agentbench_docker.inside.watching import COUNTERS, Counter, Load
 
 EX_TEMPFAIL = 75
 PAUSES = (0.0, 0.05, 0.5)
@@ -29,6 +29,7 @@ class Server:
 
     def __init__(self) -> None:
         self.counters = {name: Counter(name) for name in COUNTERS}
+        self.load = Load()
         self.wake = -1
         self.badness = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
         self.crowded = False
@@ -96,6 +97,7 @@ class Server:
         """Run a command until it ends, or the harness says that its time is over."""
         for counter in self.counters.values():
             counter.growth()
+        self.load.growth()
         started = time.monotonic()
         notes = self.sweep() if self.crowded else b""
         command = self.start(request)
@@ -155,7 +157,9 @@ class Server:
         for capture in (out, err):
             capture.trim()
         code = 137 if command.supervisor.code is None else command.supervisor.code
-        limits_hit = [name for name, counter in self.counters.items() if counter.growth()]
+        hits = {name: counter.growth() for name, counter in self.counters.items()}
+        limits_hit = [name for name, times in hits.items() if times]
+        load = {**self.load.growth(), "oom_kills": hits["oom"] if self.counters["oom"].counts else None}
         self.crowded = "pids" in limits_hit
         answer(
             {
@@ -163,6 +167,7 @@ class Server:
                 "seconds": time.monotonic() - started,
                 "omitted": [out.omitted, err.omitted],
                 "limits_hit": limits_hit,
+                "load": load,
             },
             *(bytes(out.head), bytes(out.tail), bytes(err.head), bytes(err.tail) + notes),
         )

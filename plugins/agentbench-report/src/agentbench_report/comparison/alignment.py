@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -45,6 +45,25 @@ class TaskPair:
         return not self.invalid and (self.a.missing > 0 or self.b.missing > 0)
 
     @property
+    def quarantined(self) -> bool:
+        """One of the runs says that its grader flakes: then it counts in neither."""
+        return bool(self.a.quarantined or self.b.quarantined)
+
+    @property
+    def disputed(self) -> bool:
+        """Only one of them says so."""
+        return bool(self.a.quarantined) is not bool(self.b.quarantined)
+
+    @property
+    def suspected(self) -> int:
+        """Scored attempts of both that may have attacked their verdict or seen what they must not."""
+        return self.a.suspected + self.b.suspected
+
+    def cleared(self) -> TaskPair:
+        """The same without a score for these."""
+        return attrs.evolve(self, a=self.a.cleared(), b=self.b.cleared())
+
+    @property
     def invalid(self) -> bool:
         """Both runs found, in every attempt, that there is nothing to repair: no attempt could have had a score."""
         return self.a.invalid_throughout and self.b.invalid_throughout
@@ -74,11 +93,34 @@ class TaskPair:
 
 @attrs.frozen(kw_only=True)
 class Alignment:
-    """Two runs side by side. Every task of either is in ``pairs``, ``only_a`` or ``only_b``, and in one of them."""
+    """Two runs side by side. Every task of either is in one of the tuples, and in no other."""
 
     pairs: tuple[TaskPair, ...]
     only_a: tuple[TaskCounts, ...]
     only_b: tuple[TaskCounts, ...]
+    quarantined: tuple[TaskPair, ...] = ()
+    """Tasks of both that one of them says are quarantined: they count nowhere."""
+    aside_a: tuple[TaskCounts, ...] = ()
+    """Quarantined tasks that only A has."""
+    aside_b: tuple[TaskCounts, ...] = ()
+
+    @property
+    def disputed(self) -> tuple[TaskPair, ...]:
+        """Those that only one of the runs says are quarantined."""
+        return tuple(pair for pair in self.quarantined if pair.disputed)
+
+    @property
+    def suspected(self) -> int:
+        """Scored attempts of both, at tasks that count, that may have attacked their verdict or seen too much."""
+        return sum(pair.suspected for pair in self.pairs)
+
+    def with_quarantined(self) -> Alignment:
+        """The same as if nothing were quarantined."""
+        return attrs.evolve(self, pairs=(*self.pairs, *self.quarantined), quarantined=())
+
+    def without_suspected(self) -> Alignment:
+        """The same as if what is suspected had no score."""
+        return attrs.evolve(self, pairs=tuple(pair.cleared() for pair in self.pairs))
 
     @property
     def complete(self) -> tuple[TaskPair, ...]:
@@ -114,7 +156,7 @@ class Alignment:
     @property
     def repeated(self) -> bool:
         """More than one attempt at a task was planned in a run. Then there is no table, only rates per task."""
-        return any(pair.a.planned > 1 or pair.b.planned > 1 for pair in self.pairs)
+        return any(pair.a.planned > 1 or pair.b.planned > 1 for pair in (*self.pairs, *self.quarantined))
 
     def table(self, missing: Missing = Missing.LEFT_OUT) -> PairTable:
         """How often both passed, one did, neither did.
@@ -149,14 +191,28 @@ def align(a: RunCounts, b: RunCounts) -> Alignment:
     """
     in_a, in_b = _by_digest(a), _by_digest(b)
     shared = [(task, in_b[digest]) for digest, task in in_a.items() if digest in in_b]
+    pairs = [
+        TaskPair(task_id=task.task_id, digest=task.digest, a=task, b=other)
+        for task, other in sorted(shared, key=lambda pair: (pair[0].task_id, pair[0].digest))
+    ]
+    alone = [
+        _sorted(task for digest, task in these.items() if digest not in others)
+        for these, others in ((in_a, in_b), (in_b, in_a))
+    ]
+    (only_a, aside_a), (only_b, aside_b) = map(_parted, alone)
     return Alignment(
-        pairs=tuple(
-            TaskPair(task_id=task.task_id, digest=task.digest, a=task, b=other)
-            for task, other in sorted(shared, key=lambda pair: (pair[0].task_id, pair[0].digest))
-        ),
-        only_a=_sorted(task for digest, task in in_a.items() if digest not in in_b),
-        only_b=_sorted(task for digest, task in in_b.items() if digest not in in_a),
+        pairs=tuple(pair for pair in pairs if not pair.quarantined),
+        only_a=only_a,
+        only_b=only_b,
+        quarantined=tuple(pair for pair in pairs if pair.quarantined),
+        aside_a=aside_a,
+        aside_b=aside_b,
     )
+
+
+def _parted(tasks: Sequence[TaskCounts]) -> tuple[tuple[TaskCounts, ...], tuple[TaskCounts, ...]]:
+    """What counts, and what is quarantined."""
+    return tuple(t for t in tasks if not t.quarantined), tuple(t for t in tasks if t.quarantined)
 
 
 def _by_digest(run: RunCounts) -> Mapping[str, TaskCounts]:

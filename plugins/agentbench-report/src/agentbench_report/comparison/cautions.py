@@ -12,6 +12,7 @@ WORTH_A_WARNING = {
     "oracle": "were given the reference solution",
     "tamper_suspected": "are suspected of having attacked their verdict",
     "leak_suspected": "are suspected of having seen what they must not",
+    "under_pressure": "ran out of time while the machine was under pressure",
 }
 """Labels of attempts that a comparison names."""
 

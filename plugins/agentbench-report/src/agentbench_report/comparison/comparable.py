@@ -83,6 +83,10 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[Ground] = ()) -> Compa
             "nobody knows whether they are alike"
         )
     warnings = [*cautions(a, b), *apart]
+    for side, told in (("A", True), ("B", False)):
+        names = [pair.task_id for pair in aligned.disputed if bool(pair.a.quarantined) is told]
+        if names:
+            warnings.append(f"quarantined in {side} only, and so counted in neither: {_named(names)}")
     if aligned.renamed:
         names = [f"{pair.a.task_id} and {pair.b.task_id}" for pair in aligned.renamed]
         warnings.append(f"of one digest, with another name in each run: {_named(names)}")

@@ -10,13 +10,14 @@ import attrs
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, align
+from agentbench_report.comparison.aside import quarantined_across
 from agentbench_report.comparison.comparable import Comparability, check, require
 from agentbench_report.comparison.compare_report import Against, Compared, CompareReport, Omnibus, TaskAcross, TaskCell
 from agentbench_report.comparison.detectable import detectable, require_resamples
-from agentbench_report.comparison.estimates import Estimate, Question, bounds, estimate, verdict
+from agentbench_report.comparison.estimates import Estimate, Question, beside, bounds, estimate, verdict
 from agentbench_report.comparison.grounds import Ground
 from agentbench_report.comparison.paired import side
-from agentbench_report.comparison.verdicts import Bound, about_missing
+from agentbench_report.comparison.verdicts import Bound, about_aside, about_missing
 from agentbench_report.counts import RunCounts
 from agentbench_report.statistics import cochran_q, holm, seed_of
 
@@ -47,10 +48,13 @@ def compare_runs(
     twice = [labels[index] for index in others if ids.count(ids[index]) > 1]
     if twice:
         raise InputError(f"one run is given more than once, as {' and '.join(twice)}", remedy="Give each run once.")
-    shared = set.intersection(*({task.digest for task in run.tasks} for run in runs))
-    every = {task.digest for run in runs for task in run.tasks}
+    marked = _marked(runs)
+    common = set.intersection(*({task.digest for task in run.tasks} for run in runs))
+    every = {task.digest for run in marked for task in run.tasks if not task.quarantined}
+    shared = common & every
     cut = [attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in shared)) for run in runs]
-    aligned = {index: align(cut[baseline], cut[index]) for index in others}
+    whole = [attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in common)) for run in marked]
+    aligned = {index: align(whole[baseline], whole[index]) for index in others}
     questions = {
         index: Question(
             method="means" if aligned[index].repeated else "mcnemar",
@@ -61,7 +65,11 @@ def compare_runs(
         for index in others
     }
     estimates = {index: estimate(aligned[index], questions[index]) for index in others}
-    against = {index: _against(found[index], aligned[index], index, estimates, questions[index]) for index in others}
+    other_cases = {index: beside(aligned[index], questions[index]) for index in others}
+    against = {
+        index: _against(found[index], aligned[index], index, estimates, other_cases, questions[index])
+        for index in others
+    }
     rated = {digest for digest in shared if all(run.by_digest[digest].scored for run in runs)}
     return CompareReport(
         suite=base.manifest.suite,
@@ -73,8 +81,20 @@ def compare_runs(
         ),
         omnibus=_omnibus(cut, list(aligned.values())),
         tasks=_tasks(cut, baseline),
+        quarantined=quarantined_across(runs),
         left_out=len(every - shared),
     )
+
+
+def _marked(runs: Sequence[RunCounts]) -> Sequence[RunCounts]:
+    """The same runs, with what any of them says is quarantined quarantined in all of them."""
+    said = {task.digest: task.quarantined for run in runs for task in run.tasks if task.quarantined}
+    return [
+        attrs.evolve(run, tasks=tuple(attrs.evolve(task, quarantined=said.get(task.digest, "")) for task in run.tasks))
+        if said
+        else run
+        for run in runs
+    ]
 
 
 def _labels(runs: Sequence[RunCounts]) -> Sequence[str]:
@@ -92,15 +112,22 @@ def _labels(runs: Sequence[RunCounts]) -> Sequence[str]:
 
 
 def _against(
-    found: Comparability, aligned: Alignment, index: int, estimates: Mapping[int, Estimate], question: Question
+    found: Comparability,
+    aligned: Alignment,
+    index: int,
+    estimates: Mapping[int, Estimate],
+    other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
+    question: Question,
 ) -> Against:
     main = estimates[index]
     p_holm = _adjusted(main, index, estimates)
     worst, best = bounds(aligned, question)
+    with_quarantined, without_suspected = other_cases[index]
     strict = attrs.evolve(question, confidence=1 - question.alpha / len(estimates))
-    require_resamples((main, worst, best), strict)
+    require_resamples((main, worst, best, with_quarantined, without_suspected), strict)
     judged = verdict(main.difference, p_holm, question.alpha)
     low, high = (None if one is None else _bound(one, index, estimates, question.alpha) for one in (worst, best))
+    with_, without = (_other_bound(case, index, estimates, other_cases, question.alpha) for case in (0, 1))
     return Against(
         verdict=judged,
         robust=all(one is None or one.verdict == judged for one in (low, high)),
@@ -108,6 +135,10 @@ def _against(
         estimate=main,
         worst=worst,
         best=best,
+        with_quarantined=with_quarantined,
+        without_suspected=without_suspected,
+        suspected=aligned.suspected,
+        about_aside=about_aside(len(aligned.quarantined), aligned.suspected, judged, with_, without, "it"),
         p_holm=p_holm,
         detectable=detectable(main, aligned.differences(), strict),
         complete_pairs=len(aligned.complete),
@@ -128,6 +159,20 @@ def _adjusted(one: Estimate, index: int, estimates: Mapping[int, Estimate]) -> f
 def _bound(one: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Bound:
     p = _adjusted(one, index, estimates)
     return Bound(difference=one.difference, p=p, verdict=verdict(one.difference, p, alpha))
+
+
+def _other_bound(
+    case: int,
+    index: int,
+    estimates: Mapping[int, Estimate],
+    other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
+    alpha: float,
+) -> Bound | None:
+    """A case in which the other runs are otherwise, too, where they have it."""
+    one = other_cases[index][case]
+    if one is None:
+        return None
+    return _bound(one, index, {i: cases[case] or estimates[i] for i, cases in other_cases.items()}, alpha)
 
 
 def _compared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.comparison.comparable import Refusal
 from agentbench_report.comparison.detectable import Detectable
 from agentbench_report.comparison.estimates import Estimate, Verdict
@@ -20,10 +21,18 @@ class Against:
     """The verdict is the same whatever the missing attempts would have been, the other runs being as they are."""
     about_missing: str
     """What they could change, in words, p being adjusted; empty when nothing is missing."""
+    about_aside: str
+    """The same of quarantined tasks and suspected attempts."""
     estimate: Estimate
     worst: Estimate | None
     """As if what is missing had gone against this run; ``None`` when nothing is missing."""
     best: Estimate | None
+    with_quarantined: Estimate | None
+    """With the quarantined tasks that all runs have; ``None`` without any."""
+    without_suspected: Estimate | None
+    """As if suspected attempts had no score; ``None`` without any."""
+    suspected: int
+    """Scored attempts of either that may have attacked their verdict or seen what they must not."""
     p_holm: float
     """The p of the estimate, made larger because several runs are held against one baseline (Holm)."""
     detectable: Detectable
@@ -93,6 +102,8 @@ class CompareReport:
     omnibus: Omnibus | None
     """``None`` with fewer than three runs, or with repeats."""
     tasks: tuple[TaskAcross, ...]
-    """The tasks that all runs have."""
+    """The tasks that all runs have, without ``quarantined``."""
+    quarantined: tuple[QuarantinedTask, ...]
+    """Tasks that one of the runs says are quarantined: they are in no number, but for ``with_quarantined``."""
     left_out: int
-    """Tasks that only some of the runs have."""
+    """Tasks that only some of the runs have, and none says are quarantined."""

@@ -20,19 +20,23 @@ from agentbench_report.text import Cell, Links, csv_text, markdown_table, p_valu
 
 TASKS_SHOWN = 200
 """Tasks in the Markdown table; CSV and JSON have all."""
+_ASIDE = 20
+"""Quarantined tasks whose reasons are given; JSON has all."""
 
 
 def runs_csv(report: CompareReport) -> str:
     """One row per run; rates are between 0 and 1, differences between -1 and 1.
 
     ``tasks`` are those that all runs have, ``rated`` those of them that the pass rates are over, ``pairs`` those behind
-    the difference. ``worst`` and ``best`` are differences, ``overridden`` the grounds, ``warnings`` their number.
+    the difference. ``worst`` and ``best`` are differences, ``overridden`` the grounds, ``warnings`` their number;
+    ``quarantined`` are tasks and ``suspected`` attempts, and the columns after them the differences with and without.
     """
     header = ("run", "run_id", "baseline", "tasks", "rated", "planned", "scored", "passed", "unscored", "not_recorded")
     rates = ("pass_rate", "low", "high", "difference", "difference_low", "difference_high", "p", "p_holm", "verdict")
     trust = ("pairs", "incomplete", "worst", "best", "robust", "overridden", "warnings")
     took = ("cost_usd", "cost_per_pass_usd", "duration_sec", "steps", "tokens")
-    return csv_text((*header, *rates, *trust, *took), (_run_cells(one, report) for one in report.runs))
+    aside = ("quarantined", "suspected", "with_quarantined", "without_suspected")
+    return csv_text((*header, *rates, *trust, *took, *aside), (_run_cells(one, report) for one in report.runs))
 
 
 def _run_cells(one: Compared, report: CompareReport) -> list[Cell]:
@@ -51,7 +55,11 @@ def _run_cells(one: Compared, report: CompareReport) -> list[Cell]:
         cells += ["yes" if against.robust else "no", " ".join(one.ground for one in against.overridden)]
         cells.append(len(against.warnings))
     cells += [_rounded(side.cost_usd), _rounded(one.cost_per_pass_usd), round(side.duration_sec, 3)]
-    return [*cells, side.steps, side.tokens]
+    cells += [side.steps, side.tokens, len(report.quarantined)]
+    if against is None:
+        return [*cells, None, None, None]
+    others = against.with_quarantined, against.without_suspected
+    return [*cells, against.suspected, *(None if case is None else _rounded(case.difference) for case in others)]
 
 
 def _rated(report: CompareReport) -> int:
@@ -96,7 +104,7 @@ def as_markdown(report: CompareReport) -> str:
 
 def _headline(one: Compared, against: Against, report: CompareReport) -> str:
     found = against.estimate
-    missing = f" {plain(against.about_missing)}" if against.about_missing else ""
+    missing = "".join(f" {plain(text)}" for text in (against.about_missing, against.about_aside) if text)
     if found.difference is None:
         return f"- {plain(one.label)}: nothing can be said, no task has a score in both runs.{missing}"
     said = f"({between(found.interval)}, Holm-adjusted {p_of(against.p_holm)})"
@@ -128,6 +136,11 @@ def _cautions(report: CompareReport) -> list[str]:
             about = f"{plain(one.label)} (B) against {plain(report.baseline)} (A)"
             loud = ", **not comparable, and compared all the same**" if against.overridden else ""
             parts += [f"{about}{loud}:", "\n".join(lines)]
+    if report.quarantined:
+        names = [one.label for one in report.runs]
+        lines = [f"- {plain(task.line(names))}" for task in report.quarantined[:_ASIDE]]
+        lines += [f"- and {len(report.quarantined) - _ASIDE} more"] if len(report.quarantined) > _ASIDE else []
+        parts += ["Quarantined, and in none of the numbers below:", "\n".join(lines)]
     if report.left_out:
         parts.append(f"Not in all runs, and in none of the numbers below: {some_tasks(report.left_out)}.")
     return parts

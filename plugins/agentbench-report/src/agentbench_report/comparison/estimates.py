@@ -144,6 +144,18 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
     return estimate(aligned, question, Missing.WORST), estimate(aligned, question, Missing.BEST)
 
 
+def beside(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
+    """With what is quarantined, and without what is suspected; ``None`` where there is nothing of the kind.
+
+    Never by bootstrap, as ``bounds``.
+    """
+    question = attrs.evolve(question, method="means" if question.method == "bootstrap" else question.method)
+    return (
+        estimate(aligned.with_quarantined(), question) if aligned.quarantined else None,
+        estimate(aligned.without_suspected(), question) if aligned.suspected else None,
+    )
+
+
 def _interval(means: MeanEstimate, drawn: Bootstrap | None, tasks: int) -> tuple[Interval, IntervalMethod]:
     if means.mean is None:
         return means.interval, "none"

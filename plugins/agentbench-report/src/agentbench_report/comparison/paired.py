@@ -8,9 +8,10 @@ from typing import Literal
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, TaskPair, align
+from agentbench_report.comparison.aside import quarantined_tasks
 from agentbench_report.comparison.comparable import check, require
 from agentbench_report.comparison.detectable import detectable, require_resamples
-from agentbench_report.comparison.estimates import Estimate, Method, Question, bounds, estimate
+from agentbench_report.comparison.estimates import Estimate, Method, Question, beside, bounds, estimate
 from agentbench_report.comparison.grounds import Ground
 from agentbench_report.comparison.paired_report import (
     Change,
@@ -23,7 +24,7 @@ from agentbench_report.comparison.paired_report import (
     Side,
     TaskRow,
 )
-from agentbench_report.comparison.verdicts import BEYOND_CHANCE, Bound, about_missing, headline
+from agentbench_report.comparison.verdicts import BEYOND_CHANCE, Bound, about_aside, about_missing, headline
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.statistics import Interval, mean_of_means, seed_of, task_interval, wilson
 
@@ -79,12 +80,15 @@ def compare_pair(
     )
     main = estimate(aligned, question)
     worst, best = bounds(aligned, question)
-    require_resamples((main, worst, best), question)
+    with_quarantined, without_suspected = beside(aligned, question)
+    require_resamples((main, worst, best, with_quarantined, without_suspected), question)
+    aside = quarantined_tasks(aligned)
     seen = detectable(main, aligned.differences(), question)
     said = (
         headline(main, seen, question),
         BEYOND_CHANCE if found.same_variant and main.verdict != "undecided" else "",
         about_missing(len(aligned.incomplete), len(aligned.valid), main.verdict, _bound(worst), _bound(best)),
+        about_aside(len(aside), aligned.suspected, main.verdict, _bound(with_quarantined), _bound(without_suspected)),
     )
     return PairedReport(
         verdict=main.verdict,
@@ -103,15 +107,19 @@ def compare_pair(
         complete_pairs=len(aligned.complete),
         incomplete=tuple(pair.task_id for pair in aligned.incomplete),
         invalid=tuple(pair.task_id for pair in aligned.invalid),
+        quarantined=aside,
+        suspected=aligned.suspected,
         only_a=tuple(task.task_id for task in aligned.only_a),
         only_b=tuple(task.task_id for task in aligned.only_b),
         estimate=main,
         worst=worst,
         best=best,
+        with_quarantined=with_quarantined,
+        without_suspected=without_suspected,
         detectable=seen,
         reasons=_reasons(aligned),
         moves=_moves(aligned),
-        tasks=tuple(_row(pair, a, b) for pair in aligned.pairs),
+        tasks=tuple(_row(pair, a, b) for pair in _by_name((*aligned.pairs, *aligned.quarantined))),
     )
 
 
@@ -155,12 +163,16 @@ def _bound(found: Estimate | None) -> Bound | None:
     return None if found is None else Bound(difference=found.difference, p=found.p, verdict=found.verdict)
 
 
+def _by_name(pairs: Sequence[TaskPair]) -> Sequence[TaskPair]:
+    return sorted(pairs, key=lambda pair: (pair.task_id, pair.digest))
+
+
 def _row(pair: TaskPair, a: RunCounts, b: RunCounts) -> TaskRow:
     difference = pair.difference()
     return TaskRow(
         task_id=pair.task_id,
         digest=pair.digest,
-        change="invalid" if pair.invalid else _change(difference),
+        change="quarantined" if pair.quarantined else "invalid" if pair.invalid else _change(difference),
         difference=difference,
         a=_pair_side(pair.a, _diffs(a, pair.a, passed=difference < 0) if difference else ()),
         b=_pair_side(pair.b, _diffs(b, pair.b, passed=difference > 0) if difference else ()),

@@ -7,6 +7,7 @@ from typing import Literal
 
 import attrs
 
+from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.comparison.comparable import Refusal
 from agentbench_report.comparison.detectable import Detectable
 from agentbench_report.comparison.estimates import Estimate, Method, Verdict
@@ -73,7 +74,7 @@ class PairSide:
     that failed in B where the task regressed."""
 
 
-Change = Literal["regressed", "improved", "same", "unknown", "invalid"]
+Change = Literal["regressed", "improved", "same", "unknown", "invalid", "quarantined"]
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +84,8 @@ class TaskRow:
     task_id: str
     digest: str
     change: Change
-    """``unknown``: it has no score in one of the runs; ``invalid``: it was found in both to be no task."""
+    """``unknown``: it has no score in one of the runs; ``invalid``: it was found in both to be no task;
+    ``quarantined``: one of the runs says so."""
     difference: float | None
     """Pass rate in B minus pass rate in A."""
     a: PairSide
@@ -114,7 +116,7 @@ class PairedReport:
 
     verdict: Verdict
     headline: str
-    """The verdict in words, with what the missing attempts could change."""
+    """The verdict in words, with what missing and suspected attempts and quarantined tasks could change."""
     robust: bool
     """The verdict is the same whatever the missing attempts would have been."""
     same_variant: bool
@@ -131,13 +133,18 @@ class PairedReport:
     """What speaks against this comparison, and was overridden by a flag."""
     warnings: tuple[str, ...]
     pairs: int
-    """Tasks that both runs have, without ``invalid``."""
+    """Tasks that both runs have, without ``invalid`` and ``quarantined``."""
     complete_pairs: int
     """Those with a score on both sides."""
     incomplete: tuple[str, ...]
     """Tasks of both runs in which an attempt has no score."""
     invalid: tuple[str, ...]
     """Tasks of both runs that all attempts found to be none: they are in no number and no bound."""
+    quarantined: tuple[QuarantinedTask, ...]
+    """Tasks of either that one of the runs says are quarantined: they are in no number, but for ``with_quarantined``.
+    The reason in A comes first."""
+    suspected: int
+    """Scored attempts of both runs that may have attacked their verdict or seen what they must not."""
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     estimate: Estimate
@@ -146,6 +153,10 @@ class PairedReport:
     """As if what is missing had passed in A and failed in B; ``None`` when nothing is missing."""
     best: Estimate | None
     """As if what is missing had failed in A and passed in B; ``None`` when nothing is missing."""
+    with_quarantined: Estimate | None
+    """With the quarantined tasks that both runs have; ``None`` without any."""
+    without_suspected: Estimate | None
+    """As if the suspected attempts had no score; ``None`` without any."""
     detectable: Detectable
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]

@@ -17,6 +17,7 @@ DIFF_TASKS = 20
 """Tasks whose diffs are printed."""
 
 _ASSUMED = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
+_WITH_QUARANTINED, _WITHOUT_SUSPECTED = "with what is quarantined", "without what is suspected"
 
 ReadDiff = Callable[[str, str, int], str]
 """The text of a diff, from the side (``A`` or ``B``), the name of the task in that run, and the repeat."""
@@ -125,8 +126,10 @@ def _table(report: PairedReport) -> list[str]:
 
 def _differences(report: PairedReport) -> str:
     header = ("", "tasks", "A", "B", "difference", f"{report.confidence * 100:.4g}% interval", "p")
-    found = [one for one in (report.estimate, report.worst, report.best) if one is not None]
-    rows = [_difference(one) for one in found]
+    found = [(_ASSUMED[one.missing], one) for one in (report.estimate, report.worst, report.best) if one is not None]
+    others = ((_WITH_QUARANTINED, report.with_quarantined), (_WITHOUT_SUSPECTED, report.without_suspected))
+    found += [(name, one) for name, one in others if one is not None]
+    rows = [_difference(name, one) for name, one in found]
     how = {
         "tango": "Tango's score interval, McNemar's mid-p test.",
         "t": "Means over tasks; t interval over tasks, sign-flip test.",
@@ -142,8 +145,7 @@ def _differences(report: PairedReport) -> str:
     return f"{markdown_table(header, rows)}\n\n{note}".rstrip()
 
 
-def _difference(one: Estimate) -> Sequence[Cell]:
-    name = _ASSUMED[one.missing]
+def _difference(name: str, one: Estimate) -> Sequence[Cell]:
     if one.difference is None or one.pass_rate_a is None or one.pass_rate_b is None:
         return (name, one.tasks, None, None, None, None, None)
     bounds = f"{100 * one.interval.low:+z.1f} to {100 * one.interval.high:+z.1f}"
@@ -262,6 +264,11 @@ def _left_out(report: PairedReport) -> list[str]:
             named = ", ".join(map(plain, tasks[:TASKS_SHOWN]))
             more = f" and {len(tasks) - TASKS_SHOWN} more" if len(tasks) > TASKS_SHOWN else ""
             parts.append(f"{where}, and in none of the numbers above: {named}{more}.")
+    if report.quarantined:
+        lines = [f"- {plain(task.line(('A', 'B')))}" for task in report.quarantined[:TASKS_SHOWN]]
+        if len(report.quarantined) > TASKS_SHOWN:
+            lines.append(f"- and {len(report.quarantined) - TASKS_SHOWN} more")
+        parts += ["## Quarantined", "\n".join(lines)]
     return parts
 
 

@@ -30,7 +30,7 @@ def headline(found: Estimate, seen: Detectable, question: Question) -> str:
 
 @attrs.frozen(kw_only=True)
 class Bound:
-    """The worst or the best case, judged as the complete pairs were: ``p`` is adjusted where theirs is."""
+    """Another case, such as the worst one, judged as the complete pairs were: ``p`` is adjusted where theirs is."""
 
     difference: float | None
     p: float
@@ -54,6 +54,31 @@ def about_missing(
         f"{incomplete} of {some_tasks(pairs)} {'is' if incomplete == 1 else 'are'} incomplete: in the worst case for "
         f"{who} the difference is {bounds[0]}, in the best {bounds[1]}{turned}."
     )
+
+
+def about_aside(
+    quarantined: int, suspected: int, main: Verdict, with_: Bound | None, without: Bound | None, who: str = "B"
+) -> str:
+    """What quarantined tasks and suspected attempts could change; empty when there are none. ``who`` is judged."""
+    said = []
+    if quarantined:
+        several = quarantined > 1
+        numbers = f"{some_tasks(quarantined)} {'are' if several else 'is'} quarantined, and in none of these numbers"
+        said.append(f"{numbers}{_otherwise('with them' if several else 'with it', main, with_, who)}.")
+    if suspected:
+        them = "without them" if suspected > 1 else "without it"
+        attempts = f"{suspected} attempt{' is' if suspected == 1 else 's are'} suspected of tampering or of leaks"
+        said.append(f"{attempts}{_otherwise(them, main, without, who)}.")
+    return " ".join(said)
+
+
+def _otherwise(how: str, main: Verdict, bound: Bound | None, who: str) -> str:
+    if bound is None:
+        return ""
+    if bound.difference is None:
+        return f"; {how} nothing could be said"
+    turned = "the verdict stays the same" if bound.verdict == main else _SAYS[bound.verdict].format(who)
+    return f"; {how} the difference is {points(bound.difference)} ({p_of(bound.p)}), and {turned}"
 
 
 def of_one_variant(verdict: Verdict, *, same_terms: bool, confidence: float) -> str:

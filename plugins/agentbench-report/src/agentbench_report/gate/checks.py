@@ -39,7 +39,8 @@ def least_pairs(margin: float, alpha: float) -> int | None:
 def as_planned(alignment: Alignment) -> Alignment:
     """The tasks of the baseline, those among them that the candidate did not even plan as ones that it has no score in.
 
-    To leave a task out must not be better than to lose its result.
+    To leave a task out must not be better than to lose its result. Nor must it be to quarantine it: what only one of
+    the runs says is quarantined is there, too, as it went.
     """
     lost = [
         TaskPair(
@@ -48,7 +49,7 @@ def as_planned(alignment: Alignment) -> Alignment:
         for a in alignment.only_a
         if not a.invalid_throughout
     ]
-    return attrs.evolve(alignment, pairs=(*alignment.pairs, *lost), only_a=())
+    return attrs.evolve(alignment, pairs=(*alignment.pairs, *alignment.disputed, *lost), only_a=(), quarantined=())
 
 
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
@@ -100,13 +101,16 @@ def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -
     ``comparison`` is over the tasks ``as_planned``, ``alignment`` is not.
     """
     status, low = comparison.result.verdict, comparison.result.interval.low
-    tasks, absent = len(alignment.incomplete), len(alignment.only_a)
-    if not tasks and not absent:
+    tasks, absent, disputed = len(alignment.incomplete), len(alignment.only_a), len(alignment.disputed)
+    if not tasks and not absent and not disputed:
         return _check("worst_case", "pass", low, -rules.margin, "No attempt at a task of the baseline is missing.")
     lacking = [f"In {_tasks(tasks)} an attempt has no score."] if tasks else []
     lacking += (
         [f"{_tasks(absent)} of the baseline {'is' if absent == 1 else 'are'} not in the candidate."] if absent else []
     )
+    if disputed:
+        counted = "it counts here" if disputed == 1 else "they count here"
+        lacking.append(f"{_tasks(disputed)} {'is' if disputed == 1 else 'are'} quarantined in one run only; {counted}.")
     assumed = f"{' '.join(lacking)} Had what is missing passed in the baseline and failed in the candidate"
     bound = f"the difference could be as low as {points(low)}"
     if status == "pass":
@@ -115,9 +119,12 @@ def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -
 
 
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
-    """Pairs, and their share of all tasks of both runs: leaving tasks out of a run helps nobody."""
+    """Pairs, and their share of all tasks of both runs: leaving tasks out of a run helps nobody.
+
+    What both say is quarantined is no task here; what only one of them says is, lacks a pair.
+    """
     pairs = len(alignment.complete)
-    tasks = len(alignment.valid) + len(alignment.only_a) + len(alignment.only_b)
+    tasks = len(alignment.valid) + len(alignment.disputed) + len(alignment.only_a) + len(alignment.only_b)
     found = f"{pairs} of {tasks} tasks have a score in both runs"
     asked = f"at least {rules.min_pairs} are asked for"
     yield _bound("min_pairs", pairs >= rules.min_pairs, pairs, rules.min_pairs, f"{found}; {asked}.")

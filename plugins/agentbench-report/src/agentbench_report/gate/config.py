@@ -20,6 +20,7 @@ LABELS: Mapping[str, Policy] = {
     "oracle": "inconclusive",
     "touched_protected": "ignore",
     "weak_verdict": "ignore",
+    "under_pressure": "ignore",
 }
 """What a label means for the verdict when ``gate.yaml`` does not say; other labels are ignored."""
 

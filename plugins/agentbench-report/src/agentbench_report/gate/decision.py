@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentbench_report.comparison.alignment import Missing, TaskPair, align
+from agentbench_report.comparison.aside import quarantined_tasks
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import (
     as_planned,
@@ -38,13 +39,15 @@ def decide(
     alignment = align(a, b)
     complete = compared(alignment, Missing.LEFT_OUT, rules)
     worst = compared(as_planned(alignment), Missing.WORST, rules)
+    with_all = compared(alignment.with_quarantined(), Missing.LEFT_OUT, rules) if alignment.quarantined else None
+    clear = compared(alignment.without_suspected(), Missing.LEFT_OUT, rules) if alignment.suspected else None
     main = non_inferiority(complete, rules)
     checks = (
         main,
         worst_case(alignment, worst, rules),
         *enough(alignment, rules),
-        infrastructure("baseline", a, rules),
-        infrastructure("candidate", b, rules),
+        infrastructure("baseline", a.counted, rules),
+        infrastructure("candidate", b.counted, rules),
         evidence("baseline", a),
         evidence("candidate", b),
         *labels(a, b, rules),
@@ -56,16 +59,19 @@ def decide(
         verdict=verdict,
         reason=next(check for check in checks if check.status == verdict).why,
         suite=b.manifest.suite,
-        baseline=_side(a, [pair.a for pair in alignment.complete]),
-        candidate=_side(b, [pair.b for pair in alignment.complete]),
+        baseline=_side(a.counted, [pair.a for pair in alignment.complete]),
+        candidate=_side(b.counted, [pair.b for pair in alignment.complete]),
         rules=rules,
         rules_from=rules_from,
         checks=checks,
         complete=complete,
         worst_case=worst,
+        with_quarantined=with_all,
+        without_suspected=clear,
         regressed=tuple(_moved(pair, pair.b) for pair in alignment.complete if (pair.difference() or 0) < 0),
         improved=tuple(_moved(pair, pair.a) for pair in alignment.complete if (pair.difference() or 0) > 0),
         incomplete=tuple(pair.task_id for pair in alignment.incomplete),
+        quarantined=quarantined_tasks(alignment),
         only_baseline=tuple(task.task_id for task in alignment.only_a),
         only_candidate=tuple(task.task_id for task in alignment.only_b),
         overridden=tuple(overridden),

@@ -33,7 +33,7 @@ def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
     _properties(suite, properties)
     for check, element in zip(report.checks, found, strict=True):
         _case(suite, check, element, report)
-    if report.overridden or report.warnings:
+    if report.overridden or report.warnings or report.quarantined:
         ElementTree.SubElement(suite, "system-out").text = _clean("\n".join(doubt_lines(report)))
     return _document(suite)
 

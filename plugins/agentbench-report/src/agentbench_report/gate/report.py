@@ -7,6 +7,7 @@ from typing import Literal
 
 import attrs
 
+from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.gate.config import GateRules
 from agentbench_report.statistics import NonInferiority, PairTable
 
@@ -83,16 +84,28 @@ class GateReport:
     complete: Comparison
     """Over pairs that have a score on both sides."""
     worst_case: Comparison
-    """As if what is missing had passed in the baseline and failed in the candidate, whole tasks too."""
+    """As if what is missing had passed in the baseline and failed in the candidate, whole tasks too; with those that
+    only one of the runs says are quarantined."""
+    with_quarantined: Comparison | None
+    """``complete`` with the quarantined tasks that both runs have; ``None`` without any."""
+    without_suspected: Comparison | None
+    """``complete`` as if suspected attempts had no score; ``None`` without any."""
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]
     """Tasks of both runs in which an attempt has no score."""
+    quarantined: tuple[QuarantinedTask, ...]
+    """Tasks that one of the runs says are quarantined: they are no pairs. The baseline's reason comes first."""
     only_baseline: tuple[str, ...]
     only_candidate: tuple[str, ...]
     overridden: tuple[str, ...]
     """Why the runs are not comparable, and flags said to compare them all the same."""
     warnings: tuple[str, ...]
+
+    @property
+    def disputed(self) -> int:
+        """How many tasks only one of the runs says are quarantined."""
+        return sum(not all(task.reasons) for task in self.quarantined)
 
     def exit_code(self, *, inconclusive_ok: bool) -> int:
         """0 or 1. ``inconclusive_ok``: what is inconclusive does not stop anybody."""

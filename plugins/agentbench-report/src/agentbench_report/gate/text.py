@@ -19,6 +19,9 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
         parts.append("It does not stop anything: that is what was asked for." if inconclusive_ok else _NOT_YET)
     parts += [f"**Not comparable, and compared all the same:** {plain(ground)}" for ground in report.overridden]
     parts += [f"Warning: {plain(warning)}." for warning in report.warnings]
+    if report.quarantined:
+        several = len(report.quarantined) > 1
+        parts.append(f"{_count(len(report.quarantined))} {'are' if several else 'is'} quarantined, and no pair here.")
     rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in report.checks]
     parts.append(f"Suite {plain(report.suite)}, rules: {plain(report.rules_from)}.")
     parts += ["## Checks", markdown_table(("check", "status", "why"), rows)]
@@ -26,6 +29,7 @@ def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
     parts += _moved("Regressed", report.regressed, "why the candidate did not pass")
     parts += _moved("Improved", report.improved, "why the baseline did not pass")
     parts += _names("Without a score in one of the runs", report.incomplete)
+    parts += _names("Quarantined", [task.line(("baseline", "candidate")) for task in report.quarantined])
     parts += _names("Only in the baseline", report.only_baseline)
     parts += _names("Only in the candidate", report.only_candidate)
     return "\n\n".join(parts) + "\n"
@@ -59,6 +63,7 @@ def doubt_lines(report: GateReport) -> Iterator[str]:
     """What speaks against taking the verdict as it is, a line each, as plain text."""
     yield from (f"not comparable, and compared all the same: {ground}" for ground in report.overridden)
     yield from (f"warning: {warning}" for warning in report.warnings)
+    yield from (f"quarantined: {task.line(('baseline', 'candidate'))}" for task in report.quarantined)
 
 
 def _sides(report: GateReport) -> str:
@@ -74,10 +79,15 @@ def _side(name: str, side: Side) -> tuple[Cell, ...]:
 
 
 def _comparisons(report: GateReport) -> Iterator[str]:
-    """Both assumptions side by side; one is enough when nothing is missing."""
+    """Both assumptions side by side, one if nothing is missing; and what quarantine and suspicion make of it."""
     found = [("scored in both", report.complete)]
-    if report.incomplete or report.only_baseline:
+    if report.incomplete or report.only_baseline or report.disputed:
         found.append(("worst case", report.worst_case))
+    others = (
+        ("with what is quarantined", report.with_quarantined),
+        ("without what is suspected", report.without_suspected),
+    )
+    found += [(name, one) for name, one in others if one is not None]
     header: tuple[str, ...] = ("over", "tasks", "difference", "interval", "p")
     if report.complete.table is not None:
         header += ("both pass", "regressed", "improved", "both fail")
@@ -125,6 +135,10 @@ def _names(heading: str, tasks: Sequence[str]) -> Iterator[str]:
         yield f"## {heading} ({len(tasks)})"
         yield markdown_table(("task",), [(plain(task),) for task in tasks[:_TASKS_SHOWN]])
         yield from _more(len(tasks))
+
+
+def _count(tasks: int) -> str:
+    return f"{tasks} task{'s' if tasks > 1 else ''}"
 
 
 def _more(tasks: int) -> Iterator[str]:

@@ -42,6 +42,8 @@ class Listed:
     repeat: int
     row: AttemptRow | None
     """``None`` for an attempt that was planned and has no record."""
+    quarantined: bool
+    """The task is kept out of the headline."""
 
     @property
     def result(self) -> str:
@@ -79,6 +81,7 @@ def listing(runs: Sequence[Side]) -> Sequence[Listed]:
     """Every attempt of the runs, planned or made, by run, task and repeat."""
     found: list[Listed] = []
     for side in runs:
+        aside = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
         for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
             found.append(
                 Listed(
@@ -89,6 +92,7 @@ def listing(runs: Sequence[Side]) -> Sequence[Listed]:
                     digest=digest,
                     repeat=repeat,
                     row=row,
+                    quarantined=(task_id, digest) in aside,
                 )
             )
     return found

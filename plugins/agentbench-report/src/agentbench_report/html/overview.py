@@ -12,6 +12,7 @@ from agentbench_report.html import plots
 from agentbench_report.html.attempt import phases
 from agentbench_report.html.listing import FAILED, MISSING, PASSED, RESULTS, Listed, Side
 from agentbench_report.html.wording import count, seconds, share, usd, words
+from agentbench_report.summary import Beside, RunSummary
 
 _COLOURS = {PASSED: plots.PASSED, FAILED: plots.FAILED, MISSING: plots.MISSING}
 _MOST_GROUPS = 16
@@ -66,6 +67,7 @@ def notes(side: Side, listed: Sequence[Listed]) -> Iterator[str]:
             f"{count(summary.not_recorded)} not recorded). They are no fails. Had they all failed, the pass rate "
             f"would be {worst}; had they all passed, {best}."
         )
+    yield from _aside(summary)
     if summary.replayed:
         yield f"{count(summary.replayed)} attempts are replayed: the model's answers are those of an earlier run."
     if summary.invalid:
@@ -80,6 +82,30 @@ def notes(side: Side, listed: Sequence[Listed]) -> Iterator[str]:
     for again in manifest.resumed:
         for change in again.changes:
             yield f"Resumed on {again.at[:10]} although this had changed: {change}"
+
+
+def _aside(summary: RunSummary) -> Iterator[str]:
+    """The headline with what is quarantined, and without what is suspected."""
+    if summary.with_quarantined is not None:
+        names = ", ".join(f"{task.task_id} ({task.quarantined})" for task in summary.tasks if task.quarantined)
+        aside, every = count(len(summary.quarantined)), count(len(summary.tasks))
+        are, them = ("are", "them") if len(summary.quarantined) > 1 else ("is", "it")
+        yield (
+            f"{aside} of {every} tasks {are} quarantined and not counted: {names}. "
+            f"With {them}: {_told(summary.with_quarantined)}."
+        )
+    without = summary.without_suspected
+    if without is not None:
+        are, them = ("attempts are", "them") if without.attempts > 1 else ("attempt is", "it")
+        yield (
+            f"{count(without.attempts)} {are} suspected of tampering or of leaks, on {', '.join(summary.suspected)}. "
+            f"Without {them}: {_told(without)}."
+        )
+
+
+def _told(rate: Beside) -> str:
+    bounds = f" ({share(rate.interval.low)} to {share(rate.interval.high)})" if rate.interval else ""
+    return f"{share(rate.pass_rate)}{bounds}, {count(rate.passed)} of {count(rate.scored)}"
 
 
 def _rates(runs: Sequence[Side]) -> Plot | tuple[str, str]:

@@ -15,7 +15,8 @@ from agentbench_report.html.listing import Listed, Side
 from agentbench_report.statistics import PairTable
 
 REGRESSED, IMPROVED, INCOMPLETE, SAME, ALONE = "regressed", "improved", "incomplete", "same", "in one run only"
-_ORDER = (REGRESSED, IMPROVED, INCOMPLETE, ALONE, SAME)
+QUARANTINED = "quarantined"
+_ORDER = (REGRESSED, IMPROVED, INCOMPLETE, ALONE, QUARANTINED, SAME)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,14 +60,15 @@ def both(a: Side, b: Side, listed: Sequence[Listed]) -> Both:
         return MatrixRow(task_id=task.task_id, change=change, a=cells[0], b=cells[1])
 
     rows = [row(pair.a, _change(pair)) for pair in aligned.pairs]
-    rows += [row(task, ALONE) for task in (*aligned.only_a, *aligned.only_b)]
+    rows += [row(pair.a, QUARANTINED) for pair in aligned.quarantined]
+    rows += [row(task, ALONE) for task in (*aligned.only_a, *aligned.only_b, *aligned.aside_a, *aligned.aside_b)]
     rows.sort(key=lambda each: (_ORDER.index(each.change), each.task_id))
     comparability = check(a.counts, b.counts)
     method: Method = "bootstrap" if aligned.repeated else "mcnemar"
     return Both(
         headline="" if comparability.refusals else compare_pair(a.counts, b.counts, method=method).headline,
         table=None if aligned.repeated else aligned.table(),
-        pairs=len(aligned.pairs),
+        pairs=len(aligned.pairs) + len(aligned.quarantined),
         left_out=sum(not pair.complete for pair in aligned.pairs),
         rows=rows,
         changes={change: n for change in _ORDER if (n := sum(each.change == change for each in rows))},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
@@ -12,26 +12,37 @@ from defusedxml.ElementTree import fromstring
 LARGEST = 64 << 20  # bytes
 
 
-def outcomes(data: bytes) -> Mapping[str, str]:
+def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for one that is not unique.
 
+    ``known`` are files that have tests; one whose tests are all inherited is not named in the report.
     Needs ``junit_family=xunit1``, which names the file of each test. Damaged or hostile XML gives no outcome.
     """
     try:
         root = fromstring(data)
     except (ParseError, DefusedXmlException, ValueError):
         return {}
-    found = [(test_id(case), _outcome(case)) for case in root.iter("testcase")]
+    cases = list(root.iter("testcase"))
+    files = {*known, *(case.get("file", "") for case in cases)}
+    found = [(test_id(case, files), _outcome(case)) for case in cases]
     times = Counter(name for name, _ in found)
     return {name: outcome if times[name] == 1 else "repeated" for name, outcome in found}
 
 
-def test_id(case: Element) -> str:
-    """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``."""
+def test_id(case: Element, files: Collection[str]) -> str:
+    """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``.
+
+    ``file`` is where a test is defined; one that is inherited is collected elsewhere, in one of the other ``files``.
+    """
     file, classname, name = (case.get(key, "") for key in ("file", "classname", "name"))
-    module = file.removesuffix(".py").replace("/", ".")
-    inner = classname.removeprefix(module).strip(".")
+    places = sorted({file, *files}, key=len, reverse=True)
+    file = next((place for place in places if place and f"{classname}.".startswith(f"{_module(place)}.")), file)
+    inner = classname.removeprefix(_module(file)).strip(".")
     return "::".join(part for part in (file, *inner.split("."), name) if part)
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")
 
 
 def _outcome(case: Element) -> str:

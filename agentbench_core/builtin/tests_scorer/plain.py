@@ -1,0 +1,48 @@
+"""The verdict of the passing command as it stands: its exit code, or the results that pytest writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from agentbench_core import Score, ScoringContext
+from agentbench_core.builtin.tests_scorer import junit
+from agentbench_core.builtin.tests_scorer.results import read_result
+
+# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
+_WITH_JUNIT = """export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/junit.xml' -o junit_family=xunit1"; """
+_NAMED = 5
+
+
+def score(context: ScoringContext, *, read_only: bool) -> Score:
+    """Exit code 0 passes; with expected test ids, each of them must be there once and have passed."""
+    expected = context.validation.expected_tests
+    asked = bool(expected) or context.each_test
+    results = context.scratch("results")
+    result = context.environment.run_once(
+        (_WITH_JUNIT if asked else "") + context.validation.passing_command,
+        context.fork(),
+        read_only=read_only,
+        inputs={},
+        results=results,
+        network=context.network,
+        deadline=context.deadline,
+    )
+    context.save_output(result)
+    if result.timed_out:
+        context.deadline.check()
+        return Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
+    report = read_result(results / "junit.xml", at_most=junit.LARGEST) if asked else None
+    found = None if report is None else junit.outcomes(report, {test.partition("::")[0] for test in expected})
+    if not expected:
+        return Score(passed=result.ok, exit_code=result.exit_code, tests=found)
+    missing = not_passed(expected, found)
+    return Score(passed=not missing, exit_code=result.exit_code, explanation=missing, tests=found or {})
+
+
+def not_passed(expected: Collection[str], found: Mapping[str, str] | None) -> str:
+    """Which of the expected tests did not pass, in words; empty when all did."""
+    if found is None:
+        return "the tests left no result file"
+    bad = [f"{name} ({found.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
+    more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
+    return f"{len(bad)} of {len(expected)} expected tests did not pass: {', '.join(bad[:_NAMED])}{more}" if bad else ""

@@ -1,0 +1,155 @@
+"""``agentbench tasks attack``: does anybody pass a task without solving it?"""
+
+from __future__ import annotations
+
+import fnmatch
+import textwrap
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import click
+
+from agentbench_core.cli.app import App, print_json, print_table, say, shortened
+from agentbench_core.cli.attack_text import mode_of, plain, table_of_cheaters
+from agentbench_core.cli.flags import flag_layers, project_layers, sandbox_flag, set_flag, suite_flags
+from agentbench_core.cli.progress import warn_unisolated
+from agentbench_core.converter import load
+from agentbench_core.errors import InputError, UnknownNameError
+from agentbench_core.inputs.config import resolve
+from agentbench_core.inputs.suite import read_suite, select
+from agentbench_core.plugin.registry import Registry
+from agentbench_core.run.attack import Ended, Trial, attack
+from agentbench_core.run.attacked import Attacked, by_task
+from agentbench_core.run.sampling import every_pair, sampled_pairs
+from agentbench_core.run.variant import Ready, without_agents
+
+
+@click.command("attack")
+@suite_flags
+@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@click.option(
+    "--cheater", "cheater_globs", metavar="GLOB", multiple=True, help="Only these cheaters, and the controls."
+)
+@click.option("--sample", type=click.IntRange(min=1), help="Each cheater on so many tasks, each task under as many.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
+@click.option("--contrast", is_flag=True, help="Have the plain scorer judge as well, to show what hardening is worth.")
+@click.option("--workers", type=int, help="Trials at once. [default: 2]")
+@sandbox_flag
+@set_flag
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "md"]), default="text", show_default=True, help="Or Markdown."
+)
+@click.pass_obj
+def attack_tasks(
+    app: App,
+    /,
+    task_globs: tuple[str, ...],
+    cheater_globs: tuple[str, ...],
+    sample: int | None,
+    seed: int,
+    contrast: bool,
+    as_json: bool,
+    form: Literal["text", "md"],
+    **typed: Any,
+) -> int:
+    """Let a battery of cheaters at tasks, without any agent.
+
+    Each works in the sandbox that an agent would have, and is judged as an attempt is. A task on which one of them
+    passes is forgeable. Exit code 1 unless every task holds: no cheater passes, none broke, and the controls end as
+    they must.
+    """
+    resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
+    settings = resolved.settings.run
+    tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    variant = without_agents("attack", resolved, app.registry)
+    if not variant.sandbox.can("isolated"):
+        warn_unisolated()
+    cheaters = _cheaters(app.registry, cheater_globs)
+    pairs = sampled_pairs(tasks, cheaters, sample, seed) if sample else every_pair(tasks, cheaters)
+    scorers = [variant.scorer, *([_plain_scorer(variant.scorer)] if contrast else [])]
+    trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
+    findings = {mode_of(each): by_task([t for t in trials if t.scorer is each]) for each in scorers}
+    judged = findings[mode_of(variant.scorer)]
+    if as_json:
+        print_json(plain(findings, suite=settings.suite, sandbox=variant.sandbox.name, sample=sample, seed=seed))
+    elif form == "md":
+        say(table_of_cheaters(findings, markdown=True))
+    else:
+        _print(findings)
+    return 0 if all(found.verdict == "holds" for found in judged) else 1
+
+
+def _cheaters(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
+    """Those whose names match, and the controls, which are first. Raises UnknownNameError for a glob without any."""
+    found = [registry.find("cheater", name) for name in registry.names("cheater")]
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(component.name, glob) for component in found):
+            raise UnknownNameError(f"no cheater is called {glob!r}", remedy="See: agentbench plugins list")
+    controls = [component for component in found if component.capabilities]
+    chosen = [
+        c for c in found if not c.capabilities and (not globs or any(fnmatch.fnmatchcase(c.name, g) for g in globs))
+    ]
+    return [
+        Ready(component=each, options=load({}, each.options, where=f"options of cheater {each.name!r}"))
+        for each in (*controls, *chosen)
+        if each.options is not None
+    ]
+
+
+def _plain_scorer(scorer: Ready) -> Ready:
+    """The same scorer with its hardening off. Raises InputError for one that has none."""
+    if not getattr(scorer.options, "hardened", False):
+        raise InputError(f"scorer {scorer.name!r} is not hardened here: there is nothing to hold it against")
+    return attrs.evolve(scorer, options=attrs.evolve(scorer.options, hardened=False))
+
+
+class _Progress:
+    """One line per trial."""
+
+    def __init__(self, trials: int) -> None:
+        self._trials = trials
+        self._finished = 0
+        self._lock = threading.Lock()
+
+    def tried(self, trials: Sequence[Trial]) -> None:
+        """One line: how the scorer judged, or all of them if there are more."""
+        first = trials[0]
+        ended = ", ".join(f"{mode_of(t.scorer)}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
+        untried = [trial for trial in trials if trial.ended in (Ended.SKIPPED, Ended.BROKEN)]
+        said = untried[0].explanation if untried else ""
+        with self._lock:
+            self._finished += 1
+            place = f"[{self._finished}/{self._trials}]"
+            name = f"{first.task.spec.id}  {first.cheater.name}"
+            say(f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(said, 200)}".rstrip(), err=True)
+
+    def note(self, message: str) -> None:
+        """One line."""
+        say(f"note: {message}", err=True)
+
+
+def _print(findings: dict[str, Sequence[Attacked]]) -> None:
+    mode, judged = next(iter(findings.items()))
+    heads = ("TASK", "VERDICT", "CHEATERS", "PASSED", "SKIPPED", "BROKEN", "SECONDS")
+    print_table(heads, [_row(found) for found in judged])
+    for found in judged:
+        for problem in found.problems:
+            say(f"\n{found.task.spec.id}: {problem.reason.strip()}")
+            if problem.trial.printed:
+                say(textwrap.indent(problem.trial.printed, "  | "))
+            say(f"  {problem.remedy}")
+    if len(findings) > 1:
+        say()
+        say(table_of_cheaters(findings, markdown=False))
+    holding = sum(found.verdict == "holds" for found in judged)
+    say(f"\n{holding} of {len(judged)} tasks hold before the scorer {mode}")
+
+
+def _row(found: Attacked) -> tuple[str, ...]:
+    tried = sum(not trial.control for trial in found.trials)
+    numbers = (tried, *(found.ended(ended) for ended in (Ended.PASSED, Ended.SKIPPED, Ended.BROKEN)))
+    return found.task.spec.id, found.verdict, *map(str, numbers), f"{found.duration_sec:.1f}"

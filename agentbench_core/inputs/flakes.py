@@ -1,0 +1,296 @@
+"""``flakes.yaml`` of a suite: how often its graders and environments failed on what must pass, and what is set aside.
+
+Nothing in it comes from agents: it is measured with the oracle and the empty patch, by ``validate-tasks --flakes``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import yaml
+
+from agentbench_core.converter import dump, load
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.documents import parse_yaml, read_yaml, replace_text
+from agentbench_core.inputs.suite import Task
+from agentbench_core.schema import FieldValueError, option
+from agentbench_core.values.rates import wilson
+
+FLAKES_FILE = "flakes.yaml"
+
+_HEAD = """\
+# Written by `agentbench validate-tasks --flakes` (docs/flakes.md). Your own settings, and tasks that you quarantined by
+# hand, stay; comments do not: what is to be remembered goes into `reason`.
+"""
+_DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_NAMED = 5  # tasks in one note
+_DIGITS = 6  # of a rate
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentLooks:
+    """What is no grader's doing: a set-up that failed, a sandbox that broke."""
+
+    looks: int = option(help="how often an environment was made or used; a set-up that fails counts once", minimum=0)
+    failed: int = option(help="how many of them failed", minimum=0)
+    rate: float = option(help="`failed` by `looks`", minimum=0, maximum=1)
+    low: float = option(help="lower end of the 95 % interval (Wilson)", minimum=0, maximum=1)
+    high: float = option(help="upper end", minimum=0, maximum=1)
+
+    def __attrs_post_init__(self) -> None:
+        if self.failed > self.looks:
+            raise FieldValueError("failed", f"{self.failed} of {self.looks} looks cannot have failed")
+
+
+@attrs.frozen(kw_only=True)
+class Measured:
+    """What was seen of one task in one sandbox."""
+
+    digest: str = option(help="the task as it was; another digest makes this entry out of date")
+    date: str = option(help="of the last measurement", pattern=_DATE)
+    expires: str = option(help="the last day on which this entry counts", pattern=_DATE)
+    harness: str = option(help="version of AgentBench that measured last")
+    looks: int = option(help="how often the grader was looked at: baseline, empty patch and oracle", minimum=1)
+    flaked: int = option(
+        help="how many of them differed from what must be: the oracle failed, the empty patch passed, ...", minimum=0
+    )
+    rate: float = option(help="`flaked` by `looks`", minimum=0, maximum=1)
+    low: float = option(help="lower end of the 95 % interval (Wilson)", minimum=0, maximum=1)
+    high: float = option(help="upper end", minimum=0, maximum=1)
+    environment: EnvironmentLooks = option(help="set-ups and sandboxes that failed, which no attempt is judged by")
+    quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
+
+    def __attrs_post_init__(self) -> None:
+        if self.flaked > self.looks:
+            raise FieldValueError("flaked", f"{self.flaked} of {self.looks} looks cannot have flaked")
+
+
+@attrs.frozen(kw_only=True)
+class TaskFlakes:
+    """A task: what was measured, and what somebody decided."""
+
+    quarantined: bool = option(False, help="true: by hand, in every sandbox; needs a `reason`")
+    reason: str = option("", help="why somebody quarantined it")
+    digest: str = option("", help="by hand, only as long as the task has this digest")
+    expires: str = option("", help="by hand, only up to this day", pattern=f"(?:{_DATE})?")
+    measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="by the name of the sandbox")
+
+    def __attrs_post_init__(self) -> None:
+        if self.quarantined and not self.reason.strip():
+            raise FieldValueError("reason", "missing: why is it quarantined?")
+
+
+@attrs.frozen(kw_only=True)
+class Flakes:
+    """The whole file."""
+
+    quarantine_above: float = option(
+        0.02, help="a task is quarantined in a sandbox where its `rate` is above this", minimum=0, maximum=1
+    )
+    expires_after_days: int = option(90, help="how long a measurement counts", minimum=1, maximum=3650)
+    tasks: Mapping[str, TaskFlakes] = option(attrs.Factory(dict), help="by the id of the task")
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """Looks that can be added up. ``environment_looks`` are those of set-ups and sandboxes."""
+
+    looks: int
+    flaked: int
+    environment_looks: int
+    environment_failed: int
+
+    def __add__(self, other: Tally) -> Tally:
+        mine, theirs = attrs.asdict(self), attrs.asdict(other)
+        return Tally(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@attrs.frozen(kw_only=True)
+class Quarantine:
+    """What a suite's file means for some tasks today."""
+
+    reasons: Mapping[str, str]
+    """Why a task is quarantined, by its id."""
+    notes: tuple[str, ...]
+    """What of the file is out of date, one sentence per file."""
+
+
+def read_flakes(suite: Path) -> Flakes:
+    """The file of a suite's directory; an empty one where there is none. Raises InputError naming every problem."""
+    path = suite / FLAKES_FILE
+    if not os.path.lexists(path):
+        return Flakes()
+    data = read_yaml(path)
+    return load({} if data is None else data, Flakes, where=str(path))
+
+
+def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date) -> Quarantine:
+    """Which of the tasks are quarantined in a sandbox, or in any (``None``), by the files of their suites.
+
+    An entry that has expired, or is of another digest than the task's, quarantines nothing.
+    """
+    reasons: dict[str, str] = {}
+    stale: dict[Path, list[Task]] = {}
+    files: dict[Path, Flakes] = {}
+    for task in tasks:
+        suite = task.directory.parent
+        if suite not in files:
+            files[suite] = read_flakes(suite)
+        entry = files[suite].tasks.get(task.spec.id)
+        if entry is None:
+            continue
+        found, old = _standing(entry, task.digest, sandbox, today.isoformat())
+        if found:
+            reasons[task.spec.id] = "; ".join(found)
+        if old:
+            stale.setdefault(suite, []).append(task)
+    return Quarantine(reasons=reasons, notes=tuple(_out_of_date(suite, old) for suite, old in stale.items()))
+
+
+def _standing(entry: TaskFlakes, digest: str, sandbox: str | None, today: str) -> tuple[list[str], bool]:
+    """Why a task is quarantined, and whether a part of its entry is out of date."""
+    found, old = [], False
+    if entry.quarantined:
+        if entry.digest not in ("", digest) or (entry.expires and entry.expires < today):
+            old = True
+        else:
+            found.append(f"by hand: {' '.join(entry.reason.split())}")
+    for name, measured in entry.measured.items():
+        if sandbox not in (None, name):
+            continue
+        if measured.digest != digest or measured.expires < today:
+            old = True
+        elif measured.quarantined:
+            share = rate_text(measured.flaked, measured.looks)
+            found.append(f"{measured.flaked} of {measured.looks} looks flaked in {name}, {share}, {measured.date}")
+    return found, old
+
+
+def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:
+    names = ", ".join(task.spec.id for task in tasks[:_NAMED])
+    more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
+    again = f"agentbench validate-tasks --suite {tasks[0].spec.suite} --times 20 --flakes"
+    return f"{suite / FLAKES_FILE} is out of date for {names}{more}: validate again ({again})"
+
+
+def rate_text(events: int, of: int) -> str:
+    """A rate with its interval, as people read it: ``10.0% (95% interval 2.8% to 30.1%)``."""
+    low, high = wilson(events, of)
+    return f"{events / of if of else 0:.1%} (95% interval {low:.1%} to {high:.1%})"
+
+
+def add_looks(
+    suite: Path, seen: Sequence[tuple[Task, Tally]], *, sandbox: str, harness: str, today: datetime.date
+) -> Mapping[str, Measured]:
+    """Add looks to the file of a suite, and decide anew what is quarantined. Gives what now stands of ``seen``, by id.
+
+    Looks at a task of the same digest in the same sandbox add up as long as they have not expired. A task of which no
+    look was ever fair is broken and not flaky: nothing is written of it.
+
+    Raises:
+        InputError: the file cannot be read or written. Nothing was changed.
+    """
+    path = suite / FLAKES_FILE
+    with _held(suite):
+        flakes = read_flakes(suite)
+        tasks = dict(flakes.tasks)
+        written = {}
+        for task, new in seen:
+            entry = tasks.get(task.spec.id, TaskFlakes())
+            before = entry.measured.get(sandbox)
+            adds_up = before is not None and before.digest == task.digest and before.expires >= today.isoformat()
+            tally = new + _tally(before) if before is not None and adds_up else new
+            if tally.flaked == tally.looks:
+                continue
+            now = _measured(task.digest, tally, flakes, harness, today)
+            written[task.spec.id] = now
+            tasks[task.spec.id] = attrs.evolve(entry, measured={**entry.measured, sandbox: now})
+        if written:
+            _write(path, attrs.evolve(flakes, tasks=_decided(tasks, flakes.quarantine_above)))
+    return written
+
+
+def _tally(measured: Measured) -> Tally:
+    around = measured.environment
+    return Tally(
+        looks=measured.looks,
+        flaked=measured.flaked,
+        environment_looks=around.looks,
+        environment_failed=around.failed,
+    )
+
+
+def _measured(digest: str, tally: Tally, flakes: Flakes, harness: str, today: datetime.date) -> Measured:
+    return Measured(
+        digest=digest,
+        date=today.isoformat(),
+        expires=(today + datetime.timedelta(days=flakes.expires_after_days)).isoformat(),
+        harness=harness,
+        looks=tally.looks,
+        flaked=tally.flaked,
+        **rate_of(tally.flaked, tally.looks),
+        environment=EnvironmentLooks(
+            looks=tally.environment_looks,
+            failed=tally.environment_failed,
+            **rate_of(tally.environment_failed, tally.environment_looks),
+        ),
+        quarantined=tally.flaked / tally.looks > flakes.quarantine_above,
+    )
+
+
+def rate_of(events: int, of: int) -> Mapping[str, float]:
+    """A rate and its 95 % interval, as the file has them: ``rate``, ``low``, ``high``."""
+    low, high = wilson(events, of)
+    return {
+        "rate": round(events / of if of else 0.0, _DIGITS),
+        "low": round(low, _DIGITS),
+        "high": round(high, _DIGITS),
+    }
+
+
+def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, TaskFlakes]:
+    """The same with every entry held against the rate that is declared now."""
+    return {
+        name: attrs.evolve(
+            entry,
+            measured={
+                sandbox: attrs.evolve(one, quarantined=one.flaked / one.looks > above)
+                for sandbox, one in entry.measured.items()
+            },
+        )
+        for name, entry in sorted(tasks.items())
+    }
+
+
+def _write(path: Path, flakes: Flakes) -> None:
+    plain: dict[str, Any] = dump(flakes)
+    nothing = dump(TaskFlakes())
+    plain["tasks"] = {
+        name: {key: value for key, value in entry.items() if value != nothing[key]}
+        for name, entry in plain["tasks"].items()
+    }
+    text = _HEAD + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+    if parse_yaml(text, str(path)) != plain:
+        raise InputError(f"{path}: what it says cannot be written back", remedy="Simplify what was written by hand.")
+    replace_text(path, text)
+
+
+@contextlib.contextmanager
+def _held(suite: Path) -> Iterator[None]:
+    """One command at a time: what another one adds meanwhile must not be lost."""
+    try:
+        handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"{suite} cannot be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

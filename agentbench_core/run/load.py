@@ -1,0 +1,171 @@
+"""How busy the machine was while an attempt went on, and what its own limits held back, phase by phase."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import attrs
+
+from agentbench_core.schema import option
+from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.load import Load
+from agentbench_core.values.record import Label
+
+UNDER_PRESSURE = "under_pressure"
+PRESSURE_SHARE = 0.25
+"""Of a phase that ran out of time: who lost less would have needed a limit a third longer at most, and the limit may
+simply be too short. Others count from the same share of the machine's processors on."""
+WORK_SHARE = 0.05
+"""Of a phase, in which its commands used a processor: who sleeps loses nothing to those who compute."""
+SHORTEST_SEC = 1.0
+"""A phase that ended sooner did not run out of its own time."""
+
+_PRESSURE = Path("/proc/pressure")
+_STAT = Path("/proc/stat")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
+
+
+@attrs.frozen(kw_only=True)
+class HostLoad:
+    """What the machine was under meanwhile, AgentBench itself and all attempts included; ``None``: nobody knows."""
+
+    processors: int = option(1, help="how many processors the machine has")
+    cpu_used_sec: float | None = option(None, help="processor time that was used on it, in seconds")
+    cpu_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a processor")
+    memory_wait_sec: float | None = option(None, help="seconds in which at least one process waited for memory")
+    io_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a disk")
+    load_average: float | None = option(None, help="processes that ran or waited, on average of the last minute")
+
+
+@attrs.frozen(kw_only=True)
+class PhaseLoad:
+    """What one phase met."""
+
+    waited_sec: float = option(
+        0.0,
+        help="seconds that it waited for its turn, for room on the disk, and for what another attempt was preparing",
+    )
+    commands: Load = attrs.field(default=Load())
+    host: HostLoad = attrs.field(default=HostLoad())
+
+
+class Watch:
+    """One phase as it goes on: what it waits for, and what becomes of its commands. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waited = 0.0
+        self._commands = Load()
+
+    def waited(self, seconds: float) -> None:
+        """It waited for others, and could do nothing."""
+        with self._guard:
+            self._waited += seconds
+
+    def note(self, result: ExecResult) -> None:
+        """One of its commands has ended."""
+        with self._guard:
+            self._commands = self._commands.plus(result.load)
+
+    def ended(self, host: HostLoad) -> PhaseLoad:
+        """All of it."""
+        with self._guard:
+            return PhaseLoad(waited_sec=round(self._waited, 6), commands=self._commands, host=host)
+
+
+@attrs.frozen
+class HostCounters:
+    """What the machine has counted since it was started; two of them are a :class:`HostLoad`."""
+
+    used: float | None
+    waits: tuple[float | None, ...]
+
+    @staticmethod
+    def read() -> HostCounters:
+        """Now."""
+        return HostCounters(_used(), tuple(_stalled(what) for what in ("cpu", "memory", "io")))
+
+    def until(self, now: HostCounters) -> HostLoad:
+        """What came to it between this and then."""
+        cpu, memory, io = map(_growth, self.waits, now.waits)
+        return HostLoad(
+            processors=os.cpu_count() or 1,
+            cpu_used_sec=_growth(self.used, now.used),
+            cpu_wait_sec=cpu,
+            memory_wait_sec=memory,
+            io_wait_sec=io,
+            load_average=_load_average(),
+        )
+
+
+def pressure(phase: str, took: float, load: PhaseLoad) -> Label | None:
+    """The label of a phase that ran out of time in ``took`` seconds, if something else than its work took that time."""
+    if took < SHORTEST_SEC:
+        return None
+    causes = [*_own_limits(took, load.commands), *_others(took, load)]
+    return Label(name=UNDER_PRESSURE, evidence=f"{phase}: {'; '.join(causes)}") if causes else None
+
+
+def _own_limits(took: float, own: Load) -> list[str]:
+    """What the task's own limits took from it; other attempts have no part in that."""
+    causes = []
+    if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * took:
+        causes.append(f"its own cpu_limit held its commands back for {own.throttled_sec:.1f} of {took:.1f} s")
+    if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * took:
+        reached = f", whose own mem_limit_mb was reached {own.memory_reclaims} times," if own.memory_reclaims else ""
+        causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {took:.1f} s")
+    return causes
+
+
+def _others(took: float, load: PhaseLoad) -> list[str]:
+    """What others on the machine took from it.
+
+    The kernel counts it as waiting, too, when a limit holds somebody back, and when the commands of this phase wait for
+    each other. So only what is left of it counts, and only while others used the processors that these commands wanted.
+    """
+    own, host = load.commands, load.host
+    causes = []
+    if host.cpu_wait_sec is not None and host.cpu_used_sec is not None and own.cpu_sec is not None:
+        waited = host.cpu_wait_sec - (own.throttled_sec or 0.0)
+        others = max(0.0, host.cpu_used_sec - own.cpu_sec) / (host.processors * took)
+        worked = own.cpu_sec >= WORK_SHARE * took
+        if worked and waited >= PRESSURE_SHARE * took and others >= PRESSURE_SHARE:
+            causes.append(f"processes waited for a processor for {waited:.1f} s, others used {others:.0%} of them")
+    memory = None if host.memory_wait_sec is None else host.memory_wait_sec - (own.memory_stall_sec or 0.0)
+    for name, lost in (("memory", memory), ("a disk", host.io_wait_sec)):
+        if lost is not None and lost >= PRESSURE_SHARE * took:
+            causes.append(f"processes waited for {name} for {lost:.1f} s")
+    if not causes:
+        return []
+    own_doing = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
+    perhaps = f" (its own mem_limit_mb was reached {own.memory_reclaims} times, too)" if own_doing else ""
+    return [f"the machine was busy, in {took:.1f} s {' and '.join(causes)}{perhaps}: fewer --workers may help"]
+
+
+def _used() -> float | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        ticks = _STAT.read_text().split(maxsplit=9)[1:9]
+        return sum(int(ticks[which]) for which in _BUSY) / _TICKS
+    return None
+
+
+def _stalled(what: str) -> float | None:
+    """Seconds in which somebody waited for that, since the machine was started."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        some = (_PRESSURE / what).read_text().splitlines()[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    return None
+
+
+def _load_average() -> float | None:
+    with contextlib.suppress(OSError):
+        return round(os.getloadavg()[0], 2)
+    return None
+
+
+def _growth(before: float | None, now: float | None) -> float | None:
+    return None if before is None or now is None else round(now - before, 6)

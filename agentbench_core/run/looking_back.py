@@ -1,0 +1,123 @@
+"""Commands that look for what a project became later: its history, or a release of it."""
+
+from __future__ import annotations
+
+import configparser
+import posixpath
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Sequence
+
+from agentbench_core.errors import ToolError
+from agentbench_core.plugin.contracts import Workspace
+
+_WORDS_MOST = 2000  # of one command
+_SHOWN = 120  # characters
+_COMMANDS = re.compile(r"[;|&\n()`]+")
+_MARKS = str.maketrans(dict.fromkeys("\"'[],", " "))
+_WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
+_EVERYTHING = ("--all", "--reflog", "-g", "--walk-reflogs", "--branches", "--remotes", "--tags", "--glob")
+_ALWAYS = frozenset({"reflog", "fsck", "fetch", "pull", "ls-remote", "unpack-objects", "verify-pack", "show-index"})
+_INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
+_LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
+_LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!"})
+_PLACES = ("pypi.org", "pythonhosted.org", "github.com", "githubusercontent.com", "gitlab.com", "npmjs.org")
+_FETCHING = frozenset({"download", "install", "wheel", "index", "add"})
+_INSTALLERS = frozenset({"pip", "pip3", "pipx", "uv", "poetry", "pdm", "conda"})
+_EDITABLE = frozenset({"-e", "--editable"})
+_TELLING = ("git", *_INSTALLERS - {"pip3", "pipx"}, *_PLACES)
+"""A command without any of these is innocent."""
+_FILE_BYTES = 1 << 20
+
+
+def looking_back(text: str, names: Collection[str] = ()) -> str | None:
+    """The first command in a text that looks for history, or for a release of a project with one of ``names``.
+
+    Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are innocent.
+    """
+    for command in _COMMANDS.split(text):
+        if not any(word in command for word in _TELLING):
+            continue
+        words = command.translate(_MARKS).split(None, _WORDS_MOST)[:_WORDS_MOST]
+        if _git(words) or _inside(words) or _release(words, names):
+            said = " ".join(words)
+            return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
+    return None
+
+
+def _git(words: Sequence[str]) -> bool:
+    at = next((n for n, word in enumerate(words) if posixpath.basename(word) == "git"), None)
+    if at is None:
+        return False
+    rest = list(words[at + 1 :])
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in _WITH_VALUE else rest[1:]
+    if not rest:
+        return False
+    what, *arguments = rest
+    if what in _ALWAYS:
+        return True
+    if what == "clone" or what == "remote":
+        return any("://" in each or each.startswith("git@") or each == "update" for each in arguments)
+    if what == "cat-file":
+        return "--batch-all-objects" in arguments
+    if what in ("log", "rev-list", "shortlog", "show", "show-branch", "whatchanged") and any(
+        each == flag or each.startswith(f"{flag}=") for each in arguments for flag in _EVERYTHING
+    ):
+        return True
+    return any(each.startswith(_LATER) for each in arguments)
+
+
+def _inside(words: Sequence[str]) -> bool:
+    for before, word in zip(("", *words), words, strict=False):
+        if any(each in word for each in _INSIDE) and not word.startswith(("-", "!")) and before not in _LEFT_OUT:
+            return True
+    return False
+
+
+def _release(words: Sequence[str], names: Collection[str]) -> bool:
+    if not names:
+        return False
+    if any(place in word and any(name in _project(word) for name in names) for word in words for place in _PLACES):
+        return True
+    installs = any(posixpath.basename(word) in _INSTALLERS for word in words) and not _FETCHING.isdisjoint(words)
+    pairs = zip(("", *words), words, strict=False)
+    return installs and any(_required(word) in names for before, word in pairs if before not in _EDITABLE)
+
+
+def _required(word: str) -> str:
+    """The project that a requirement names; empty for a path."""
+    return "" if "/" in word or word.startswith("-") else _project(re.split(r"[=<>!~@;]", word, maxsplit=1)[0])
+
+
+def _project(name: str) -> str:
+    return re.sub(r"[-_.]", "-", name).lower()
+
+
+def project_names(tree: Workspace) -> frozenset[str]:
+    """What a project calls itself in pyproject.toml and setup.cfg; odd files say nothing."""
+    return frozenset(_project(name) for name in _names(tree) if name.strip())
+
+
+def _names(tree: Workspace) -> Iterator[str]:
+    try:
+        described = tomllib.loads(_text(tree, "pyproject.toml"))
+    except (ValueError, RecursionError):
+        described = {}
+    tool = described.get("tool")
+    for section in (described.get("project"), tool.get("poetry") if isinstance(tool, dict) else None):
+        if isinstance(section, dict) and isinstance(section.get("name"), str):
+            yield section["name"]
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(_text(tree, "setup.cfg"))
+    except (configparser.Error, ValueError):
+        return
+    yield parser.get("metadata", "name", fallback="")
+
+
+def _text(tree: Workspace, path: str) -> str:
+    try:
+        return tree.read(path, limit=_FILE_BYTES).decode()
+    except (ToolError, OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,37 @@
+"""Which pairs to try when all of them would take too long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+L = TypeVar("L")
+R = TypeVar("R")
+
+
+def every_pair(left: Sequence[L], right: Sequence[R]) -> list[tuple[L, R]]:
+    """All of them, in the order of ``left``."""
+    return [(one, other) for one in left for other in right]
+
+
+def sampled_pairs(left: Sequence[L], right: Sequence[R], partners: int, seed: int) -> list[tuple[L, R]]:
+    """Pairs in which each has ``partners`` partners at least, or all that there are, in the order of ``left``.
+
+    There are no fewer: everyone of the longer side has exactly so many, and they are dealt out in turn, so that
+    no two of the shorter side differ by more than one. The same seed and the same lengths give the same pairs.
+    """
+    if len(left) < len(right):
+        turned = sampled_pairs(right, left, partners, seed)
+        at = {id(each): number for number, each in enumerate(left)}
+        return sorted(((one, other) for other, one in turned), key=lambda pair: at[id(pair[0])])
+    each = min(partners, len(right))
+    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    dealt = list(range(len(left)))
+    deck = list(range(len(right)))
+    chance.shuffle(dealt)
+    chance.shuffle(deck)
+    chosen: dict[int, list[int]] = {}
+    for place, number in enumerate(dealt):
+        chosen[number] = sorted(deck[(place * each + n) % len(deck)] for n in range(each))
+    return [(one, right[number]) for place, one in enumerate(left) for number in chosen[place]]

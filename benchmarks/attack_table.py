@@ -1,0 +1,110 @@
+"""Write what `agentbench tasks attack --contrast --json` found into docs/attack.md; arguments are files of it.
+
+Exit code 1 when a cheater passed where none may, a control or a cheater went wrong, or what passes in the sandbox
+`local` is not what tests/run/attack.yaml says.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/attack.md"
+BEGIN, END = (f"<!-- made by make attack: {word} -->" for word in ("begin", "end"))
+LOCAL = yaml.safe_load((ROOT / "tests/run/attack.yaml").read_text(encoding="utf-8"))["local"]
+
+Trials = dict[tuple[str, str], dict[str, list[tuple[str, dict[str, Any]]]]]
+"""By sandbox and scorer, then by cheater: task and trial."""
+
+
+def read(paths: list[str]) -> Trials:
+    trials: Trials = defaultdict(lambda: defaultdict(list))
+    for path in sorted(paths):
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        for task in found["tasks"]:
+            for trial in task["trials"]:
+                trials[found["sandbox"], task["scorer"]][trial["cheater"]].append((task["task"], trial))
+    return trials
+
+
+def summaries() -> dict[str, str]:
+    from agentbench_core.plugin.discovery import discover
+
+    return {component.name: component.summary for component in discover().registry.all("cheater")}
+
+
+def passed(trials: list[tuple[str, dict[str, Any]]]) -> str:
+    ended = [trial["ended"] for _, trial in trials]
+    return f"{ended.count('passed')} of {ended.count('passed') + ended.count('failed')}"
+
+
+def table(trials: Trials) -> list[str]:
+    columns = sorted(trials, key=lambda column: (column[0] != "docker", column))
+    heads = [f"`{sandbox}`, {scorer}" for sandbox, scorer in columns]
+    lines = [f"| cheater | what it does | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
+    said = summaries()
+    for cheater in sorted({name for column in columns for name in trials[column]}, key=order):
+        cells = [passed(trials[column][cheater]) if cheater in trials[column] else "" for column in columns]
+        lines.append(f"| `{cheater}` | {said.get(cheater, '')} | {' | '.join(cells)} |")
+    return lines
+
+
+def order(cheater: str) -> tuple[bool, str]:
+    return cheater not in ("oracle", "empty"), cheater
+
+
+def explained(trials: Trials) -> list[str]:
+    """Who passes in `local`, and why."""
+    winners = winners_of(trials, "local")
+    if not winners:
+        return []
+    lines = [
+        "",
+        "In `local` nothing is isolated, and these pass before the hardened scorer:",
+        "",
+        "| cheater | since |",
+        "|---|---|",
+    ]
+    return [*lines, *(f"| `{name}` | {LOCAL.get(name, '?')} |" for name in sorted(winners))]
+
+
+def winners_of(trials: Trials, sandbox: str) -> set[str]:
+    found = trials.get((sandbox, "tests"), {})
+    return {name for name, each in found.items() if any(t["ended"] == "passed" and not t["control"] for _, t in each)}
+
+
+def wrong(trials: Trials) -> list[str]:
+    said = [f"{name} passes in docker" for name in sorted(winners_of(trials, "docker"))]
+    if ("local", "tests") in trials and winners_of(trials, "local") != set(LOCAL):
+        said.append(f"in local {sorted(winners_of(trials, 'local'))} pass, and not {sorted(LOCAL)}")
+    for (sandbox, scorer), found in trials.items():
+        for name, each in found.items():
+            for task, trial in each:
+                bad = trial["ended"] == "broken" or (
+                    trial["control"] and (name == "oracle") != (trial["ended"] == "passed")
+                )
+                if bad:
+                    said.append(f"{sandbox}, {scorer}, {task}: {name} is {trial['ended']}: {trial['explanation']}")
+    return said
+
+
+def main() -> int:
+    trials = read(sys.argv[1:])
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    made = "\n".join([*table(trials), *explained(trials)])
+    PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}", encoding="utf-8")
+    problems = wrong(trials)
+    print(f"wrote {PAGE.relative_to(ROOT)}", *problems, sep="\n")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,354 @@
+"""``flakes.yaml``: what adds up, what starts anew, who is quarantined, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import agentbench_core
+from agentbench_core.converter import load
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.flakes import (
+    EnvironmentLooks,
+    Flakes,
+    Measured,
+    Quarantine,
+    Tally,
+    TaskFlakes,
+    add_looks,
+    quarantine,
+    read_flakes,
+)
+from agentbench_core.inputs.suite import Task, read_task
+from agentbench_core.schema import describe
+from agentbench_core.values.rates import wilson
+
+TODAY = datetime.date(2026, 1, 10)
+
+
+@pytest.fixture
+def task(make_task: Any) -> Task:
+    return read_task(make_task())
+
+
+def seen(looks: int, flaked: int = 0, environment_failed: int = 0) -> Tally:
+    return Tally(looks=looks, flaked=flaked, environment_looks=looks, environment_failed=environment_failed)
+
+
+def add(task: Task, tally: Tally, *, sandbox: str = "local", today: datetime.date = TODAY) -> Measured | None:
+    suite = task.directory.parent
+    return add_looks(suite, [(task, tally)], sandbox=sandbox, harness="0.1.0", today=today).get(task.spec.id)
+
+
+def standing(task: Task, sandbox: str | None = "local", today: datetime.date = TODAY) -> Quarantine:
+    return quarantine([task], sandbox, today)
+
+
+def write(task: Task, **entry: Any) -> Path:
+    path = task.directory.parent / "flakes.yaml"
+    path.write_text(yaml.safe_dump({"tasks": {"one": entry}}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("events", "of", "bounds"),
+    [
+        (81, 263, (0.2553, 0.3662)),
+        (0, 20, (0.0, 0.1611)),
+        (1, 29, (0.0061, 0.1718)),
+        (7, 7, (0.6457, 1)),
+        (0, 0, (0, 1)),
+    ],
+)
+def test_the_interval_is_wilsons(events: int, of: int, bounds: tuple[float, float]) -> None:
+    """Newcombe's published cases."""
+    assert wilson(events, of) == pytest.approx(bounds, abs=5e-5)
+
+
+@pytest.mark.parametrize(("events", "of", "confidence"), [(-1, 3, 0.95), (4, 3, 0.95), (1, 3, 0.0), (1, 3, 1.0)])
+def test_no_interval_of_nonsense(events: int, of: int, confidence: float) -> None:
+    with pytest.raises(ValueError, match=r"interval|confidence"):
+        wilson(events, of, confidence)
+
+
+# --- what is written ---------------------------------------------------------------------------------------------
+
+
+def test_an_entry_says_all(task: Task) -> None:
+    add(task, seen(20, 2, environment_failed=1))
+    text = (task.directory.parent / "flakes.yaml").read_text()
+    assert yaml.safe_load(text) == {
+        "quarantine_above": 0.02,
+        "expires_after_days": 90,
+        "tasks": {
+            "one": {
+                "measured": {
+                    "local": {
+                        "digest": task.digest,
+                        "date": "2026-01-10",
+                        "expires": "2026-04-10",
+                        "harness": "0.1.0",
+                        "looks": 20,
+                        "flaked": 2,
+                        "rate": 0.1,
+                        "low": pytest.approx(0.0279, abs=1e-4),
+                        "high": pytest.approx(0.3010, abs=1e-4),
+                        "environment": {
+                            "looks": 20,
+                            "failed": 1,
+                            "rate": 0.05,
+                            "low": pytest.approx(0.0089, abs=1e-4),
+                            "high": pytest.approx(0.2361, abs=1e-4),
+                        },
+                        "quarantined": True,
+                    }
+                }
+            }
+        },
+    }
+    assert text.startswith("# Written by `agentbench validate-tasks --flakes`")
+    assert standing(task).reasons == {
+        "one": "2 of 20 looks flaked in local, 10.0% (95% interval 2.8% to 30.1%), 2026-01-10"
+    }
+    assert standing(task).notes == ()
+
+
+def test_looks_of_one_digest_and_sandbox_add_up(task: Task) -> None:
+    """And free a task again, when they show that it was rare; other sandboxes have numbers of their own."""
+    add(task, seen(20, 1))
+    assert "one" in standing(task).reasons
+    now = add(task, seen(40))
+    assert now is not None
+    assert (now.looks, now.flaked, now.environment.looks, now.quarantined) == (60, 1, 60, False)
+    assert standing(task).reasons == {}
+    other = add(task, seen(3, 1), sandbox="docker")
+    assert other is not None
+    assert (other.looks, other.quarantined) == (3, True)
+    assert standing(task).reasons == {}
+    assert "in docker" in standing(task, "docker").reasons["one"]
+    assert "in docker" in standing(task, None).reasons["one"]
+
+
+def test_another_digest_starts_anew(task: Task) -> None:
+    add(task, seen(20, 5))
+    changed = attrs.evolve(task, digest="sha256:other")
+    aside = standing(changed)
+    assert aside.reasons == {}
+    suite = task.directory.parent
+    again = "agentbench validate-tasks --suite mini --times 20 --flakes"
+    assert aside.notes == (f"{suite}/flakes.yaml is out of date for one: validate again ({again})",)
+    now = add(changed, seen(10))
+    assert now is not None
+    assert (now.looks, now.flaked) == (10, 0)
+
+
+def test_what_has_expired_counts_no_more(task: Task) -> None:
+    """Up to its last day it does; after it, new looks do not add up with it either."""
+    add(task, seen(20, 5))
+    last = TODAY + datetime.timedelta(days=90)
+    after = last + datetime.timedelta(days=1)
+    assert "one" in standing(task, today=last).reasons
+    assert standing(task, today=after).reasons == {}
+    assert "out of date" in standing(task, today=after).notes[0]
+    assert standing(task, "docker", after).notes == ()  # the entry of another sandbox
+    now = add(task, seen(10), today=after)
+    assert now is not None
+    assert now.looks == 10
+
+
+def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
+    """Nothing is written of it, unless it was fair before."""
+    path = task.directory.parent / "flakes.yaml"
+    assert add(task, seen(3, 3)) is None
+    assert add(task, Tally(looks=0, flaked=0, environment_looks=1, environment_failed=1)) is None
+    assert not path.exists()
+    add(task, seen(10))
+    now = add(task, seen(3, 3))
+    assert now is not None
+    assert (now.looks, now.flaked) == (13, 3)
+
+
+def test_what_people_wrote_stays(task: Task) -> None:
+    """Their rate and expiry, a task set aside by hand, entries of tasks that are not here; the rate holds for all."""
+    add(task, seen(20, 1))
+    path = task.directory.parent / "flakes.yaml"
+    plain = yaml.safe_load(path.read_text())
+    plain |= {"quarantine_above": 0.1, "expires_after_days": 7}
+    plain["tasks"]["gone"] = {"quarantined": True, "reason": 'waits for: "a fix" #12', "expires": "2030-01-01"}
+    plain["tasks"]["one"] |= {"quarantined": True, "reason": "ja\u00efn"}
+    path.write_text(yaml.safe_dump(plain))
+    path.chmod(0o640)
+    now = add(task, seen(0), sandbox="docker")
+    assert now is None
+    now = add(task, seen(1), sandbox="docker")
+    assert now is not None
+    assert now.expires == "2026-01-17"
+    after = yaml.safe_load(path.read_text())
+    assert after["quarantine_above"] == 0.1
+    assert after["tasks"]["gone"] == plain["tasks"]["gone"]
+    assert after["tasks"]["one"]["reason"] == "ja\u00efn"
+    assert after["tasks"]["one"]["measured"]["local"]["quarantined"] is False  # 5 % is not above 10 %
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in path.parent.iterdir() if one.name.startswith(".")] == []
+
+
+def test_by_hand_holds_in_every_sandbox(task: Task) -> None:
+    write(task, quarantined=True, reason="the mirror\n goes away")
+    assert standing(task, "docker").reasons == {"one": "by hand: the mirror goes away"}
+    write(task, quarantined=True, reason="why", expires="2026-01-09")
+    assert standing(task).reasons == {}
+    assert len(standing(task).notes) == 1
+    write(task, quarantined=True, reason="why", digest="sha256:other", expires="2026-01-10")
+    assert (standing(task).reasons, len(standing(task).notes)) == ({}, 1)
+    write(task, quarantined=True, reason="why", digest=task.digest, expires="2026-01-10")
+    assert standing(task).reasons == {"one": "by hand: why"}
+
+
+def test_two_commands_at_once_lose_nothing(task: Task) -> None:
+    threads = [threading.Thread(target=add, args=(task, seen(1))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read_flakes(task.directory.parent).tasks["one"].measured["local"].looks == 8
+
+
+# --- what is read ------------------------------------------------------------------------------------------------
+
+FINE = {
+    "digest": "sha256:x",
+    "date": "2026-01-10",
+    "expires": "2026-04-10",
+    "harness": "0.1.0",
+    "looks": 20,
+    "flaked": 0,
+    "rate": 0.0,
+    "low": 0.0,
+    "high": 0.2,
+    "environment": {"looks": 1, "failed": 0, "rate": 0.0, "low": 0.0, "high": 0.8},
+    "quarantined": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"quarantine_abov": 0.1}, r"quarantine_abov: unknown field \(did you mean 'quarantine_above'\?\)"),
+        ({"quarantine_above": 2}, "quarantine_above: 2.0 is above 1"),
+        ({"expires_after_days": 0}, "expires_after_days: 0 is below 1"),
+        ({"tasks": {"one": {"quarantined": True}}}, "tasks.one.reason: missing: why is it quarantined"),
+        ({"tasks": {"one": {"expires": "soon"}}}, "tasks.one.expires: 'soon' does not match"),
+        ({"tasks": {"one": {"measured": {"local": FINE | {"looks": 0}}}}}, "measured.local.looks: 0 is below 1"),
+        (
+            {"tasks": {"one": {"measured": {"local": FINE | {"flaked": 21}}}}},
+            "local.flaked: 21 of 20 looks cannot have",
+        ),
+        (
+            {"tasks": {"one": {"measured": {"local": FINE | {"date": "2026-13-01"}}}}},
+            "local.date: '2026-13-01' does not",
+        ),
+        ({"tasks": {"one": {"measured": {"local": FINE | {"quarantined": "no"}}}}}, "expected true or false"),
+        ([], "expected mapping"),
+    ],
+)
+def test_what_is_wrong_is_named(task: Task, data: Any, words: str) -> None:
+    path = task.directory.parent / "flakes.yaml"
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(InputError, match=words) as refused:
+        standing(task)
+    assert str(path) in str(refused.value)
+    with pytest.raises(InputError, match=words):
+        add(task, seen(1))
+    assert yaml.safe_load(path.read_text()) == data
+
+
+def test_a_link_that_leads_nowhere_is_no_empty_file(task: Task) -> None:
+    (task.directory.parent / "flakes.yaml").symlink_to("nowhere")
+    with pytest.raises(InputError, match="does not exist"):
+        standing(task)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+NAMES = st.sampled_from(["one", "tasks", "measured", "local", "quarantined", "reason", "expires", "digest", "looks"])
+WILD = st.recursive(
+    SCALARS | st.just(FINE),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+ONE_FIELD = st.tuples(st.sampled_from(sorted(FINE)), WILD).map(lambda field: {"local": FINE | dict([field])})
+"""A measured entry of which one field may be anything."""
+FILES = (
+    WILD
+    | st.dictionaries(NAMES, WILD, max_size=3)
+    | ONE_FIELD.map(lambda measured: {"tasks": {"one": {"measured": measured}}})
+    | st.fixed_dictionaries({"quarantined": SCALARS, "reason": SCALARS}).map(lambda one: {"tasks": {"one": one}})
+)
+
+
+def read_or_refused(suite: Path) -> Flakes | None:
+    """What the file says; ``None`` when it is refused by name."""
+    try:
+        return read_flakes(suite)
+    except InputError as error:
+        return None if str(suite / "flakes.yaml") in str(error) else pytest.fail(f"it is not named: {error}")
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(FILES)
+def test_wild_files_are_read_or_refused(task: Task, data: Any) -> None:
+    """Nothing but InputError comes out, and what can be read is as it was after something was added to it."""
+    suite = task.directory.parent
+    (suite / "flakes.yaml").write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
+    before = read_or_refused(suite)
+    if before is None:
+        return
+    standing(task, None)
+    add(task, seen(1), sandbox="other")
+    after = read_flakes(suite)
+    assert (after.quarantine_above, after.expires_after_days) == (before.quarantine_above, before.expires_after_days)
+    for name, entry in before.tasks.items():
+        now = after.tasks[name]
+        assert attrs.evolve(now, measured={}) == attrs.evolve(entry, measured={})
+        kept = {sandbox: one.looks for sandbox, one in entry.measured.items() if sandbox != "other"}
+        assert {sandbox: now.measured[sandbox].looks for sandbox in kept} == kept
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=60) | st.text(max_size=60).map(lambda text: f"tasks: {{one: {text}}}".encode(errors="replace"))
+)
+def test_wild_bytes_are_read_or_refused(task: Task, data: bytes) -> None:
+    (task.directory.parent / "flakes.yaml").write_bytes(data)
+    found = read_or_refused(task.directory.parent)
+    assert found is None or isinstance(found, Flakes)
+
+
+def test_an_empty_file_says_nothing(task: Task) -> None:
+    (task.directory.parent / "flakes.yaml").write_text("# soon\n")
+    assert read_flakes(task.directory.parent) == Flakes() == load({}, Flakes, where="")
+
+
+def test_every_field_is_documented() -> None:
+    """``docs/flakes.md``, with the type, default and help that the code has."""
+    classes = {
+        "": Flakes,
+        "tasks.ID.": TaskFlakes,
+        "tasks.ID.measured.SANDBOX.": Measured,
+        "tasks.ID.measured.SANDBOX.environment.": EnvironmentLooks,
+    }
+    page = Path(agentbench_core.__file__).parent.parent / "docs" / "flakes.md"
+    assert [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")] == [
+        f"| `{prefix}{row.name}` | {row.type} | {row.default} | {row.help} |"
+        for prefix, cls in classes.items()
+        for row in describe(cls)
+    ]

@@ -1,0 +1,360 @@
+"""`agentbench tasks attack`: what it says of tasks, cheaters and controls, and that every cheat is a cheat."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import AgentBenchError, CheatContext, Deadline, SandboxError, ToolError
+from agentbench_core.builtin.cheaters.script import Script, ScriptedCheater
+from agentbench_core.run.sampling import sampled_pairs
+from agentbench_core.testing import make_context
+
+COMMAND = "python -m pytest -q"
+FILES = {
+    "adding/__init__.py": '"""Sums."""\n\nfrom adding.sums import add, double\n\n__all__ = ["add", "double"]\n',
+    "adding/sums.py": (
+        '"""Sums."""\n\n\n'
+        'def add(left, right):\n    """The sum of two numbers."""\n    return left - right\n\n\n'
+        'def double(number):\n    """Twice a number."""\n    return 2 * number\n'
+    ),
+    "tests/test_sums.py": (
+        "import adding\n\n\ndef test_double():\n    assert adding.double(2) == 4\n\n\n"
+        "def test_nothing():\n    assert adding.add(2, 0) == 2\n"
+    ),
+}
+HIDDEN = {
+    "test_more.py": (
+        "import pytest\n\nimport adding\n\n\n"
+        '@pytest.mark.parametrize(("left", "right", "expected"), [(2, 3, 5), (1, 1, 2)])\n'
+        "def test_add(left, right, expected):\n    assert adding.add(left, right) == expected\n\n\n"
+        "def test_again():\n    expected = 10\n    assert adding.add(5, 5) == expected\n"
+    )
+}
+PATCH = """\
+--- a/adding/sums.py
++++ b/adding/sums.py
+@@ -3,5 +3,5 @@
+
+ def add(left, right):
+     \"\"\"The sum of two numbers.\"\"\"
+-    return left - right
++    return left + right
+
+"""
+
+PLUGIN = """
+    import attrs
+    from agentbench_core import Cheater, CheatContext, NoOptions, Register, ToolError, hookimpl
+
+    @attrs.frozen
+    class Mine:
+        options: NoOptions
+
+        def cheat(self, context: CheatContext) -> None:
+            {body}
+
+    @hookimpl
+    def agentbench_register_cheaters(register: Register[Cheater]) -> None:
+        register("mine", Mine, NoOptions, summary="does what this test is about"{more})
+"""
+
+
+@pytest.fixture
+def attack(agentbench: Any) -> Any:
+    """Attacks the tasks of suite ``mini``: exit code, and what was found as JSON."""
+
+    def run(*arguments: str) -> tuple[int, dict[str, Any]]:
+        done = agentbench("tasks", "attack", "--suite", "mini", "--json", *arguments)
+        return done.code, json.loads(done.out)
+
+    return run
+
+
+def trials(found: dict[str, Any], scorer: str = "tests") -> dict[str, dict[str, Any]]:
+    """What came of each cheater on the one task, by name."""
+    (task,) = [task for task in found["tasks"] if task["scorer"] == scorer]
+    return {trial["cheater"]: trial for trial in task["trials"]}
+
+
+# --- the battery -------------------------------------------------------------------------------------------------
+
+LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
+
+
+def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
+    """Each passes a task that nothing protects before the plain scorer, or the list says why it cannot.
+
+    C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
+    C23, C24, C25, C26, C27, C28, C29, C30, C31.
+    """
+    make_task(
+        files=FILES,
+        hidden=HIDDEN,
+        patch=PATCH,
+        environment={"timeout_sec": 60},
+        validation={"failing_command": COMMAND, "passing_command": COMMAND, "protected_globs": []},
+    )
+    code, found = attack("--sandbox", "local", "--set", "scorer.hardened=false")
+    assert code == 1
+    tried = trials(found, "tests (plain)")
+    assert {name: trial["explanation"] for name, trial in tried.items() if trial["ended"] == "broken"} == {}
+    controls = {name: trial["ended"] for name, trial in tried.items() if trial["control"]}
+    assert controls == {"oracle": "passed", "empty": "failed"}
+    cheats = set(tried) - set(controls)
+    assert len(cheats) >= 30
+    assert {name[:3] for name in cheats} >= {f"c{number:02}" for number in range(1, 32)}
+    assert {name for name in cheats if tried[name]["ended"] != "passed"} == set(LISTS["harmless"])
+
+
+EXPECTED = {
+    "fail_to_pass": [
+        "checks/test_more.py::test_add[1-1-2]",
+        "checks/test_more.py::test_add[2-3-5]",
+        "checks/test_more.py::test_again",
+    ],
+    "pass_to_pass": ["tests/test_sums.py::test_double", "tests/test_sums.py::test_nothing"],
+}
+
+
+def test_only_twins_stop_who_knows_the_scorer(make_task: Any, attack: Any) -> None:
+    """C25: without twins, each of those that know the hardened scorer wins, and the verdict is labelled as weak.
+
+    So they are the cheats that they claim to be, and find in its process what they look for.
+    """
+    make_task(
+        files=FILES,
+        hidden=HIDDEN,
+        patch=PATCH,
+        environment={"timeout_sec": 60},
+        validation={"failing_command": COMMAND, "passing_command": COMMAND, **EXPECTED},
+        agent={"editable_globs": ["adding/**"]},
+    )
+    code, found = attack("--sandbox", "local", "--cheater", "c25*", "--cheater", "c12-*")
+    assert code == 1
+    tried = trials(found)
+    cheats = {name for name in tried if name.startswith("c25")}
+    assert len(cheats) >= 9
+    assert {name: tried[name]["ended"] for name in cheats} == dict.fromkeys(cheats, "passed")
+    assert {tried[name]["integrity"] for name in cheats} == {"weak_verdict"}
+    assert (tried["c12-patch-reports"]["ended"], tried["c12-patch-reports"]["integrity"]) == (
+        "failed",
+        "tamper_confirmed",
+    )
+    remedy = next(problem["remedy"] for problem in found["tasks"][0]["problems"])
+    assert remedy.startswith("Fill fail_to_pass and twins: `agentbench validate-tasks --write`.")
+
+
+def test_what_passes_without_isolation(agentbench_process: Any) -> None:
+    """C26: in the sandbox `local`, those pass a bundled task that the list names and explains, and nobody else.
+
+    `make attack` tries all of them on all tasks. Here are those that the sandbox could make a difference to.
+    """
+    flags = [
+        "--cheater",
+        "c01b-*",
+        "--cheater",
+        "c09-*",
+        "--cheater",
+        "c1[026]-*",
+        "--cheater",
+        "c25[bfg]*",
+        "--cheater",
+        "c26*",
+    ]
+    command = (
+        "tasks",
+        "attack",
+        "--suite",
+        "custom-dev",
+        "--task",
+        "packlist-*",
+        "--sandbox",
+        "local",
+        "--json",
+        *flags,
+    )
+    done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
+    tried = trials(json.loads(done.out))
+    assert {name for name, trial in tried.items() if trial["ended"] == "broken"} == set()
+    assert set(tried) >= set(LISTS["local"])
+    assert {name for name, trial in tried.items() if trial["ended"] == "passed"} - {"oracle"} == set(LISTS["local"])
+    assert (tried["oracle"]["ended"], tried["oracle"]["labels"]) == ("passed", [])
+    assert done.code == (1 if LISTS["local"] else 0)
+
+
+# --- what is said of tasks ---------------------------------------------------------------------------------------
+
+
+def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
+    """Controls as they must be, and cheaters that had nothing to work with are named so."""
+    make_task()
+    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c0[12]-*", "--cheater", "c12*")
+    assert done.code == 0
+    assert re.search(r"^one +holds +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
+    assert "1 of 1 tasks hold before the scorer tests" in done.out
+    assert "one  oracle  passed" in done.err
+    assert "one  c12-patch-reports  skipped" in done.err
+    assert "there is no Python file to be edited" in done.err
+
+
+def test_a_cheater_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None:
+    """I16: one that passes makes the task forgeable, and the remedy names what the task lacks."""
+    plugin("mine", PLUGIN.format(body="context.sandbox.write_file('app.txt', b'fixed')", more=""))
+    make_task()
+    code, found = attack("--cheater", "mine")
+    assert code == 1
+    assert trials(found)["mine"]["ended"] == "passed"
+    (task,) = found["tasks"]
+    assert task["verdict"] == "forgeable"
+    (problem,) = task["problems"]
+    assert problem["cheater"] == "mine"
+    assert problem["reason"] == "mine passed: does what this test is about"
+    for word in ("editable_globs", "fail_to_pass", "validation.files", "validation.isolation"):
+        assert word in problem["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "ended", "words"),
+    [
+        ("raise ValueError('surely odd')", "broken", "ValueError: surely odd"),
+        ("raise SystemExit(0)", "broken", "SystemExit"),
+        ("raise ToolError('not_found', 'no such thing')", "broken", "no such thing"),
+        ("raise ToolError('not_applicable', 'nothing here')", "skipped", "nothing here"),
+        ("assert context.sandbox.exec('exit 3', deadline=context.deadline).ok, 'it fails'", "broken", "it fails"),
+        ("context.deadline.check(); context.sandbox.close(); context.sandbox.read_file('x', limit=1)", "broken", "x"),
+    ],
+)
+def test_a_cheater_that_breaks(make_task: Any, attack: Any, plugin: Any, body: str, ended: str, words: str) -> None:
+    """It has not failed to cheat: nothing is known. Only one that has nothing to work with says so itself."""
+    plugin("mine", PLUGIN.format(body=body, more=""))
+    make_task()
+    code, found = attack("--cheater", "mine")
+    trial = trials(found)["mine"]
+    assert (trial["ended"], code) == (ended, int(ended == "broken"))
+    assert words in trial["explanation"]
+    assert found["tasks"][0]["verdict"] == ("unknown" if ended == "broken" else "holds")
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        ("nothing_to_do('no tests here')", ToolError, "no tests here"),
+        ("raise KeyError('surely odd')", SandboxError, "KeyError: 'surely odd'"),
+        ("sys.exit(3)", SandboxError, "exit code 3"),
+        ("import time; time.sleep(60)", SandboxError, "in time"),
+    ],
+)
+def test_a_script_that_did_not_do_its_work(source: str, error: type[AgentBenchError], words: str) -> None:
+    """It says so, instead of counting as a cheat that won nothing."""
+    with make_context() as attempt:
+        context = CheatContext(
+            sandbox=attempt.sandbox,
+            tools=attempt.context.tools,
+            deadline=Deadline(2.0),
+            editable=(),
+            failing_command="false",
+            passing_command="false",
+            hidden=(),
+        )
+        with pytest.raises(error, match=words):
+            ScriptedCheater(Script("mine", "does nothing", source)).cheat(context)
+
+
+@pytest.mark.parametrize(
+    ("sections", "control"),
+    [
+        ({"validation": {"passing_command": "true"}}, "empty"),
+        ({"validation": {"passing_command": "false"}}, "oracle"),
+        ({"agent": {"editable_globs": ["src/**"]}}, "oracle"),
+    ],
+)
+def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: Any, control: str) -> None:
+    """Then nothing that cheaters did or did not do says anything of the task."""
+    make_task(**sections)
+    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c27-*")
+    assert done.code == 1
+    assert control in done.out
+    assert "0 of 1 tasks hold" in done.out
+
+
+def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
+    """The same change before the scorer as it is set and before the plain one, each cheater on a line of its own."""
+    make_task()
+    flags = ("--cheater", "c31-*", "--contrast")
+    done = agentbench("tasks", "attack", "--suite", "mini", *flags)
+    assert done.code == 0
+    assert re.search(r"^cheater +tests +tests \(plain\) +what it does$", done.out, re.MULTILINE)
+    assert re.search(r"^oracle +1 of 1 +1 of 1 +control: ", done.out, re.MULTILINE)
+    assert "one  oracle  tests: passed, tests (plain): passed" in done.err
+    markdown = agentbench("tasks", "attack", "--suite", "mini", *flags, "--format", "md").out
+    assert markdown.startswith("| cheater | what it does | tests | tests (plain) |\n|---|---|---|---|\n")
+    code, found = attack(*flags)
+    assert code == 0
+    assert found["scorers"] == ["tests", "tests (plain)"]
+    assert {task["scorer"]: task["verdict"] for task in found["tasks"]} == dict.fromkeys(found["scorers"], "holds")
+    again = agentbench("tasks", "attack", "--suite", "mini", *flags, "--set", "scorer.hardened=false")
+    assert again.code == 2
+    assert "is not hardened here" in again.err
+
+
+def test_a_cheater_that_is_not_there(make_task: Any, agentbench: Any) -> None:
+    """A glob without any is a mistake."""
+    make_task()
+    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c99*")
+    assert done.code == 2
+    assert "no cheater is called 'c99*'" in done.err
+
+
+def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
+    """Nothing was tried, so nothing is known."""
+    make_task(setup={"commands": ["exit 3"]})
+    code, found = attack("--cheater", "c31-*")
+    assert code == 1
+    assert {trial["ended"] for trial in trials(found).values()} == {"broken"}
+    assert found["tasks"][0]["verdict"] == "unknown"
+
+
+# --- samples -----------------------------------------------------------------------------------------------------
+
+
+@given(left=st.integers(1, 30), right=st.integers(1, 30), partners=st.integers(1, 5), seed=st.integers(0, 1000))
+def test_a_sample(left: int, right: int, partners: int, seed: int) -> None:
+    """Everyone has the partners asked for, or all that there are; no pair comes twice, and no pair is one too many."""
+    tasks, cheaters = [f"t{n}" for n in range(left)], [f"c{n}" for n in range(right)]
+    pairs = sampled_pairs(tasks, cheaters, partners, seed)
+    assert pairs == sampled_pairs(tasks, cheaters, partners, seed)
+    assert len(set(pairs)) == len(pairs)
+    assert [tasks.index(task) for task, _ in pairs] == sorted(tasks.index(task) for task, _ in pairs)
+    of_task, of_cheater = Counter(task for task, _ in pairs), Counter(cheater for _, cheater in pairs)
+    assert all(of_task[task] >= min(partners, right) for task in tasks)
+    assert all(of_cheater[cheater] >= min(partners, left) for cheater in cheaters)
+    assert len(pairs) == max(left * min(partners, right), right * min(partners, left))
+
+
+def test_other_seeds_give_other_samples() -> None:
+    """Over some runs all pairs are tried."""
+    tasks, cheaters = list(range(4)), list(range(10))
+    seen = {pair for seed in range(100) for pair in sampled_pairs(tasks, cheaters, 1, seed)}
+    assert seen == set(itertools.product(tasks, cheaters))
+
+
+def test_a_sampled_attack(make_task: Any, attack: Any) -> None:
+    """The flag reaches the tasks: with one task, that is everybody once."""
+    make_task("one")
+    make_task("two")
+    code, found = attack("--cheater", "c3*", "--cheater", "c27*", "--sample", "1", "--seed", "7")
+    assert code == 0
+    assert (found["sample"], found["seed"]) == (1, 7)
+    names = [trial["cheater"] for task in found["tasks"] for trial in task["trials"]]
+    assert sorted(names) == ["c27-stop-the-clock", "c30-only-when-judged", "c31-words-to-a-judge", "empty", "oracle"]
+    assert {task["task"] for task in found["tasks"]} == {"one", "two"}

@@ -1,0 +1,147 @@
+"""The life of a flake, through the command: measured, kept, quarantined, attempted all the same, and forgotten."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agentbench_core.evidence.reader import open_run
+
+SUITE = ("--suite", "mini")
+FLAKES = Path("tasks/mini/flakes.yaml")
+
+
+def flaky(counter: Path, every: int) -> str:
+    """A passing command that refuses the fix each so many times; the sandbox ``local`` lets it count outside."""
+    count = f"n=$(cat {counter} || echo 0); echo $((n + 1)) > {counter}"
+    return f"grep -q fixed app.txt && {{ {count}; test $((n % {every})) -ne {every - 1}; }}"
+
+
+@pytest.fixture
+def suite(make_task: Any, tmp_path: Path) -> Path:
+    """Two tasks: ``one`` passes its oracle 3 times of 4, ``two`` always."""
+    directory = make_task("one", validation={"passing_command": flaky(tmp_path / "counter", 4)})
+    make_task("two")
+    return Path(directory).parent
+
+
+def measured(task: str = "one") -> Any:
+    return yaml.safe_load(FLAKES.read_text())["tasks"][task]["measured"]["local"]
+
+
+def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> None:
+    """Seen, kept, added up, heeded by a run, which attempts the task all the same and says so wherever it names it."""
+    done = agentbench("validate-tasks", *SUITE, "--times", "4")
+    assert done.code == 1
+    assert re.search(r"^one +1 of 4 +0 of 4 +25\.0% \(95% interval 4\.6% to 69\.9%\)$", done.out, re.MULTILINE)
+    assert re.search(r"^two +0 of 4 +0 of 4 +0\.0% \(95% interval 0\.0% to 49\.0%\)$", done.out, re.MULTILINE)
+    assert not FLAKES.exists()  # nobody asked for it
+
+    done = agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes", "--json")
+    seen = {found["task"]: found["flakes"] for found in json.loads(done.out)}
+    assert (seen["one"]["looks"], seen["one"]["flaked"], seen["one"]["rate"]) == (4, 1, 0.25)
+    assert (seen["two"]["environment_looks"], seen["two"]["environment_failed"]) == (4, 0)
+    assert "one: quarantined in local: 1 of 4 looks flaked, 25.0%" in done.err
+    assert "two: not quarantined in local: 0 of 4 looks flaked" in done.err
+    agentbench("validate-tasks", *SUITE, "--times", "2", "--flakes", "--task", "one")
+    assert (measured()["looks"], measured()["flaked"], measured()["quarantined"]) == (6, 1, True)
+    assert measured("two")["looks"] == 4
+
+    why = "1 of 6 looks flaked in local, 16.7%"
+    done = agentbench("run", *SUITE, "--agent", "scripted", "--repeats", "2")
+    assert f"note: one is quarantined, and kept out of headlines: {why}" in done.err
+    assert done.err.count("(quarantined)") == 2
+    assert re.search(r"scripted  one  (passed|TESTS_FAILED)  \(quarantined\)  ", done.err)
+    (directory,) = Path("artifacts/runs").iterdir()
+    assert "mini, variant scripted: 2 of 2 scored attempts passed (100 %)" in done.out
+    assert re.search(r"^without 1 quarantined task; with: [34] of 4 \(", done.out, re.MULTILINE)
+    assert f"quarantined: one: {why}" in done.out
+    run = open_run(directory)
+    assert [task.quarantined.startswith(why) for task in run.manifest.tasks] == [True, False]
+    assert len(list(run.records())) == 4  # evidence of all of them
+    shown = agentbench("runs", "show", str(directory)).out
+    assert re.search(r"^one +1 +(passed|TESTS_FAILED), quarantined", shown, re.MULTILINE)
+    assert f"one: quarantined, and kept out of headlines: {why}" in shown
+    listed = agentbench("tasks", "list").out
+    assert re.search(r"^mini +one +no +yes +yes", listed, re.MULTILINE)
+    assert re.search(r"^mini +two +no +yes +no", listed, re.MULTILINE)
+    assert f"mini/one: quarantined, and kept out of headlines: {why}" in listed
+    found = json.loads(agentbench("tasks", "list", "--json").out)
+    assert [bool(one["quarantined"]) for one in found] == [True, False]
+
+
+def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbench: Any, make_task: Any) -> None:
+    """Nor by what has expired; that is said once."""
+    agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes")
+    assert measured()["quarantined"]
+    make_task("one", description="another task", validation={"passing_command": "grep -q fixed app.txt"})
+    said = "flakes.yaml is out of date for one: validate again"
+    for arguments in (("tasks", "list"), ("run", *SUITE, "--agent", "scripted")):
+        done = agentbench(*arguments)
+        assert done.err.count(said) == 1
+        assert "quarantined, and" not in done.out + done.err
+    (directory,) = Path("artifacts/runs").iterdir()
+    assert [task.quarantined for task in open_run(directory).manifest.tasks] == ["", ""]
+    done = agentbench("validate-tasks", *SUITE, "--flakes")
+    assert (measured()["looks"], measured()["flaked"]) == (1, 0)
+    plain = yaml.safe_load(FLAKES.read_text())
+    yesterday = datetime.date.today() - datetime.timedelta(days=1)
+    plain["tasks"]["one"]["measured"]["local"] |= {"expires": yesterday.isoformat(), "quarantined": True}
+    FLAKES.write_text(yaml.safe_dump(plain))
+    assert said in agentbench("tasks", "list", *SUITE).err
+
+
+def test_a_run_stays_as_it_was_planned(suite: Path, agentbench: Any) -> None:
+    """Nobody quarantines a task, or takes one back, between a run and its end."""
+    FLAKES.write_text(yaml.safe_dump({"tasks": {"two": {"quarantined": True, "reason": "waits"}}}))
+    agentbench("run", *SUITE, "--agent", "scripted")
+    (directory,) = Path("artifacts/runs").iterdir()
+    attempts = directory / "attempts.jsonl"
+    before = open_run(directory).manifest.tasks
+    assert [task.quarantined for task in before] == ["", "by hand: waits"]
+    lines = attempts.read_bytes().splitlines(keepends=True)
+    events = directory / "events.jsonl"
+    kept = [line for line in events.read_bytes().splitlines(keepends=True) if b'"task_finished"' not in line]
+    attempts.write_bytes(b"")
+    events.write_bytes(b"".join(kept[:1]))
+    FLAKES.write_text(yaml.safe_dump({"tasks": {"one": {"quarantined": True, "reason": "it failed"}}}))
+    done = agentbench("run", "--resume", str(directory))
+    assert done.code == 0, done.err
+    assert open_run(directory).manifest.tasks == before
+    assert "two is quarantined" in done.err
+    assert "one is quarantined" not in done.err
+    assert len(attempts.read_bytes().splitlines()) == len(lines) == 2
+
+
+def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any) -> None:
+    """It counts once, and says nothing of the grader. What never was fair is not written."""
+    make_task(setup={"commands": ["exit 3"]})
+    done = agentbench("validate-tasks", *SUITE, "--times", "3", "--flakes")
+    assert re.search(r"^one +0 of 0 +1 of 1 +not known$", done.out, re.MULTILINE)
+    assert "one: nothing written: no look got as far as a verdict" in done.out
+    make_task(setup={"commands": []}, validation={"passing_command": "false"})
+    done = agentbench("validate-tasks", *SUITE, "--flakes")
+    assert "one: nothing written: no look was as it must be, so it is broken and not flaky" in done.out
+    assert not FLAKES.exists()
+
+
+def test_what_is_wrong_is_said_before_anything_runs(suite: Path, agentbench: Any) -> None:
+    FLAKES.write_text("tasks: {one: {quarantined: true}}\n")
+    for arguments in (
+        ("run", *SUITE, "--agent", "scripted"),
+        ("validate-tasks", *SUITE, "--flakes"),
+        ("tasks", "list", *SUITE),
+    ):
+        done = agentbench(*arguments)
+        assert done.code == 2
+        assert "flakes.yaml: tasks.one.reason: missing: why is it quarantined?" in done.err
+    assert not Path("artifacts").exists()
+    done = agentbench("validate-tasks", *SUITE, "--write", "--flakes")
+    assert done.code == 2
+    assert "measure afterwards" in done.err

@@ -1,0 +1,181 @@
+"""The scorer ``tests`` on real sessions of pytest: what people write in their tasks works under the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core import open_run
+from tests.conftest import Ended
+
+BEFORE, AFTER = "    return 0 - left - right\n", "    return left + right\n"
+HEAD = 'def add(left, right):\n    """The sum."""\n'
+PATCH = f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3 @@\n-{BEFORE}+{AFTER}"
+PUBLIC = "from adding import add\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
+HIDDEN = """\
+import pytest
+
+from adding import add
+
+
+@pytest.mark.parametrize(("left", "right", "total"), [(1, 1, 2), (2, 3, 5)])
+def test_sums(left, right, total):
+    assert add(left, right) == total
+
+
+def test_refuses():
+    with pytest.raises(TypeError):
+        add(1, "a")
+"""
+AUTOUSE = """\
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _near(tmp_path):
+    (tmp_path / "x").touch()
+"""
+IDS = {
+    "fail_to_pass": ["checks/test_sums.py::test_sums[1-1-2]", "checks/test_sums.py::test_sums[2-3-5]"],
+    "pass_to_pass": ["checks/test_sums.py::test_refuses", "tests/test_zero.py::test_zero"],
+    "twins": ["checks/test_sums.py::test_sums#1", "checks/test_sums.py::test_refuses#1"],
+}
+LISTED = {"failing_command": "python -m pytest", "passing_command": "python -m pytest -q", **IDS}
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def attempt(
+    make_task: Callable[..., Path], agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
+) -> Run:
+    """Makes the task, has an agent solve it, and gives the record."""
+
+    def run(
+        files: Mapping[str, str] | None = None, *flags: str, agent: str = "scripted", patch: str = PATCH, **said: Any
+    ) -> dict[str, Any]:
+        before = {"adding.py": HEAD + BEFORE, "tests/test_zero.py": PUBLIC, **(files or {})}
+        make_task(files=before, hidden={"test_sums.py": HIDDEN}, patch=patch, validation={**LISTED, **said})
+        ended = agentbench("run", "--suite", "mini", "--agent", agent, *flags)
+        assert ended.code == 0, ended.err
+        (record,) = records()
+        return record
+
+    return run
+
+
+def names(record: dict[str, Any]) -> set[str]:
+    return {label["name"] for label in record["labels"]} - {"oracle"}
+
+
+def explained(record: dict[str, Any]) -> str:
+    (directory,) = Path().glob("artifacts/runs/*")
+    return open_run(directory).explanations()[record["attempt_id"]]
+
+
+def printed(record: dict[str, Any]) -> str:
+    (path,) = Path().glob(f"artifacts/runs/*/tasks/{record['task_id']}/logs/passing_stdout.txt")
+    return path.read_text()
+
+
+def test_a_fix(attempt: Run) -> None:
+    """It passes without a label, and what is printed speaks of the task's tests alone."""
+    record = attempt()
+    assert (record["result"], names(record)) == ({"passed": True, "exit_code": 0, "failure_reason": None}, set())
+    assert record["integrity"] == "clean"
+    output = printed(record)
+    assert "2 failed, 5 passed" in output
+    assert "stand for checks/test_sums.py" in output
+    assert f"must fail: {', '.join(twin.partition('#')[0] for twin in IDS['twins'])}" in output
+
+
+def test_no_fix(attempt: Run) -> None:
+    """It fails, for what the task says, and nobody is suspected."""
+    wrong = PATCH.replace(AFTER, "    return left - right\n")
+    record = attempt(patch=wrong)
+    assert record["result"] == {"passed": False, "exit_code": 1, "failure_reason": "TESTS_FAILED"}
+    assert names(record) == set()
+    assert "checks/test_sums.py::test_sums[1-1-2] (failed)" in explained(record)
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({}, "python -m pytest -x --maxfail=1"),
+        ({}, "python -m pytest -q checks tests"),
+        ({}, "python -m pytest -q tests checks/test_sums.py::test_sums checks/test_sums.py::test_refuses"),
+        ({}, "python -m pytest -k 'sums or zero or refuses'"),
+        ({}, "PYTHONPATH=. pytest"),
+        ({"pytest.ini": "[pytest]\naddopts = --strict-markers -p no:cacheprovider\ntestpaths = checks tests\n"}, ""),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\npythonpath = ["."]\n'}, "pytest"),
+        ({"conftest.py": "def pytest_collection_modifyitems(items): items.reverse()\n"}, ""),
+        ({"checks_plugin.py": "def pytest_configure(config): config.x = 1\n"}, "python -m pytest -p checks_plugin"),
+        ({"conftest.py": AUTOUSE}, ""),
+        (
+            {"setup.cfg": "[tool:pytest]\npython_files = *.py\npython_functions = test_*\n"},
+            "python -m pytest checks tests",
+        ),
+    ],
+)
+def test_what_tasks_say(files: dict[str, str], command: str, attempt: Run) -> None:
+    """Options of pytest, settings, conftest files and plugins of a task's own work as they do without checks."""
+    record = attempt(files, **({"passing_command": command} if command else {}))
+    assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
+
+
+def test_other_tests_do_not_count(attempt: Run) -> None:
+    """A test file that cannot be imported, or fails, and is not named: as without checks."""
+    broken = {"tests/test_odd.py": "import nothing_of_that_name\n", "tests/test_red.py": "def test_it(): assert 0\n"}
+    record = attempt(broken)
+    assert (record["result"]["passed"], record["result"]["exit_code"], names(record)) == (True, 1, set())
+
+
+@pytest.mark.parametrize(
+    ("said", "evidence"),
+    [
+        ({"fail_to_pass": [], "pass_to_pass": [], "twins": []}, "names no tests"),
+        ({"twins": []}, "has no twins"),
+        ({"twins": ["checks/test_sums.py::test_gone#1"]}, "cannot be made: checks/test_sums.py::test_gone#1"),
+        (
+            {"fail_to_pass": [], "pass_to_pass": [], "passing_command": "python -m pytest -q && true"},
+            "not pytest alone",
+        ),
+    ],
+)
+def test_weak_verdicts(said: dict[str, Any], evidence: str, attempt: Run) -> None:
+    """A pass is a pass, and the record says what it is worth."""
+    record = attempt(**said)
+    assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
+    assert record["integrity"] == "weak_verdict"
+    assert evidence in next(label["evidence"] for label in record["labels"] if label["name"] == "weak_verdict")
+
+
+def test_without_checks(attempt: Run) -> None:
+    """The plain mode says what it is."""
+    record = attempt({}, "--set", "scorer.hardened=false")
+    assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
+    assert "agentbench:" not in printed(record)
+
+
+def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run) -> None:
+    """C01, I05, I06: the files of named tests are put back, wherever they lie; what was changed is labelled."""
+    files = {"adding_checks/test_more.py": PUBLIC.replace("test_zero", "test_more")}
+    patch = f"{PATCH}--- a/adding_checks/test_more.py\n+++ /dev/null\n@@ -1,5 +0,0 @@\n" + "".join(
+        f"-{line}\n" for line in files["adding_checks/test_more.py"].splitlines()
+    )
+    more = [*IDS["pass_to_pass"], "adding_checks/test_more.py::test_more"]
+    record = attempt(files, patch=patch, pass_to_pass=more)
+    assert (record["result"]["passed"], names(record)) == (True, {"touched_protected"})
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("writable", [False, True])
+def test_tests_that_write_where_they_are(writable: bool, attempt: Run) -> None:
+    """The workspace is read-only while tests run; a task whose tests must write there says so."""
+    writing = PUBLIC + "    open('left-behind', 'w').close()\n"
+    record = attempt({"tests/test_zero.py": writing}, "--sandbox", "docker", writable=writable)
+    assert record["result"]["passed"] == writable
+    assert names(record) == set()

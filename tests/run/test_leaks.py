@@ -1,0 +1,264 @@
+"""Tasks that give themselves away are invalid: by their history, by their files, by what they tell, by a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import Deadline, ExecResult, Output
+from agentbench_core.run.leak_probes import Objects, Probe
+
+CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"
+HIDDEN = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
+SOLUTION = "".join(f"+    return limited(value_{n}, to=(low_{n}, high_{n}), by={n}00)\n" for n in range(4))
+PATCH = f"--- a/app.txt\n+++ b/app.txt\n@@ -1 +1,5 @@\n-broken\n+fixed\n{SOLUTION}"
+AS_SOMEBODY = "git -c user.name=x -c user.email=x@example.org"
+COMMIT_AND_BACK = f"echo fixed > app.txt; {AS_SOMEBODY} commit -qam later; git reset -q --hard HEAD~1"
+
+Rules = Mapping[str, str]
+
+
+@pytest.fixture
+def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rules]:
+    """Makes a task and validates it; gives the reasons by rule. By default there is nothing to say against it."""
+
+    def check(*flags: str, hidden: str = HIDDEN, patch: str = PATCH, files: Any = None, **sections: Any) -> Rules:
+        shutil.rmtree(tmp_path / "tasks", ignore_errors=True)
+        make_task(hidden={"test_clamp.py": hidden}, patch=patch, files=files, **sections)
+        done = agentbench("validate-tasks", "--suite", "mini", "--json", *flags)
+        (finding,) = json.loads(done.out)
+        assert finding["verdict"] == ("invalid" if finding["problems"] else "valid"), done.err
+        assert all(problem["remedy"] for problem in finding["problems"])
+        assert "not checked for leaks" not in done.err
+        return {problem["rule"]: problem["reason"] for problem in finding["problems"]}
+
+    return check
+
+
+def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench: Any) -> None:
+    """Also one whose public tests have some lines of the hidden ones; what cannot be checked is said, once."""
+    public = {"app.txt": "broken\n", "tests/test_clamp.py": HIDDEN.split("assert clamp(value_7")[0]}
+    assert broken(files=public) == {}
+    done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
+    assert done.err.count("that agents have no network was not checked") == 1
+
+
+def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
+    """All of a hidden test, the solution, a canary alone."""
+    assert broken(files={"app.txt": "broken\n", "old/clamp.txt": f"x\n{HIDDEN}y\n"}) == {
+        "hidden_absent": "all of checks/test_clamp.py stands in the repository: old/clamp.txt"
+    }
+    assert broken(files={"app.txt": "broken\n", "solution.patch": PATCH}) == {
+        "hidden_absent": "all of the oracle stands in the repository: solution.patch"
+    }
+    canary = {"app.txt": "broken\n", "x.bin": f"\0{CANARY.upper()}"}
+    (reason,) = broken(hidden=f"# agentbench-canary: {CANARY}\n", files=canary).values()
+    assert reason.startswith("the canary of checks/test_clamp.py stands in /")
+
+
+def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its description, by what the failing command prints, by a variable of the environment."""
+    said = {"hidden_absent": "8 lines of checks/test_clamp.py stand in what an agent is told"}
+    assert broken(description=f"Make this work:\n{HIDDEN}") == said
+    shown = f"cat <<'E'\n{HIDDEN}E\ngrep -q fixed app.txt"
+    assert broken(validation={"failing_command": shown}) == said
+    assert broken(description=f"agentbench-canary: {CANARY}", hidden=f"# agentbench-canary: {CANARY}\n") == {
+        "hidden_absent": "the canary of checks/test_clamp.py stands in what an agent is told"
+    }
+    monkeypatch.setenv("NOTES", HIDDEN)
+    passed = ("--set", "sandbox.pass_environment=[NOTES]")
+    assert broken(*passed) == {"hidden_absent": "8 lines of checks/test_clamp.py stand in the environment of commands"}
+
+
+def test_a_leak_counts_every_time(make_task: Any, agentbench: Any) -> None:
+    """It is looked for once, and does not make the task flaky."""
+    make_task(setup={"commands": [COMMIT_AND_BACK]})
+    done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "2")
+    (finding,) = json.loads(done.out)
+    assert (finding["verdict"], [problem["times"] for problem in finding["problems"]]) == ("invalid", [2])
+
+
+@attrs.frozen
+class _Shell:
+    """A sandbox of nothing but a directory, which is all that it has."""
+
+    directory: Path
+
+    def exec(self, command: Any, *, deadline: Deadline, env: Any = None, cwd: Any = None) -> ExecResult:
+        home = str(self.directory)
+        variables = {"PATH": os.environ["PATH"], "HOME": home, "PWD": home}
+        done = subprocess.run(command, cwd=home, env=variables, capture_output=True)
+        return ExecResult(exit_code=done.returncode, stdout=Output(head=done.stdout))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Probe:
+    """Looks at a repository of one commit."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "app.txt").write_text("broken\n")
+    (work / "copy.txt").write_text("broken\n")
+    _sh(work, f"git init -q; git add -A; {AS_SOMEBODY} commit -qm one")
+    return Probe(sandbox=_Shell(work), deadline=Deadline(60), everywhere=False)  # type: ignore[arg-type]
+
+
+def _sh(directory: Path, command: str) -> str:
+    return subprocess.run(command, shell=True, cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "blobs", "commits"),
+    [
+        ("true", 0, 1),
+        (COMMIT_AND_BACK, 1, 2),
+        (f"{COMMIT_AND_BACK}; rm -r .git/logs .git/ORIG_HEAD", 1, 2),
+        (f"{COMMIT_AND_BACK}; git repack -qad; git gc -q", 1, 2),
+        ("echo later | git hash-object -w --stdin", 1, 1),
+        (f"echo later > app.txt; {AS_SOMEBODY} stash -q", 1, 3),
+        (f"{AS_SOMEBODY} commit -q --allow-empty -m later", 0, 2),
+        ("echo later > app.txt; git add -A", 1, 1),
+    ],
+)
+def test_what_git_can_read(here: Probe, tmp_path: Path, command: str, blobs: int, commits: int) -> None:
+    """I01, I02: whatever set-up leaves behind, under a name or not; in the same files as git keeps them in."""
+    before = here.object_files()
+    _sh(tmp_path / "work", command)
+    found = here.objects()
+    assert found is not None
+    assert (len(found.blobs), len(found.commits)) == (blobs, commits)
+    assert (before == here.object_files()) == (command == "true")
+
+
+def test_other_repositories(here: Probe, tmp_path: Path) -> None:
+    """What stands in the files of the workspace may be read elsewhere too."""
+    for name in ("x.git", "deep/er/.git"):
+        _sh(tmp_path / "work", f"git init -q --bare {name}")
+    later = _sh(tmp_path / "work", "echo later | git --git-dir=x.git hash-object -w --stdin").strip()
+    public = _sh(tmp_path / "work", "git --git-dir=deep/er/.git hash-object -w app.txt").strip()
+    found = here.repositories_with([later, public, "0" * 40])
+    assert found is not None
+    assert {blob: Path(place).name for blob, place in found.items()} == {later: "x.git"}
+
+
+def test_texts_in_files(here: Probe, tmp_path: Path) -> None:
+    """Whatever the files are called and whatever else is in them."""
+    odd = tmp_path / "work/a b/-rf $(x) 'y'"
+    odd.mkdir(parents=True)
+    lines = HIDDEN.splitlines()
+    (odd / "$HOME; x").write_bytes(b"\xff" + lines[0].encode() + b"\r\n\t" + lines[1].encode())
+    (odd / "binary.pyc").write_bytes(b"\0\1\2" + lines[2].encode() + b"\0")
+    (odd / "large.txt").write_text("x\n" * (3 << 20) + lines[3])
+    (odd / "link").symlink_to("large.txt")
+    found = here.texts([*lines, "--", "-x", "'"])
+    assert found is not None
+    by_name = {Path(file).name: texts for file, texts in found.items()}
+    wanted = {name: texts - {"--", "-x", "'"} for name, texts in by_name.items()}
+    wanted = {name: texts for name, texts in wanted.items() if texts}
+    assert wanted == {"$HOME; x": {*lines[:2]}, "binary.pyc": {lines[2]}, "large.txt": {lines[3]}}
+
+
+@attrs.define
+class _Answers:
+    """A sandbox that answers with what it was given, and with nothing after that."""
+
+    answers: list[tuple[int, str]]
+    asked: list[Sequence[str]] = attrs.field(factory=list)
+
+    def exec(self, command: Any, *, deadline: Deadline, env: Any = None, cwd: Any = None) -> ExecResult:
+        self.asked.append(command)
+        code, out = self.answers.pop(0)
+        return ExecResult(exit_code=code, stdout=Output(head=out.encode()))
+
+
+def probe(*answers: tuple[int, str]) -> Probe:
+    return Probe(sandbox=_Answers(list(answers)), deadline=Deadline(9), everywhere=True)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_known_is_not_taken_for_good() -> None:
+    """Tools that an image lacks, and answers that were cut off, are no answers."""
+    for answer in ((42, ""), (42, "\1done\n"), (137, "blob abc\n"), (0, "commit x\n")):
+        asking = probe(*[answer] * 6)
+        assert asking.objects() is None
+        assert asking.object_files() is None
+        assert asking.network() is None
+        assert asking.variables() is None
+        assert asking.texts(["x"]) is None
+        assert asking.repositories_with(["x"]) is None
+    asking = probe()
+    assert asking.texts([]) == {}
+    assert asking.repositories_with([]) == {}
+
+
+def test_answers_are_read() -> None:
+    """Line by line; a file without a match is none."""
+    assert probe((0, "commit c1\nblob b1\nblob b2\n\1done\n")).objects() == Objects(blobs=("b1", "b2"), commits=("c1",))
+    files: Any = probe((0, "\1/a b\nx\ny\n\1/c\n\1/d\ny\n\1done\n")).texts(["x", "y"])
+    assert files == {"/a b": {"x", "y"}, "/d": {"y"}}
+    assert probe((0, "device lo 0x9\ndevice tunl0 0x80\n\1done\n")).network() == ()
+    assert probe((0, "device eth0 0x1003\nconnect 192.0.2.1 is answered\n\1done\n")).network() == (
+        "device eth0",
+        "a connection to 192.0.2.1 is answered",
+    )
+
+
+def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the files in which git keeps its objects must be those that the harness made."""
+    monkeypatch.setattr(Probe, "objects", lambda self: None)
+    assert broken() == {}
+    monkeypatch.setattr(Probe, "object_files", lambda self: (".git/objects/aa/bb",))
+    (reason,) = broken().values()
+    assert reason == "the workspace has objects of git that are not of the commit: .git/objects/aa/bb"
+
+
+@pytest.mark.docker
+def test_in_a_container(broken: Callable[..., Rules]) -> None:
+    """The whole file system of the image is looked at, and what is behind it."""
+    hidden = f"# agentbench-canary: {CANARY}\n{HIDDEN}"
+    commands = [
+        f"cat > /opt/venv/notes.py <<'E'\n{HIDDEN}E",
+        f"printf '\\0{CANARY}' > /opt/venv/notes.pyc",
+        COMMIT_AND_BACK,
+    ]
+    rules = broken("--sandbox", "docker", hidden=hidden, patch=PATCH, setup={"commands": commands})
+    assert set(rules) == {"hidden_absent", "no_history"}
+    assert "/opt/venv/notes.py" in rules["hidden_absent"]
+
+
+@pytest.mark.docker
+def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables are those of commands; and files that it has outside the workspace are looked at."""
+    value = json.dumps(HIDDEN.replace("\n", " "))
+    made = f"FROM agentbench/py-runner:0.1.0\nUSER root\nRUN printf {CANARY} > /usr/lib/leak\nENV NOTES={value}"
+    name = "agentbench/test-leaking-image:1"
+    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=made, text=True, check=True, capture_output=True)
+    try:
+        hidden = f"# agentbench-canary: {CANARY}\n{HIDDEN}"
+        rules = broken("--sandbox", "docker", hidden=hidden, environment={"docker_image": name})
+        assert rules == {
+            "hidden_absent": "8 lines of checks/test_clamp.py stand in the environment of commands; "
+            "the canary of checks/test_clamp.py stands in /usr/lib/leak"
+        }
+    finally:
+        subprocess.run(["docker", "rmi", "-f", name], check=True, capture_output=True)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("policy", ["none", "always"])
+def test_a_network_that_is_not_off(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    """Of a sandbox that lets agents out all the same; where a task asks for one, it is as it should be."""
+    from agentbench_docker.environment import DockerEnvironment
+
+    meant = DockerEnvironment._network
+    monkeypatch.setattr(DockerEnvironment, "_network", lambda self, wanted, deadline: meant(self, True, deadline))
+    monkeypatch.setattr(Probe, "texts", lambda self, wanted: {})  # which takes its time, and is another matter
+    rules = broken("--sandbox", "docker", environment={"network_policy": policy})
+    assert list(rules) == ["network_off"] * (policy != "always")
+    assert all("device eth0" in reason for reason in rules.values())

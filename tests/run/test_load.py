@@ -1,0 +1,190 @@
+"""What slowed attempts down: recorded phase by phase, and said where it cost one its time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from agentbench_core.run.load import HostCounters, HostLoad, PhaseLoad, Watch, pressure
+from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.load import Load
+
+BUSY = HostLoad(processors=2, cpu_used_sec=20.0, cpu_wait_sec=9.0, memory_wait_sec=0.0, io_wait_sec=0.0)
+CALM = HostLoad(processors=2, cpu_used_sec=3.0, cpu_wait_sec=0.2, memory_wait_sec=0.0, io_wait_sec=0.1)
+WORKS = Load(cpu_sec=6.0, throttled_sec=0.0)
+
+
+def test_each_command_of_a_phase_counts() -> None:
+    """What is known of some is their sum; what is known of none is not zero."""
+    watch = Watch()
+    for load in (Load(cpu_sec=1.5, oom_kills=1), Load(), Load(cpu_sec=0.25, throttled_sec=0.5)):
+        watch.note(ExecResult(exit_code=0, load=load))
+    watch.waited(0.5)
+    watch.waited(1.0)
+    expected = Load(cpu_sec=1.75, throttled_sec=0.5, oom_kills=1)
+    assert watch.ended(CALM) == PhaseLoad(waited_sec=1.5, commands=expected, host=CALM)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux")
+def test_the_machine_is_looked_at() -> None:
+    """What was used between two looks is at least what this test has used; a machine without a counter says so."""
+    before = HostCounters.read()
+    began = time.process_time()
+    while time.process_time() < began + 0.2:
+        pass
+    met = before.until(HostCounters.read())
+    assert met.cpu_used_sec is not None
+    assert met.cpu_used_sec >= 0.15
+    assert met.load_average is not None
+    for name, seconds in (("cpu", met.cpu_wait_sec), ("memory", met.memory_wait_sec), ("io", met.io_wait_sec)):
+        assert (seconds is None) == (not Path("/proc/pressure", name).exists())
+        assert seconds is None or 0 <= seconds < 60
+
+
+CASES: dict[str, tuple[Load, HostLoad, tuple[str, ...]]] = {
+    "it worked all the time, alone": (attrs.evolve(WORKS, cpu_sec=9.9), CALM, ()),
+    "it slept, alone": (Load(cpu_sec=0.1, throttled_sec=0.0), CALM, ()),
+    "it slept, beside others who worked": (Load(cpu_sec=0.1, throttled_sec=0.0), BUSY, ()),
+    "its own limit held it back": (
+        attrs.evolve(WORKS, throttled_sec=4.0),
+        attrs.evolve(BUSY, cpu_used_sec=6.5, cpu_wait_sec=4.1),
+        ("agent: its own cpu_limit held its commands back for 4.0 of 10.0 s",),
+    ),
+    "a little": (attrs.evolve(WORKS, throttled_sec=2.4), CALM, ()),
+    "its own processes waited for each other": (attrs.evolve(WORKS, cpu_sec=19.5), BUSY, ()),
+    "others took its processors": (
+        WORKS,
+        BUSY,
+        ("waited for a processor for 9.0 s, others used 70% of them", "fewer --workers"),
+    ),
+    "nobody knows what it used": (Load(), BUSY, ()),
+    "its own memory limit": (
+        attrs.evolve(WORKS, memory_stall_sec=5.0, memory_reclaims=70),
+        attrs.evolve(CALM, memory_wait_sec=5.1),
+        ("whose own mem_limit_mb was reached 70 times, waited for memory for 5.0 of 10.0 s",),
+    ),
+    "the machine had no memory left": (
+        attrs.evolve(WORKS, memory_stall_sec=1.0, memory_reclaims=0),
+        attrs.evolve(CALM, memory_wait_sec=5.0),
+        ("waited for memory for 4.0 s", "fewer --workers"),
+    ),
+    "a slow disk": (WORKS, attrs.evolve(CALM, io_wait_sec=3.0), ("waited for a disk for 3.0 s", "fewer --workers")),
+    "a system that counts nothing": (WORKS, HostLoad(processors=2), ()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cost_a_phase_its_time(case: str) -> None:
+    """Its own limits are the task's doing, and others the machine's; what did not hurt is not said."""
+    own, host, words = CASES[case]
+    label = pressure("agent", 10.0, PhaseLoad(commands=own, host=host))
+    evidence = label.evidence if label else ""
+    assert bool(evidence) == bool(words), evidence
+    for word in words:
+        assert word in evidence
+    assert ("fewer --workers" in evidence) == ("fewer --workers" in words)
+
+
+def test_a_phase_that_ended_at_once() -> None:
+    """Its time had run out before: nothing in it says why."""
+    assert pressure("score", 0.01, PhaseLoad(commands=attrs.evolve(WORKS, throttled_sec=4.0), host=BUSY)) is None
+
+
+# --- whole attempts ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def attempt(make_task: Any, agentbench: Any, records: Any) -> Callable[..., list[dict[str, Any]]]:
+    """Has the agent ``scripted`` run a command as attempts; gives their records."""
+
+    def run(command: str, *flags: str, **sections: Any) -> list[dict[str, Any]]:
+        directory = make_task(**sections)
+        (directory / "script.yaml").write_text(yaml.safe_dump([{"tool": "run", "arguments": {"command": command}}]))
+        spec = yaml.safe_load((directory / "task.yaml").read_text()) | {"oracle": {"script": "script.yaml"}}
+        (directory / "task.yaml").write_text(yaml.safe_dump(spec))
+        done = agentbench("run", "--suite", "mini", "--agent", "scripted", *flags)
+        assert done.code == 0, done.err
+        found: list[dict[str, Any]] = records()
+        return found
+
+    return run
+
+
+def timings() -> list[Mapping[str, Any]]:
+    """What there is in ``meta/timings.json`` of each attempt."""
+    paths = sorted(Path("artifacts/runs").glob("*/tasks/*/meta/timings.json"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def evidence(record: Mapping[str, Any]) -> str:
+    """What the label says, if it is there."""
+    return "".join(label["evidence"] for label in record["labels"] if label["name"] == "under_pressure")
+
+
+def test_who_waits_for_whom(attempt: Any) -> None:
+    """One attempt runs the baseline for all; another one waits for that, and a third until a worker is free."""
+    flags = ("--sandbox", "local", "--repeats", "3", "--workers", "2")
+    attempt("echo fixed > app.txt", *flags, validation={"failing_command": "sleep 1.5; grep -q fixed app.txt"})
+    found = sorted(timings(), key=lambda each: each["queued_sec"])
+    waits = sorted(each["load"]["baseline"]["waited_sec"] for each in found)
+    assert waits[0] == pytest.approx(0, abs=0.4)
+    assert waits[2] > 0.5
+    assert found[2]["queued_sec"] > 1.5
+    for each in found:
+        assert set(each["load"]) == set(each["phases_sec"])
+        assert each["load"]["agent"]["commands"]["cpu_sec"] > 0
+        assert each["load"]["freeze"]["commands"]["cpu_sec"] is None, "nothing ran"
+    ran = [each for each in found if each["load"]["baseline"]["commands"]["cpu_sec"] is not None]
+    assert len(ran) == 1, "the baseline is run once, and counts where it ran"
+
+
+def test_an_agent_that_sleeps_has_no_excuse(attempt: Any) -> None:
+    """It ran out of time, and neither a limit nor others had a part in that."""
+    (record,) = attempt("sleep 60", "--sandbox", "local", environment={"timeout_sec": 2})
+    assert record["result"]["failure_reason"] == "TIMEOUT"
+    assert "cpu_limit" not in evidence(record)
+    assert "processor" not in evidence(record)
+
+
+@pytest.mark.docker
+def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run out of time, which is a fail as ever; the label says whose doing it was, and by how much."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    burn = "for i in 1 2 3 4; do (while :; do :; done) & done; sleep 61.7"
+    checks = {"validation": {"passing_command": burn}, "environment": {"timeout_sec": 5}}
+    helper = threading.Thread(target=_hold_back, args=("sleep 61.7", tmp_path))
+    helper.start()
+    (record,) = attempt("echo fixed > app.txt", "--sandbox", "docker", **checks)
+    helper.join()
+    assert record["result"]["failure_reason"] == "TIMEOUT"
+    assert evidence(record).startswith("score: its own cpu_limit held its commands back for "), record["labels"]
+    (met,) = timings()
+    score = met["load"]["score"]
+    assert score["commands"]["throttled_sec"] > 0.25 * met["phases_sec"]["score"]
+    assert score["commands"]["oom_kills"] == 0
+    assert score["host"]["processors"] >= 1
+
+
+def _hold_back(command: str, place: Path) -> None:
+    """Give the container that runs a command a tenth of a processor, which is used up however busy the machine is."""
+    listing = ["docker", "ps", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
+    give_up_at = time.monotonic() + 60
+    while time.monotonic() < give_up_at:
+        lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+        for container in [line.split()[0] for line in lines if f"{place}/" in line]:
+            top = subprocess.run(["docker", "top", container, "-o", "pid,args"], capture_output=True, text=True)
+            if command in top.stdout:
+                subprocess.run(["docker", "update", "--cpus", "0.1", container], capture_output=True, check=True)
+                return
+        time.sleep(0.05)

@@ -1,0 +1,31 @@
+"""Results that pytest wrote itself, in the plain mode: ids are those that pytest uses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from agentbench_core.builtin.tests_scorer.junit import outcomes
+
+BASE = "class TestBase:\n    def test_a(self): pass\n"
+MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
+ONLY = "from test_base import TestBase\n"
+
+
+def test_inherited_tests(tmp_path: Path) -> None:
+    """They are defined in one file, and belong to the one in which they were collected."""
+    (tmp_path / "test_base.py").write_text(BASE)
+    (tmp_path / "test_more.py").write_text(MORE)
+    (tmp_path / "test_only.py").write_text(ONLY)
+    command = [sys.executable, "-m", "pytest", "-v", "--junitxml=x.xml", "-o", "junit_family=xunit1"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    found = outcomes((tmp_path / "x.xml").read_bytes(), {"test_only.py"})
+    assert found == {
+        "test_base.py::TestBase::test_a": "passed",
+        "test_more.py::TestBase::test_a": "passed",
+        "test_more.py::TestMore::test_a": "passed",
+        "test_more.py::TestMore::test_b": "failed",
+        "test_only.py::TestBase::test_a": "passed",
+    }
+    assert all(f"{name} " in said for name in found)
