@@ -32,7 +32,7 @@ demo: $(READY)
 
 JOBS := 3
 test: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	@$(BIN)/ruff check

@@ -216,8 +216,6 @@ class ScoringContext:
     """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests in it."""
     hidden: Sequence[str] = ()
     """Paths of the hidden tests in that copy."""
-    protected: Callable[[str], bool] = lambda _: False
-    """Whether a path is the task's and never the agent's: hidden tests, and what is restored before scoring."""
     scratch: Callable[[str], Path]
     """A new empty directory with that name on the host, for results."""
     network: bool

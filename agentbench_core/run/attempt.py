@@ -32,15 +32,16 @@ from agentbench_core.run.integrity import suspicions
 from agentbench_core.run.listening import Listener
 from agentbench_core.run.load import HostCounters, Watch
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.preparation import Baseline, Preparations, Prepared
 from agentbench_core.run.records import Findings, explanation, make_record, write_facts
 from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.scoring import Judge
 from agentbench_core.run.space import Space
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
+from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.limits import Deadline
-from agentbench_core.values.record import AttemptRecord, Score
+from agentbench_core.values.record import AttemptRecord, Label, Score
 
 
 @attrs.frozen(kw_only=True)
@@ -124,7 +125,7 @@ class _Attempt:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
         if found.outcome not in UNSCORED:
-            found.suspicions = suspicions(self.plan, prepared, baseline, change, shared.snapshots, self.files.directory)
+            found.suspicions = self._suspicions(prepared, baseline, change)
 
     def _check_environment(self, digest: str) -> None:
         before = self.plan.environment_digest
@@ -146,6 +147,16 @@ class _Attempt:
             watch=self.watch,
         )
         return judge.score(change, deadline)
+
+    def _suspicions(self, prepared: Prepared, baseline: Baseline, change: FrozenChange) -> tuple[Label, ...]:
+        """Labels beside the score. What cannot be looked at is suspect, and never a way out of being scored."""
+        try:
+            return suspicions(self.plan, prepared, baseline, change, self.bench.shared.snapshots, self.files.directory)
+        except Interrupted:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw
+            said = f"the attempt could not be looked at: {type(error).__name__}: {error}"
+            return (Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=said),)
 
     def _keep(self, workspace: Path, change: FrozenChange) -> None:
         self.files.write("diffs/final.patch", change.diff)

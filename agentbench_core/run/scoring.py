@@ -11,7 +11,7 @@ from agentbench_core.errors import DeadlineExceeded, ToolError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
 from agentbench_core.run.attempt_log import Evidence
-from agentbench_core.run.change import FrozenChange, protected_paths
+from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
 from agentbench_core.run.load import Watch
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
@@ -49,7 +49,6 @@ class Judge:
             validation=spec.validation,
             fork=lambda: self._remember(made, self._fork(change, deadline)),
             hidden=hidden_paths(self.task),
-            protected=protected_paths(spec),
             scratch=lambda name: self._remember(made, self.shared.empty(name)),
             network=spec.environment.network_policy == "always",
             deadline=deadline,

@@ -22,7 +22,7 @@ STRONGEST = ("c11-*", "c12-*", "c14b-*", "c25c-*", "c25f-*", "c25i-*")
 
 def sample(run: Any, tasks: tuple[str, ...], cheaters: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """What came of a sample, by task, if nothing is wrong with it."""
-    flags = ["--sample", str(PARTNERS), "--seed", str(SEED), "--workers", "2", "--set", "limits.timeout_sec=60"]
+    flags = ["--sample", str(PARTNERS), "--seed", str(SEED), "--workers", "3", "--set", "limits.timeout_sec=60"]
     flags += [word for glob in tasks for word in ("--task", glob)]
     flags += [word for glob in cheaters for word in ("--cheater", glob)]
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "docker", "--json", *flags)

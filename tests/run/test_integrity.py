@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, Integrity, Label, dump, load, open_run
+from agentbench_core.run import attempt
 from agentbench_core.testing.run_directory import write_run
 from agentbench_core.values.integrity import worst
 
@@ -139,3 +140,20 @@ def _suspected(record: AttemptRecord) -> AttemptRecord:
         return record
     label = Label(name="leak_suspected", evidence="step 1: git reflog")
     return attrs.evolve(record, labels=(label,), integrity=Integrity.LEAK_SUSPECTED)
+
+
+def test_an_attempt_that_cannot_be_looked_at_is_scored(
+    make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else an agent that breaks what looks at it could choose not to be counted."""
+
+    def break_down(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(attempt, "suspicions", break_down)
+    make_task()
+    agentbench("run", "--suite", "mini", "--agent", "scripted")
+    (record,) = records()
+    assert (record["scored"], record["result"]["passed"]) == (True, True)
+    assert record["integrity"] == "tamper_suspected"
+    assert "could not be looked at: RecursionError: too deep" in record["labels"][-1]["evidence"]

@@ -59,12 +59,15 @@ class Additions:
         return name, self.twins.get(bare) if self.true_side.get(bare) != side else None
 
     def arguments(self, said: Sequence[str]) -> list[str]:
-        """pytest's arguments, with files by the names that they have now."""
+        """pytest's arguments, with files by the names that they have now.
+
+        A test that is named within such a file is not in all of its copies, so all tests of these are run; those that
+        the task does not name do not count.
+        """
         result: list[str] = []
         for argument in said:
-            path, colons, rest = argument.partition("::")
-            now = [name for name, (original, _) in self.stands_for.items() if original == str(PurePosixPath(path))]
-            result += [f"{name}{colons}{rest}" for name in now] or [argument]
+            path = str(PurePosixPath(argument.partition("::")[0]))
+            result += [name for name, (original, _) in self.stands_for.items() if original == path] or [argument]
         return result
 
     def note(self) -> str:
@@ -164,7 +167,8 @@ def _is_test(path: str) -> bool:
 
 
 def _spoken_of(path: str, texts: Sequence[str]) -> bool:
-    word = re.compile(rf"\b{re.escape(PurePosixPath(path).stem)}\b")
+    # A test in it may have the same name, which says nothing of the file.
+    word = re.compile(rf"(?<!def )\b{re.escape(PurePosixPath(path).stem)}\b")
     return any(word.search(text) for text in texts)
 
 

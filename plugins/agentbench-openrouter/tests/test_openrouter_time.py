@@ -84,7 +84,7 @@ def test_a_call_ends_in_time_whatever_is_tried() -> None:
     with LoopbackServer(always(Reply(hang=True))) as server:
         with provided(server, exchange_timeout_sec=0.4, timeout_sec=1.0) as provider:
             began = time.monotonic()
-            with pytest.raises(LLMError, match="timeout"):
+            with pytest.raises(LLMError, match=r"timeout|in time"):  # on a busy machine even a connection takes long
                 provider.complete(ASK, CallDouble())
             assert time.monotonic() - began < SLOW
         assert 1 <= len(server.chat_requests) <= 3
