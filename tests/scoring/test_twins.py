@@ -113,13 +113,49 @@ def test_what_cannot_be_altered_without_a_trace(body: str) -> None:
     assert alterations(function) == [None]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if f():\n    assert g() == 5",
+        "for x in f():\n    assert x == 5",
+        "found = f()\nfor x in found:\n    assert x == 5",
+        "while f():\n    assert g() == 5",
+        "try:\n    assert g() == 5\nfinally:\n    pass",
+    ],
+)
+def test_what_an_honest_program_may_not_come_to(body: str) -> None:
+    """Its altered copy would pass as the test does, and convict somebody who did nothing."""
+    function = ast.parse(f"def test_it():\n{textwrap.indent(body, '    ')}\n").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert alterations(function) == [None]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for x in (1, 2):",
+        "for x in TEXTS:",
+        "for x in itertools.product('ab', repeat=2):",
+        "for x in range(text):",
+        "some = [1, 2]\nfor x in sorted(some):",
+        "with f():",
+    ],
+)
+def test_what_every_program_comes_to(head: str) -> None:
+    """Loops through what was written into the test."""
+    text = altered(f"{head}\n    assert g() == 5", above="@pytest.mark.parametrize('text', [1, 2])", parameters="text")[
+        1
+    ]
+    assert "== 5" not in text
+
+
 def test_assertions_are_counted_as_they_stand() -> None:
     """Those of functions within a test are not: they may never be reached."""
     body = """
     assert a == 0
     def inner():
         assert b == 0
-    if x:
+    with x:
         assert c == 0
     """
     text = altered(body, 2)[1]

@@ -22,6 +22,8 @@ MOST_OTHERS = 7
 """Other values for one place."""
 
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_PERHAPS = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.comprehension, ast.AsyncFor)
+_HARMLESS = {"range", "enumerate", "zip", "sorted", "reversed", "product", "permutations", "combinations", "pairwise"}
 _EQUALITY = {"assertEqual", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual", "assertIs"}
 _RAISES = {"raises", "assertRaises"}
 _EXCEPTIONS = ("ValueError", "TypeError", "KeyError", "IndexError", "RuntimeError", "AttributeError", "OSError")
@@ -52,10 +54,13 @@ class Alteration:
 
 
 def alterations(function: Function) -> list[Alteration | None]:
-    """One for each assertion of a test, in the order of the source; ``None`` where nothing looks natural."""
+    """One for each assertion of a test, in the order of the source; ``None`` where nothing looks natural.
+
+    ``None`` also where an honest program may not come to: an altered copy that never gets there would pass.
+    """
     return [
-        _of_assert(node, function) if isinstance(node, ast.Assert) else _of_call(node, function)
-        for node in _assertions(function)
+        None if not sure else _of_assert(node, function) if isinstance(node, ast.Assert) else _of_call(node, function)
+        for node, sure in _assertions(function)
     ]
 
 
@@ -104,15 +109,37 @@ def _similar(value: str, chance: Random) -> list[str]:
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
-def _assertions(function: Function) -> Iterator[ast.Assert | ast.Call]:
-    """Assertions in the order of the source; those of functions within it may never be reached."""
-    pending: list[ast.AST] = list(reversed(function.body))
+def _assertions(function: Function) -> Iterator[tuple[ast.Assert | ast.Call, bool]]:
+    """Assertions in the order of the source, and whether every run of the test comes to them.
+
+    Those of functions within it are left out: they may never be called.
+    """
+    pending: list[tuple[ast.AST, bool]] = [(statement, True) for statement in reversed(function.body)]
     while pending:
-        node = pending.pop()
+        node, sure = pending.pop()
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _method(node) in _EQUALITY | _RAISES):
-            yield node
+            yield node, sure
         elif not isinstance(node, _NESTED):
-            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+            sure = sure and not isinstance(node, _PERHAPS)
+            if isinstance(node, ast.For):
+                sure = sure and _is_the_tests_own(node.iter, function)
+            pending.extend((child, sure) for child in reversed(list(ast.iter_child_nodes(node))))
+
+
+def _is_the_tests_own(values: ast.expr, function: Function) -> bool:
+    """Whether what a loop goes through was written into the test, and does not come from the program."""
+    parameters = {name for call in _rows(function) for name in _names(call)}
+    for part in ast.walk(values):
+        if isinstance(part, ast.Call):
+            name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
+            if name not in _HARMLESS:
+                return False
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            known = part.id in parameters or part.id.isupper() or part.id in _HARMLESS or part.id == "itertools"
+            written = [node.value for node in _assignments(part.id, function)]
+            if not known and not (written and all(_is_the_tests_own(value, function) for value in written)):
+                return False
+    return True
 
 
 def _method(call: ast.Call) -> str:
@@ -174,16 +201,20 @@ def _rows(function: Function) -> list[ast.Call]:
     return [call for call in calls if _method(call) == "parametrize" and len(call.args) > 1]
 
 
+def _names(call: ast.Call) -> list[str]:
+    """The parameters that a ``parametrize`` has rows for."""
+    names = call.args[0]
+    if isinstance(names, ast.Constant) and isinstance(names.value, str):
+        return [part.strip() for part in names.value.split(",")]
+    if isinstance(names, ast.List | ast.Tuple):
+        return [str(part.value) for part in names.elts if isinstance(part, ast.Constant)]
+    return []
+
+
 def _column(name: str, function: Function) -> list[ast.expr]:
     """The values of a parameter, where rows of them are written out."""
     for call in _rows(function):
-        names, rows = call.args[0], call.args[1]
-        if isinstance(names, ast.Constant) and isinstance(names.value, str):
-            known = [part.strip() for part in names.value.split(",")]
-        elif isinstance(names, ast.List | ast.Tuple):
-            known = [str(part.value) for part in names.elts if isinstance(part, ast.Constant)]
-        else:
-            continue
+        known, rows = _names(call), call.args[1]
         if name in known and isinstance(rows, ast.List | ast.Tuple):
             return [cell for row in rows.elts if (cell := _cell(row, known.index(name), len(known))) is not None]
     return []
