@@ -21,11 +21,11 @@ _ALWAYS = frozenset({"reflog", "fsck", "fetch", "pull", "ls-remote", "unpack-obj
 _INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
 _LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
 _LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!"})
-_PLACES = ("pypi.org", "pythonhosted.org", "github.com", "githubusercontent.com", "gitlab.com", "npmjs.org")
+_HERE = re.compile(r"://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _FETCHING = frozenset({"download", "install", "wheel", "index", "add"})
 _INSTALLERS = frozenset({"pip", "pip3", "pipx", "uv", "poetry", "pdm", "conda"})
 _EDITABLE = frozenset({"-e", "--editable"})
-_TELLING = ("git", *_INSTALLERS - {"pip3", "pipx"}, *_PLACES)
+_TELLING = ("git", *_INSTALLERS - {"pip3", "pipx"}, "://")
 """A command without any of these is innocent."""
 _FILE_BYTES = 1 << 20
 
@@ -78,7 +78,8 @@ def _inside(words: Sequence[str]) -> bool:
 def _release(words: Sequence[str], names: Collection[str]) -> bool:
     if not names:
         return False
-    if any(place in word and any(name in _project(word) for name in names) for word in words for place in _PLACES):
+    elsewhere = [_project(word) for word in words if "://" in word and not _HERE.search(word)]
+    if any(name in address for address in elsewhere for name in names):
         return True
     installs = any(posixpath.basename(word) in _INSTALLERS for word in words) and not _FETCHING.isdisjoint(words)
     pairs = zip(("", *words), words, strict=False)

@@ -156,7 +156,7 @@ def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
         "pip download clamp-tool",
         "python3 -m pip install 'Clamp_Tool==2.0' --target /tmp/x",
         "uv pip install clamp.tool",
-        "curl -sL https://pypi.org/pypi/clamp-tool/json",
+        "curl -sL https://index.example/project/clamp-tool/json",
     ],
 )
 def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
@@ -171,6 +171,7 @@ def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
     "command",
     [
         "git log",
+        "curl -s http://localhost:8000/clamp-tool/health",
         "git log --oneline -5 && git status && git diff HEAD",
         "git show HEAD:app.py",
         "git stash; python -m pytest; git stash pop",
