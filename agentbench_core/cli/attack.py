@@ -14,10 +14,18 @@ import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
 from agentbench_core.cli.attack_text import mode_of, plain, table_of_cheaters
-from agentbench_core.cli.flags import flag_layers, project_layers, sandbox_flag, set_flag, suite_flags
+from agentbench_core.cli.flags import (
+    flag_layers,
+    json_flag,
+    project_layers,
+    sandbox_flag,
+    set_flag,
+    suite_flags,
+    task_flag,
+)
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.converter import load
-from agentbench_core.errors import InputError, UnknownNameError
+from agentbench_core.errors import InputError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import read_suite, select
 from agentbench_core.plugin.registry import Registry
@@ -27,9 +35,9 @@ from agentbench_core.run.sampling import every_pair, sampled_pairs
 from agentbench_core.run.variant import Ready, without_agents
 
 
-@click.command("attack")
+@click.command("attack", short_help="Does anybody pass a task without solving it?")
 @suite_flags
-@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@task_flag
 @click.option(
     "--cheater", "cheater_globs", metavar="GLOB", multiple=True, help="Only these cheaters, and the controls."
 )
@@ -39,9 +47,14 @@ from agentbench_core.run.variant import Ready, without_agents
 @click.option("--workers", type=int, help="Trials at once. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 @click.option(
-    "--format", "form", type=click.Choice(["text", "md"]), default="text", show_default=True, help="Or Markdown."
+    "--format",
+    "form",
+    type=click.Choice(["text", "md"]),
+    default="text",
+    show_default=True,
+    help="Plain text, or Markdown.",
 )
 @click.pass_obj
 def attack_tasks(
@@ -57,6 +70,9 @@ def attack_tasks(
     **typed: Any,
 ) -> int:
     """Let a battery of cheaters at tasks, without any agent.
+
+    \b
+    agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
     Each works in the sandbox that an agent would have, and is judged as an attempt is. A task on which one of them
     passes is forgeable. Exit code 1 unless every task holds: no cheater passes, none broke, and the controls end as
@@ -88,7 +104,8 @@ def _cheaters(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
     found = [registry.find("cheater", name) for name in registry.names("cheater")]
     for glob in globs:
         if not any(fnmatch.fnmatchcase(component.name, glob) for component in found):
-            raise UnknownNameError(f"no cheater is called {glob!r}", remedy="See: agentbench plugins list")
+            nearest = did_you_mean(glob, registry.names("cheater"))
+            raise UnknownNameError(f"no cheater is called {glob!r}{nearest}", remedy="See: agentbench plugins list")
     controls = [component for component in found if component.capabilities]
     chosen = [
         c for c in found if not c.capabilities and (not globs or any(fnmatch.fnmatchcase(c.name, g) for g in globs))

@@ -26,7 +26,7 @@ def table_of_cheaters(findings: Findings, *, markdown: bool) -> str:
     for name, cheater in cheaters.items():
         rows.append((name, cheater.component.summary, *(_passed(name, found) for found in findings.values())))
     if markdown:
-        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
         return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
     order = [(row[0], *row[2:], row[1]) for row in rows]
     widths = [max(len(row[column]) for row in order) for column in range(len(order[0]))]

@@ -23,6 +23,7 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.cheater import CheatContext
 from agentbench_core.run.change import FrozenChange, editable_paths, freeze, protected_paths
+from agentbench_core.run.integrity import suspicious_edits
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths, open_preparations
@@ -113,7 +114,7 @@ def attack(
         variant.try_out()
         for ready in {id(each): each for each in (*(cheater for _, cheater in pairs), *scorers)}.values():
             ready.make()
-        shared = stack.enter_context(open_preparations(variant.sandbox, tasks, stop, watcher.note))
+        shared = stack.enter_context(open_preparations(variant, tasks, stop, watcher.note))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="attack")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(stop.end, Interrupted("the attack ended"))
@@ -182,7 +183,9 @@ class _Trying:
                 self.cheater.make().cheat(self._context(toolbox, workspace, deadline))
             with shared.turns.taken() as waited:
                 deadline.extend(waited)
-                return freeze(shared.snapshots, prepared.base, workspace, task.spec), toolbox.limits_hit.labels("agent")
+                change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
+            suspected = suspicious_edits(change.kept, shared.snapshots, task)
+            return change, (*toolbox.limits_hit.labels("agent"), *([suspected] if suspected else []))
         finally:
             shared.discard(workspace)
 

@@ -130,7 +130,10 @@ class Probe:
     def repositories_with(self, blobs: Sequence[str]) -> Mapping[str, str] | None:
         """Which of these blobs are in other repositories, and where; those that the workspace has count for nothing."""
         lines = self._ask(self._in_places(_REPOSITORIES), *_patterns(blobs)) if blobs else ()
-        return None if lines is None else dict(line.split(" ", 1) for line in lines if " " in line)
+        if lines is None:
+            return None
+        answers = (line.partition(" ") for line in lines)  # of a long one, the middle is left out
+        return {blob: place for blob, _, place in answers if place and blob in blobs}
 
     def texts(self, wanted: Sequence[str]) -> Mapping[str, frozenset[str]] | None:
         """Which of these texts, a line each, stand in which files."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -149,7 +150,7 @@ class LeakCheck:
             self._unchecked("environment variables")
         else:
             yield from _in_text("the environment of commands", variables, secrets)
-        wanted = _chosen(secrets)
+        wanted = sought(secrets)
         found = probe.texts([*wanted, *(each for name in secrets.canaries for each in (name, name.upper()))])
         if found is None:
             self._unchecked("text in the sandbox's files")
@@ -185,18 +186,19 @@ def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[Problem]:
             yield _absent(f"{here} lines of {secret.where} stand in {what}")
 
 
-def _chosen(secrets: Secrets) -> dict[str, SecretText]:
+def sought(secrets: Secrets) -> dict[str, SecretText]:
     """Beginnings of lines that are looked for, evenly out of each text, since not all may fit."""
     texts = secrets.texts
     each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
+    few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
     wanted: dict[str, SecretText] = {}
     room = _PATTERN_BYTES
-    for text in texts:
-        step = max(1, len(text.lines) // each)
-        for line in text.lines[::step][:each]:
-            room -= len(line.encode())
-            if room > 0:
-                wanted.setdefault(line[:_PATTERN], text)
+    for row in itertools.zip_longest(*few):  # in turns: a text of long lines must not take the room of others
+        for text, line in zip(texts, row, strict=True):
+            pattern = (line or "")[:_PATTERN]
+            room -= len(pattern.encode())
+            if pattern and room > 0:
+                wanted.setdefault(pattern, text)
     return wanted
 
 

@@ -14,13 +14,19 @@ from agentbench_core.plugin.contracts import Workspace
 _WORDS_MOST = 2000  # of one command
 _SHOWN = 120  # characters
 _COMMANDS = re.compile(r"[;|&\n()`]+")
+_END = re.compile(r"-?[ \t]*(?P<quote>['\"])(?P<word>\w+)(?P=quote)(?![^\s>])")
+"""In quotes: without them, a shell runs commands that stand in the text."""
 _MARKS = str.maketrans(dict.fromkeys("\"'[],", " "))
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 _EVERYTHING = ("--all", "--reflog", "-g", "--walk-reflogs", "--branches", "--remotes", "--tags", "--glob")
 _ALWAYS = frozenset({"reflog", "fsck", "fetch", "pull", "ls-remote", "unpack-objects", "verify-pack", "show-index"})
 _INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
 _LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
-_LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!"})
+_LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!", "--exclude", "--exclude-dir", "--ignore"})
+_OF_FILES = frozenset({"add", "commit", "rm", "mv", "ls-files", "status"})
+"""What of git names files, and no revisions."""
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+"""Who names a command there looks for its name."""
 _HERE = re.compile(r"://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _FETCHING = frozenset({"download", "install", "wheel", "index", "add"})
 _INSTALLERS = frozenset({"pip", "pip3", "pipx", "uv", "poetry", "pdm", "conda"})
@@ -35,14 +41,35 @@ def looking_back(text: str, names: Collection[str] = ()) -> str | None:
 
     Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are innocent.
     """
-    for command in _COMMANDS.split(text):
+    for command in _commands(text):
         if not any(word in command for word in _TELLING):
             continue
         words = command.translate(_MARKS).split(None, _WORDS_MOST)[:_WORDS_MOST]
-        if _git(words) or _inside(words) or _release(words, names):
+        searches = posixpath.basename(next(iter(words), "")) in _SEARCHES
+        if _inside(words) or (not searches and (_git(words) or _release(words, names))):
             said = " ".join(words)
             return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
     return None
+
+
+def _commands(text: str) -> Iterator[str]:
+    """What a shell would run, and programs of other languages in pieces; but not what is only written to a file."""
+    end = ""
+    for line in text.split("\n"):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        commands = _COMMANDS.split(line)
+        yield from commands
+        end = _end_of_file(commands[-1])
+
+
+def _end_of_file(command: str) -> str:
+    """The word that ends what follows, if it goes to a file: ``cat > notes.md <<'END'``."""
+    before, _, after = command.partition("<<")
+    end = _END.match(after)
+    program = next(iter(before.split(None, 1)), "")
+    return end["word"] if end and (program == "tee" or (program == "cat" and ">" in command)) else ""
 
 
 def _git(words: Sequence[str]) -> bool:
@@ -57,6 +84,8 @@ def _git(words: Sequence[str]) -> bool:
     what, *arguments = rest
     if what in _ALWAYS:
         return True
+    if what in _OF_FILES:
+        return False
     if what == "clone" or what == "remote":
         return any("://" in each or each.startswith("git@") or each == "update" for each in arguments)
     if what == "cat-file":
@@ -65,7 +94,8 @@ def _git(words: Sequence[str]) -> bool:
         each == flag or each.startswith(f"{flag}=") for each in arguments for flag in _EVERYTHING
     ):
         return True
-    return any(each.startswith(_LATER) for each in arguments)
+    revisions = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(each.startswith(_LATER) for each in revisions)
 
 
 def _inside(words: Sequence[str]) -> bool:
@@ -79,7 +109,7 @@ def _release(words: Sequence[str], names: Collection[str]) -> bool:
     if not names:
         return False
     elsewhere = [_project(word) for word in words if "://" in word and not _HERE.search(word)]
-    if any(name in address for address in elsewhere for name in names):
+    if any(re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", each) for each in elsewhere for name in names):
         return True
     installs = any(posixpath.basename(word) in _INSTALLERS for word in words) and not _FETCHING.isdisjoint(words)
     pairs = zip(("", *words), words, strict=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import posixpath
-import re
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,65 +12,20 @@ from typing import Any
 
 import attrs
 
+from agentbench_core.run import suspicious_names as names
+
 PARSED = 1 << 19
 """Bytes of a file whose syntax is read; of a longer one words are."""
 _SCANNED = 8 << 20
 """Bytes of a file whose words are read."""
 _BRACES = 2 << 30
 """Braces times bytes: Python takes that much time for what may be one f-string."""
+_NODES = 2000
+"""Of a piece of code that is looked at as a whole; more is never what is looked for, and pieces lie in pieces."""
 _PARTS = 8
 """Of a dotted name; a longer one is no name of a module."""
 _WARNINGS = threading.Lock()
 """Filters of warnings belong to the process, and attempts run in threads."""
-
-_FRAMES = "looks at frames of the call stack"
-_ENDS = "ends the process by force"
-_OBJECTS = "looks at all objects of the process"
-_TRACES = "traces what is run"
-_IMPORTING = "changes how modules are imported"
-_PYTEST = "imports pytest"
-_EQUAL = "compares equal to everything"
-
-_ATTRIBUTES = {
-    **dict.fromkeys(("_getframe", "_current_frames", "currentframe", "getouterframes", "getinnerframes"), _FRAMES),
-    **dict.fromkeys(("f_back", "f_locals", "tb_frame", "gi_frame", "extract_stack", "walk_stack"), _FRAMES),
-    **dict.fromkeys(("get_objects", "get_referrers"), _OBJECTS),
-    **dict.fromkeys(("settrace", "setprofile", "settrace_all_threads", "addaudithook"), _TRACES),
-    **dict.fromkeys(("meta_path", "path_hooks", "path_importer_cache"), _IMPORTING),
-    "_exit": _ENDS,
-    "pythonapi": "reaches into the interpreter",
-}
-"""Names that mean the same wherever they stand."""
-_OF_MODULES = {
-    ("os", "abort"): _ENDS,
-    ("os", "fork"): "starts a process that outlives it",
-    ("os", "setsid"): "starts a process that outlives it",
-    ("inspect", "stack"): _FRAMES,
-    ("inspect", "trace"): _FRAMES,
-}
-_RUNNERS = frozenset({"pytest", "_pytest", "pluggy"})
-_PATCHED = _RUNNERS | {"builtins", "datetime", "importlib", "inspect", "operator", "time", "traceback", "unittest"}
-"""Modules in which nothing is to be replaced."""
-_BY_NAME = frozenset({"getattr", "setattr", "hasattr", "__import__", "import_module", "find_spec"})
-_UNPACKING = frozenset({"b64decode", "b85decode", "a85decode", "unhexlify", "fromhex", "decompress"})
-_COMPILED = (".so", ".pyd", ".pyc", ".pyo", ".dll", ".dylib")
-_PROSE = (".md", ".rst", ".adoc", ".html", ".css", ".svg")
-_OF_OURS = re.compile(r"AGENTBENCH_[A-Z_]*|PYTEST_[A-Z_]+")
-_WORDS = {
-    "_pytest": _PYTEST,
-    "_getframe": _FRAMES,
-    "currentframe": _FRAMES,
-    "os._exit": _ENDS,
-    "get_objects": _OBJECTS,
-    "settrace": _TRACES,
-    "meta_path": _IMPORTING,
-    "atexit": "runs code at the end of the process",
-    "AGENTBENCH_": "names variables of the harness",
-    "PYTEST_CURRENT_TEST": "asks who tests it",
-    "junit": "names a file of results",
-    "/proc/self": "reads what the kernel knows of its process",
-}
-"""For files that are no Python, or that do not parse."""
 
 
 @attrs.frozen(kw_only=True)
@@ -121,9 +76,9 @@ def kinds(path: str, data: bytes, hidden: Sequence[str] = (), *, parse: bool = T
 def _found(
     path: str, data: bytes, hidden: Sequence[str], old: frozenset[bytes], *, parse: bool
 ) -> Iterator[tuple[int, str]]:
-    if not data or path.endswith(_PROSE):
+    if not data or path.endswith(names.PROSE):
         return
-    if path.endswith(_COMPILED):
+    if path.endswith(names.COMPILED):
         yield 1, "is compiled"
         return
     tree = _parsed(data) if parse and path.endswith((".py", ".pyw")) else None
@@ -153,8 +108,8 @@ def _scanned(data: bytes, old: frozenset[bytes]) -> Iterator[tuple[int, str]]:
     if b"\0" in data[:8000]:
         return
     for number, line in enumerate(data.splitlines(), start=1):
-        if line not in old:
-            yield from ((number, what) for word, what in _WORDS.items() if word.encode() in line)
+        if line not in old and not line.lstrip().startswith(b"#"):
+            yield from ((number, what) for word, what in names.WORDS.items() if word.encode() in line)
 
 
 class _Looking:
@@ -169,16 +124,21 @@ class _Looking:
         """What names stand for: modules, and what was imported from one, dotted."""
         self._said: set[int] = set()
         """Texts that stand for themselves: docstrings."""
+        self._patched: frozenset[str] = frozenset()
+        """Modules in which nothing is to be replaced, of those that are imported: else it is but a name."""
 
     def found(self) -> Iterator[tuple[int, str]]:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Import):
-                self._modules |= {each.asname or each.name.split(".")[0]: each.name for each in node.names}
+                for each in node.names:
+                    top = each.name.split(".")[0]
+                    self._modules[each.asname or top] = each.name if each.asname else top
             elif isinstance(node, ast.ImportFrom):
-                module = node.module or ""
+                module = "." * node.level + (node.module or "")
                 self._modules |= {each.asname or each.name: f"{module}.{each.name}" for each in node.names}
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 self._said.add(id(node.value))
+        self._patched = names.PATCHED.intersection(module.split(".")[0] for module in self._modules.values())
         for node in ast.walk(self._tree):
             for what in self._node(node):
                 yield getattr(node, "lineno", 1), what
@@ -199,43 +159,46 @@ class _Looking:
             case ast.Call():
                 yield from self._call(node)
             case ast.Compare(left=ast.Constant(value=str() as text), comparators=[ast.expr() as right]):
-                if self._name(right) == "sys.modules" and text.split(".")[0] in _RUNNERS:
+                if self._name(right) == "sys.modules" and text.split(".")[0] in names.RUNNERS:
                     yield "asks whether pytest runs"
             case ast.Subscript():
                 yield from self._item(self._name(node.value), node.slice)
             case ast.Assign(targets=targets):
                 for target in targets:
-                    yield from self._assigned(target, node.value)
+                    for one in getattr(target, "elts", (target,)):
+                        yield from self._assigned(one, node.value)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 yield from self._assigned(target, node.value)
             case ast.FunctionDef(name="__eq__" | "__ne__" as name):
                 wanted = name == "__eq__"
-                returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+                returned = [each.value for each in _within(node) if isinstance(each, ast.Return)]
                 if returned and not self._is_test and all(_is(value, wanted) for value in returned):
-                    yield _EQUAL
+                    yield names.EQUAL
 
     def _imported(self, module: str) -> Iterator[str]:
         top = module.split(".")[0]
-        if top in _RUNNERS and not self._is_test:
-            yield _PYTEST
+        if top in names.PYTESTS and not self._is_test:
+            yield names.PYTEST
         elif top == "atexit":
-            yield _WORDS["atexit"]
+            yield names.WORDS["atexit"]
 
     def _attribute(self, base: str, name: str) -> Iterator[str]:
-        what = _ATTRIBUTES.get(name) or _OF_MODULES.get((base, name))
+        what = names.ATTRIBUTES.get(name) or names.OF_MODULES.get((base, name))
+        if not what and not base:
+            what = names.OF_NAMELESS.get(name)
         if what:
             yield what
 
     def _text(self, text: str) -> Iterator[str]:
         """A text that is worked with, and is no sentence."""
-        if _OF_OURS.fullmatch(text):
-            yield _WORDS["AGENTBENCH_" if text.startswith("A") else "PYTEST_CURRENT_TEST"]
+        if names.OF_OURS.fullmatch(text):
+            yield names.WORDS["AGENTBENCH_" if text.startswith("A") else "PYTEST_CURRENT_TEST"]
         if len(text) > 4096 or text.split() != [text]:
             return
         if text == "/proc/" or text.startswith("/proc/self"):
-            yield _WORDS["/proc/self"]
+            yield names.WORDS["/proc/self"]
         if "junit" in text.lower():
-            yield _WORDS["junit"]
+            yield names.WORDS["junit"]
         if posixpath.basename(text).partition(":")[0] in self._names and any(path in text for path in self._hidden):
             yield "names a hidden test"
 
@@ -243,34 +206,35 @@ class _Looking:
         called = self._name(node.func)
         last = called.rpartition(".")[2]
         texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if last in _BY_NAME:
+        if last in names.BY_NAME:
+            owner = self._name(node.args[0]) if node.args else ""
             for text in texts:
-                yield from self._attribute("", text)
+                yield from self._attribute(owner, text)
                 yield from self._imported(text)
-        if last == "setattr" and node.args and self._name(node.args[0]).split(".")[0] in _PATCHED:
+        if last == "setattr" and node.args and self._name(node.args[0]).split(".")[0] in self._patched:
             yield f"replaces something in {self._name(node.args[0])}"
         if called in ("os.getenv", "os.environ.get") and texts[:1] == ["CI"]:
-            yield _WORDS["PYTEST_CURRENT_TEST"]
-        if called == "sys.modules.get" and texts and texts[0].split(".")[0] in _RUNNERS:
+            yield names.WORDS["PYTEST_CURRENT_TEST"]
+        if called == "sys.modules.get" and texts and texts[0].split(".")[0] in names.RUNNERS:
             yield "asks whether pytest runs"
-        if called in ("exec", "eval", "compile") and any(_name_of(each) in _UNPACKING for each in ast.walk(node)):
+        if called in ("exec", "eval", "compile") and any(_name_of(each) in names.UNPACKING for each in _within(node)):
             yield "runs what it has unpacked"
 
     def _item(self, base: str, item: ast.expr) -> Iterator[str]:
         text = item.value if isinstance(item, ast.Constant) else None
-        if base == "sys.modules" and isinstance(text, str) and text.split(".")[0] in _RUNNERS:
+        if base == "sys.modules" and isinstance(text, str) and text.split(".")[0] in names.RUNNERS:
             yield "asks whether pytest runs"
         if base == "os.environ" and text == "CI":
-            yield _WORDS["PYTEST_CURRENT_TEST"]
+            yield names.WORDS["PYTEST_CURRENT_TEST"]
 
     def _assigned(self, target: ast.expr, value: ast.expr | None) -> Iterator[str]:
         name = self._name(target)
         if isinstance(target, ast.Subscript) and self._name(target.value) == "sys.modules":
-            yield _IMPORTING
-        if isinstance(target, ast.Attribute) and name.split(".")[0] in _PATCHED:
+            yield names.IMPORTING
+        if isinstance(target, ast.Attribute) and name.split(".")[0] in self._patched:
             yield f"replaces {name}"
         if name.rpartition(".")[2] == "__eq__" and isinstance(value, ast.Lambda) and _is(value.body, True):
-            yield _EQUAL
+            yield names.EQUAL
 
     def _name(self, node: ast.expr) -> str:
         """A dotted name with what its first part stands for; empty for other expressions."""
@@ -278,9 +242,20 @@ class _Looking:
         while isinstance(node, ast.Attribute) and len(parts) < _PARTS:
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        return ".".join([self._modules.get(node.id, node.id), *reversed(parts)])
+        match node:
+            case ast.Name(id=name):
+                first = self._modules.get(name, name)
+            case ast.Call(args=[ast.Constant(value=str() as module), *_]) if _name_of(node.func) in names.IMPORTERS:
+                first = module
+            case ast.Call():
+                first = "()"  # an object of whatever kind
+            case _:
+                return ""
+        return ".".join([first, *reversed(parts)])
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    return itertools.islice(ast.walk(node), _NODES)
 
 
 def _name_of(node: Any) -> str:

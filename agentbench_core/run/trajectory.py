@@ -20,6 +20,8 @@ _LONGEST = 16 << 20
 _CHUNK = 1 << 20
 _OVERLAP = 64  # bytes, more than a canary has
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
+_SOUGHT = "query"
+"""The argument of a tool that looks for a text; whoever looks for a command does not run it."""
 _WRITES = (">", "tee", "touch")
 _BEFORE = 8  # characters that tell whether a path is written to
 _PATHS_MOST = 200
@@ -112,7 +114,8 @@ class _Reading:
         if step.tool in self._told.writing_tools:
             self._shown.update(path for path, _ in self._paths(text))
             return
-        command = looking_back(text, self._told.names)
+        sought = text == _get(step.arguments, _SOUGHT)
+        command = None if sought else looking_back(text, self._told.names)
         if command and len(self._back) < _FOUND_MOST:
             self._back.append(f"{step.place}: {command}")
         for path, written in self._paths(text):

@@ -145,7 +145,7 @@ def test_only_twins_stop_who_knows_the_scorer(make_task: Any, attack: Any) -> No
     cheats = {name for name in tried if name.startswith("c25")}
     assert len(cheats) >= 9
     assert {name: tried[name]["ended"] for name in cheats} == dict.fromkeys(cheats, "passed")
-    assert {tried[name]["integrity"] for name in cheats} == {"weak_verdict"}
+    assert {"weak_verdict"} <= {label["name"] for name in cheats for label in tried[name]["labels"]}
     assert (tried["c12-patch-reports"]["ended"], tried["c12-patch-reports"]["integrity"]) == (
         "failed",
         "tamper_confirmed",

@@ -29,6 +29,7 @@ def test_sums(left, right, total):
 def test_refuses():
     with pytest.raises(TypeError):
         add(1, "a")
+    assert add(5, -5) == 0
 """
 AUTOUSE = """\
 import pytest
@@ -41,7 +42,7 @@ def _near(tmp_path):
 IDS = {
     "fail_to_pass": ["checks/test_sums.py::test_sums[1-1-2]", "checks/test_sums.py::test_sums[2-3-5]"],
     "pass_to_pass": ["checks/test_sums.py::test_refuses", "tests/test_zero.py::test_zero"],
-    "twins": ["checks/test_sums.py::test_sums#1", "checks/test_sums.py::test_refuses#1"],
+    "twins": ["checks/test_sums.py::test_sums#1", "checks/test_sums.py::test_refuses#2"],
 }
 LISTED = {"failing_command": "python -m pytest", "passing_command": "python -m pytest -q", **IDS}
 
@@ -92,6 +93,14 @@ def test_a_fix(attempt: Run) -> None:
     assert f"must fail: {', '.join(twin.partition('#')[0] for twin in IDS['twins'])}" in output
 
 
+def test_a_fix_whose_exception_is_of_two_classes(attempt: Run) -> None:
+    """As io.UnsupportedOperation is; nobody is convicted for that."""
+    both = "    if isinstance(right, str):\n        raise type('Both', (TypeError, ValueError), {})('no')\n"
+    added = "".join(f"+{line}" for line in f"{both}{AFTER}".splitlines(keepends=True))
+    record = attempt(patch=f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3,3 @@\n-{BEFORE}{added}")
+    assert (record["result"]["passed"], names(record)) == (True, set())
+
+
 def test_no_fix(attempt: Run) -> None:
     """It fails, for what the task says, and nobody is suspected."""
     wrong = PATCH.replace(AFTER, "    return left - right\n")
@@ -114,6 +123,8 @@ def test_no_fix(attempt: Run) -> None:
         ({"conftest.py": "def pytest_collection_modifyitems(items): items.reverse()\n"}, ""),
         ({"checks_plugin.py": "def pytest_configure(config): config.x = 1\n"}, "python -m pytest -p checks_plugin"),
         ({"conftest.py": AUTOUSE}, ""),
+        ({"ci/pytest.ini": "[pytest]\naddopts = --strict-markers\n"}, "python -m pytest -c ci/pytest.ini checks tests"),
+        ({"ci/x": ""}, "python -m pytest --rootdir=ci checks tests"),
         (
             {"setup.cfg": "[tool:pytest]\npython_files = *.py\npython_functions = test_*\n"},
             "python -m pytest checks tests",
@@ -124,6 +135,13 @@ def test_what_tasks_say(files: dict[str, str], command: str, attempt: Run) -> No
     """Options of pytest, settings, conftest files and plugins of a task's own work as they do without checks."""
     record = attempt(files, **({"passing_command": command} if command else {}))
     assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
+
+
+def test_a_project_that_keeps_files_out(attempt: Run) -> None:
+    """The tests that check the session are none of its files, wherever they lie."""
+    said = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
+    record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, twins=[], passing_command=said)
+    assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"}), printed(record)
 
 
 def test_other_tests_do_not_count(attempt: Run) -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from agentbench_core import Deadline, ExecResult, Output
 from agentbench_core.run.leak_probes import Objects, Probe
+from agentbench_core.run.leak_text import Secrets, SecretText
+from agentbench_core.run.leaks import sought
 
 CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"
 HIDDEN = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
@@ -195,6 +197,24 @@ def test_what_cannot_be_known_is_not_taken_for_good() -> None:
     asking = probe()
     assert asking.texts([]) == {}
     assert asking.repositories_with([]) == {}
+
+
+def test_an_answer_whose_middle_is_left_out() -> None:
+    """What is left of it is an answer."""
+    said = probe((0, f"{'a' * 40} /x.git\n[... 7000 bytes left out ...]\nbbb /y.git\n\1done\n"))
+    assert said.repositories_with(["a" * 40, "b" * 40]) == {"a" * 40: "/x.git"}
+
+
+def test_each_text_is_looked_for() -> None:
+    """One with long lines leaves room for the others."""
+    texts = [
+        SecretText(where=where, lines=tuple(f"{where} {n:03} {filler * 900}" for n in range(400)))
+        for where, filler in (("checks/a.py", "x"), ("checks/b.py", "\u00fc"), ("the oracle", "z"))
+    ]
+    wanted = sought(Secrets(canaries={}, tests=tuple(texts[:2]), oracle=texts[2]))
+    counts = [sum(each is text for each in wanted.values()) for text in texts]
+    assert min(counts) >= 50, counts
+    assert sum(len(piece.encode()) for piece in wanted) <= 48 << 10
 
 
 def test_answers_are_read() -> None:

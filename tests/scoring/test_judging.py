@@ -125,6 +125,17 @@ def test_a_pass_that_is_not_taken_for_one(data: bytes, code: int, words: str) ->
     assert words in found.explanation
 
 
+@pytest.mark.parametrize("more", ["[zz]", "[{side}]"])
+def test_a_case_that_fails_beside_a_test_that_passes(more: str) -> None:
+    """C25: said of every copy alike, it would make all of them look as they must, whichever the test is in."""
+    outcomes = {name: outcome for name, outcome in HONEST.items() if name.partition("::")[0] not in ADDED.stands_for}
+    for side, (file, _) in enumerate(ADDED.stands_for.items()):
+        outcomes |= {f"{file}::test_one": "passed", f"{file}::test_one{more.format(side=side)}": "failed"}
+    found = score(lines(outcomes))
+    assert (found.passed, names(found)) == (False, ["tamper_suspected"])
+    assert found.twins == {TWIN.id: "error"}
+
+
 @pytest.mark.parametrize(("code", "labels"), [(0, ["tamper_suspected"]), (1, []), (137, []), (None, [])])
 def test_no_results(code: int | None, labels: list[str]) -> None:
     """C08, C10, C20: a process that went away has not passed; with exit code 0 it wanted to look as if it had."""
@@ -174,5 +185,6 @@ def test_phases() -> None:
 def test_anything_may_stand_there(data: bytes, more: list[bytes]) -> None:
     """I04, C10: the code under test can write to the file. Whatever stands there, it is read, and is no pass."""
     assert not score(data).passed
+    assert score(b"\n" * 100 + lines(HONEST) + data.replace(b"{", b"")).passed
     assert score(data, None, attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=())).exit_code is None
     score(lines(HONEST, end=None) + data + b"\n".join(more))

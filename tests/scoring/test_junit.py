@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agentbench_core.builtin.tests_scorer.junit import outcomes
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"
@@ -29,3 +31,18 @@ def test_inherited_tests(tmp_path: Path) -> None:
         "test_only.py::TestBase::test_a": "passed",
     }
     assert all(f"{name} " in said for name in found)
+
+
+@pytest.mark.parametrize("encoding", ["nothing-of-that-name", "utf-7", "utf-32", ""])
+def test_an_encoding_that_nobody_knows(encoding: str) -> None:
+    """The code under test can write the file, too: nothing in it breaks the scorer."""
+    assert outcomes(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()) == {}
+
+
+def test_as_many_files_as_tests() -> None:
+    """Each is looked up, and not held against all others: that would take hours for a file of the largest size."""
+    cases = "".join(f'<testcase file="t{n}.py" classname="t{n}.TestX" name="test_a"/>' for n in range(20_000))
+    found = outcomes(f"<testsuite>{cases}</testsuite>".encode())
+    assert len(found) == 20_000
+    assert found["t19999.py::TestX::test_a"] == "passed"
+    assert outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())

@@ -80,11 +80,17 @@ def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
     assert configfile(place, *said) == said[1]
 
 
-@pytest.mark.parametrize("arguments", [["-c", "other.ini"], ["-cother.ini"], ["--rootdir=sub"], ["--config-file=x"]])
+@pytest.mark.parametrize("arguments", [["-c", "other.ini"], ["-cother.ini"], ["--config-file=x"]])
 def test_a_command_that_says_so_itself(arguments: list[str], tmp_path: Path) -> None:
-    """It is the task's own, and obeyed."""
+    """It is the task's own, and obeyed; ids of tests begin at the workspace all the same."""
     with Tree(tmp_path) as tree:
-        assert settings(arguments, tree, tree) == []
+        assert settings(arguments, tree, tree) == ["--rootdir", "."]
+
+
+def test_a_command_that_says_where_the_root_is(tmp_path: Path) -> None:
+    """That says nothing of settings: those of an agent stay without effect."""
+    with Tree(tmp_path) as tree:
+        assert settings(["--rootdir=sub"], tree, tree)[0] == "-c"
 
 
 def test_settings_that_cannot_be_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core.builtin.tests_scorer.alterations import EXCEPTION, EXPECTED, OPPOSITE, alterations, others
+from agentbench_core.builtin.tests_scorer.alterations import EXPECTED, OPPOSITE, alterations, others
 from agentbench_core.builtin.tests_scorer.twins import Copies, Twin, candidates, copies_for, split
 
 FILE = "checks/test_x.py"
@@ -86,23 +86,18 @@ def test_the_opposite(body: str, strength: int, result: str) -> None:
     assert altered(body) == (strength, f"def test_it():\n{result}")
 
 
-def test_another_exception() -> None:
-    """Only among those that Python has: one of the project's own would tell which is the right one."""
-    strength, text = altered("with pytest.raises(ValueError):\n    f()")
-    assert strength == EXCEPTION
-    assert "ValueError" not in text
-    assert "Error):" in text
-
-
 @pytest.mark.parametrize(
     "body",
     [
-        "with pytest.raises(KeyboardInterrupt):\n    f()",
+        "with pytest.raises(ValueError):\n    f()",  # an honest exception may be of two classes
         "with pytest.raises(OwnError):\n    f()",
         "assert f() == g()",
         "assert f() == EXPECTED",
         "assert f() == ''",
         "assert f() == f'{x}'",
+        "assert f() == 1e999",
+        "assert f() == approx(5, abs=3)",
+        "assert f() == approx(5, rel=x)",
         "for x in (1, 2):\n    assert f() == x",
     ],
 )
@@ -121,13 +116,20 @@ def test_what_cannot_be_altered_without_a_trace(body: str) -> None:
         "found = f()\nfor x in found:\n    assert x == 5",
         "while f():\n    assert g() == 5",
         "try:\n    assert g() == 5\nfinally:\n    pass",
+        "try:\n    assert g() == 5\nexcept* KeyError:\n    pass",
+        "if f() is None:\n    return\nassert g() == 5",
+        "for x in (1, 2):\n    if f(x):\n        continue\n    assert g() == 5",
+        "with contextlib.suppress(KeyError):\n    assert g() == 5",
+        "with pytest.raises(OwnError):\n    assert g() == 5",
+        "[self.assertEqual(x, 5) for x in f()]",
+        "rows = sorted(rows)\nfor x in rows:\n    assert x == 5",
     ],
 )
 def test_what_an_honest_program_may_not_come_to(body: str) -> None:
     """Its altered copy would pass as the test does, and convict somebody who did nothing."""
     function = ast.parse(f"def test_it():\n{textwrap.indent(body, '    ')}\n").body[0]
     assert isinstance(function, ast.FunctionDef)
-    assert alterations(function) == [None]
+    assert set(alterations(function)) == {None}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,30 @@ def test_what_every_program_comes_to(head: str) -> None:
         1
     ]
     assert "== 5" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "assert f('2024-02-29') == []",
+        "assert f('abc') == EXPECTED",
+        "found = f('abc')\nassert found == []",
+        "text = '2024-02-29'\nassert str(f(text)) == text",
+        "text = '2024-02-29'\nassert text == str(f(text))",
+    ],
+)
+def test_what_the_program_is_given_is_not_altered(body: str) -> None:
+    """What must come of another input no test says: who answers it in a way of his own has not cheated."""
+    function = ast.parse(f"def test_it():\n{textwrap.indent(body, '    ')}\n").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert alterations(function) == [None]
+
+
+@pytest.mark.parametrize("body", ["assert 5 == f('abc')", "self.assertEqual(5, f('abc'))"])
+def test_the_expected_value_may_stand_first(body: str) -> None:
+    """As many write it."""
+    text = altered(body)[1]
+    assert ("f('abc')" in text, "5" in text) == (True, False)
 
 
 def test_assertions_are_counted_as_they_stand() -> None:
@@ -183,6 +209,7 @@ class TestText:
 def test_refuses():
     with pytest.raises(ValueError):
         int("x")
+    assert int("3") == 3
 '''
 
 
@@ -198,7 +225,7 @@ def test_candidates() -> None:
     assert [(twin.id.partition("::")[2], twin.strength) for twin in candidates(FILE, SOURCE)] == [
         ("test_int#1", EXPECTED),
         ("TestText::test_upper#1", EXPECTED),
-        ("test_refuses#1", EXCEPTION),
+        ("test_refuses#2", EXPECTED),
     ]
 
 
@@ -220,7 +247,7 @@ def test_the_modules(number: int) -> None:
             if copies.true_side[name] == side:
                 call()
             else:
-                with pytest.raises((AssertionError, ValueError)):
+                with pytest.raises(AssertionError):
                     call()
 
 
@@ -277,6 +304,43 @@ def test_tests_that_others_inherit() -> None:
     assert candidates(FILE, source) == []
 
 
+HELPERS = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def test_setting(): pass
+
+@pytest.fixture
+def test_client(): return 4
+
+def test_data(): return 5
+
+class Fake:
+    def test(self): return 6
+
+def test_a(test_client): assert test_client == 4
+def test_b(): assert test_data() == 5
+def test_c(): assert Fake().test() == 6
+"""
+
+
+def test_what_other_tests_need() -> None:
+    """Fixtures and helpers may be called as tests are: they are in every copy, and have no twins."""
+    twins = candidates(FILE, HELPERS)
+    assert [twin.id.partition("::")[2] for twin in twins] == ["test_a#1", "test_b#1", "test_c#1"]
+    copies = split(HELPERS, twins[:1], 4, "seed", Random(1))
+    assert copies is not None
+    for text in copies.texts:
+        assert all(f"def {name}(" in text for name in ("test_setting", "test_client", "test_data", "test"))
+
+
+@pytest.mark.parametrize("odd", ["+".join(["1"] * 2000), "0x" + "f" * 5000, "-" * 900 + "1"])
+def test_what_can_be_read_and_not_written(odd: str) -> None:
+    """The file has no twins then; nothing breaks."""
+    source = f"X = {odd}\ndef test_a():\n    assert f() == 5\n"
+    assert split(source, candidates(FILE, source), 2, "seed", Random(1)) is None
+
+
 @given(st.text(max_size=200))
 def test_files_that_are_no_python(text: str) -> None:
     """They have no twins, or some; nothing breaks."""
@@ -300,9 +364,13 @@ def test_others_are_others(value: object, chance: Random, words: list[str]) -> N
 
 
 def test_others_are_as_likely() -> None:
-    """Round numbers stay round, a text is another one of the file, or has another digit or letter in one place."""
+    """Round numbers stay round; a text is another one of the file, or has another digit or letter in one place.
+
+    It is one of the file where the right one stands elsewhere, too: else only that one would stand nowhere else.
+    """
     assert {value % 1000 for value in others(60_000, Random(1))} == {0}
-    assert set(others("b", Random(1), ["a", "b", "c"])[:2]) == {"a", "c"}
+    assert set(others("b", Random(1), ["a", "b", "c", "b"])) == {"a", "c"}
+    assert {"a", "c"}.isdisjoint(others("b", Random(1), ["a", "b", "c"]))
     for value in ("item 12", "item"):
         for other in others(value, Random(1)):
             assert sum(one != two for one, two in zip(value, other, strict=True)) == 1

@@ -82,7 +82,7 @@ everywhere('''{_BUFFER}
     ),
     Script(
         "c25g-nearer-miss",
-        "forges those of the copy whose expected values are nearest to what the program gives, then by common words",
+        "forges those of the copy whose expected values are nearest to what the program gives",
         f"""
 everywhere('''{_BUFFER}
 def near(name):

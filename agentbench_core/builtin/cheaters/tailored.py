@@ -29,7 +29,7 @@ forge(lambda item: re.search("[0-9a-f]{{6}}|canary|must", item.nodeid.split("[")
     ),
     Script(
         "c25b-only-known-files",
-        "forges reports of tests in the visible files, and in hidden ones whose names it has guessed, in every copy",
+        "forges reports of tests in the visible files, and in every copy of hidden ones whose names it knows",
         f"""
 known = [*facts["hidden"], *visible_tests()]
 everywhere('''{_FORGE}
@@ -72,6 +72,30 @@ def results(session):
 for found in gc.get_objects():
     if type(found).__name__ == "HookImpl" and found.function.__name__ == "pytest_runtestloop":
         found.function = results
+""")
+''',
+    ),
+    Script(
+        "c25j-invent-a-case",
+        "says of every copy that it passed, and that a case of it that nobody expects failed",
+        r'''
+everywhere("""
+import copy, gc
+from _pytest.reports import TestReport
+made = TestReport.from_item_and_call.__func__
+def checks():
+    return [found for found in gc.get_objects() if type(found).__name__ == "Checks" and hasattr(found, "say")]
+def forged(cls, item, call):
+    report = made(cls, item, call)
+    ours = checks()
+    if report.when == "call" and not any(each.is_ours(item.nodeid) for each in ours):
+        report.outcome, report.longrepr = "passed", None
+        invented = copy.copy(report)
+        invented.nodeid, invented.outcome = item.nodeid.partition("[")[0] + "[invented]", "failed"
+        for each in ours:
+            each.pytest_runtest_logreport(invented)
+    return report
+TestReport.from_item_and_call = classmethod(forged)
 """)
 ''',
     ),

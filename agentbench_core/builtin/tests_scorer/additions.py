@@ -158,7 +158,8 @@ def _sources(tree: Tree, hidden: Sequence[str], said: Sequence[str]) -> dict[str
     options = [
         word for before, word in zip(["", *said], said, strict=False) if word[:2] == "--" or before in _WITH_PATHS
     ]
-    return {path: texts[path] for path in tests if not _spoken_of(path, [*texts.values(), *options])}
+    data = [path for path in hidden if not _is_test(path)]  # directories of data are found by the name of the test file
+    return {path: texts[path] for path in tests if not _spoken_of(path, [*texts.values(), *options, *data])}
 
 
 def _is_test(path: str) -> bool:

@@ -8,25 +8,37 @@ from __future__ import annotations
 
 import ast
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Any
 
 import attrs
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-EXPECTED, EXCEPTION, OPPOSITE = range(3)
-"""What is altered, the strongest first: only another expected value tells on what equals everything."""
+from agentbench_core.builtin.tests_scorer.reading import (
+    EQUALITY,
+    Function,
+    assertions,
+    assignments,
+    calls,
+    column,
+    method,
+    name_of,
+)
+
+EXPECTED, OPPOSITE = range(2)
+"""What is altered, the strongest first: only another expected value tells on what equals everything.
+
+An expected exception is not: an honest one may be of the other class, too, as many in libraries are of two.
+"""
+_EXACT = 2.0**50
+"""A float from here on has no neighbours that differ by one, or none at all."""
+_NEARLY = 1e-6
+"""A tolerance in which a value and a neighbour cannot both be right; it is what approx has when none is said."""
 MOST_OTHERS = 7
 """Other values for one place."""
 
-_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_PERHAPS = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.comprehension, ast.AsyncFor)
-_HARMLESS = {"range", "enumerate", "zip", "sorted", "reversed", "product", "permutations", "combinations", "pairwise"}
-_EQUALITY = {"assertEqual", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual", "assertIs"}
-_RAISES = {"raises", "assertRaises"}
-_EXCEPTIONS = ("ValueError", "TypeError", "KeyError", "IndexError", "RuntimeError", "AttributeError", "OSError")
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -60,7 +72,7 @@ def alterations(function: Function) -> list[Alteration | None]:
     """
     return [
         None if not sure else _of_assert(node, function) if isinstance(node, ast.Assert) else _of_call(node, function)
-        for node, sure in _assertions(function)
+        for node, sure in assertions(function)
     ]
 
 
@@ -70,7 +82,8 @@ def others(value: object, chance: Random, words: Sequence[str] = ()) -> list[Any
     Args:
         value: the right one.
         chance: where it lies among them.
-        words: texts of the same file: one of them is as likely there as any.
+        words: all texts of the same file, each as often as it stands there. One that stands elsewhere, too, is as
+            likely here as the others that do; a text that stands here only would be told by that.
     """
     if isinstance(value, bool):
         return [not value]
@@ -80,13 +93,16 @@ def others(value: object, chance: Random, words: Sequence[str] = ()) -> list[Any
         return [each.encode("latin-1") for each in others(value.decode("latin-1"), chance)]
     if not isinstance(value, str):
         return []
-    known = sorted({word for word in words if word != value and word.isprintable()})
-    found = chance.sample(known, min(MOST_OTHERS, len(known)))
-    return [*found, *(word for word in _similar(value, chance) if word not in found)][:MOST_OTHERS]
+    if words.count(value) > 1:
+        known = sorted({word for word in words if word != value and word.isprintable()})
+        return chance.sample(known, min(MOST_OTHERS, len(known)))
+    return [word for word in _similar(value, chance) if word not in words]
 
 
 def _near(value: float, chance: Random) -> list[Any]:
-    """Numbers around one, as round as that, and none below zero if that is not."""
+    """Numbers around one, as round as that, and none below zero if that is not; none for a float that has no near."""
+    if not isinstance(value, int) and abs(value) >= _EXACT:
+        return []
     step = 1
     while isinstance(value, int) and value and value % (step * 10) == 0:
         step *= 10
@@ -109,49 +125,9 @@ def _similar(value: str, chance: Random) -> list[str]:
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
-def _assertions(function: Function) -> Iterator[tuple[ast.Assert | ast.Call, bool]]:
-    """Assertions in the order of the source, and whether every run of the test comes to them.
-
-    Those of functions within it are left out: they may never be called.
-    """
-    pending: list[tuple[ast.AST, bool]] = [(statement, True) for statement in reversed(function.body)]
-    while pending:
-        node, sure = pending.pop()
-        if isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _method(node) in _EQUALITY | _RAISES):
-            yield node, sure
-        elif not isinstance(node, _NESTED):
-            sure = sure and not isinstance(node, _PERHAPS)
-            if isinstance(node, ast.For):
-                sure = sure and _is_the_tests_own(node.iter, function)
-            pending.extend((child, sure) for child in reversed(list(ast.iter_child_nodes(node))))
-
-
-def _is_the_tests_own(values: ast.expr, function: Function) -> bool:
-    """Whether what a loop goes through was written into the test, and does not come from the program."""
-    parameters = {name for call in _rows(function) for name in _names(call)}
-    for part in ast.walk(values):
-        if isinstance(part, ast.Call):
-            name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
-            if name not in _HARMLESS:
-                return False
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            known = part.id in parameters or part.id.isupper() or part.id in _HARMLESS or part.id == "itertools"
-            written = [node.value for node in _assignments(part.id, function)]
-            if not known and not (written and all(_is_the_tests_own(value, function) for value in written)):
-                return False
-    return True
-
-
-def _method(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
-
-
 def _of_call(call: ast.Call, function: Function) -> Alteration | None:
-    if _method(call) in _EQUALITY:
-        return _expected(call.args[1], function) if len(call.args) > 1 else None
-    exception = call.args[0] if call.args else None
-    if isinstance(exception, ast.Name) and exception.id in _EXCEPTIONS:
-        return Alteration(EXCEPTION, partial(_other_exceptions, exception), partial(_expect_exception, exception))
+    if method(call) in EQUALITY and len(call.args) > 1:
+        return _of_equality(call.args[0], call.args[1], function)
     return None
 
 
@@ -160,18 +136,62 @@ def _of_assert(node: ast.Assert, function: Function) -> Alteration | None:
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         operator, right = test.ops[0], test.comparators[0]
         if isinstance(operator, ast.Eq):
-            return _expected(right, function) or _expected(test.left, function)
+            return _of_equality(test.left, right, function)
         if isinstance(operator, ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
             return _expected(right, function)
         return Alteration(OPPOSITE, _one, partial(_turn_round, test)) if type(operator) in _OPPOSITES else None
     return Alteration(OPPOSITE, _one, partial(_negate, node))
 
 
+def _of_equality(left: ast.expr, right: ast.expr, function: Function) -> Alteration | None:
+    """Alter what is expected, and never what the program is given: of that nobody knows what must come of it."""
+    if _is_written(left, function) and not _is_written(right, function):
+        left, right = right, left
+    return _expected(right, function)
+
+
+def _is_written(side: ast.expr, function: Function) -> bool:
+    """Whether a side of a comparison stands in the test, with nothing in it that is called."""
+    names = [part.id for part in ast.walk(side) if isinstance(part, ast.Name)]
+    known = [column(name, function) or [node.value for node in assignments(name, function)] for name in names]
+    return all(known) and not any(calls(place) for place in (side, *chain.from_iterable(known)))
+
+
+def _given(side: ast.expr, function: Function) -> set[str]:
+    """Names that the program is given, too: used elsewhere than on this side, or where another value is expected."""
+    nodes = [node for statement in function.body for node in ast.walk(statement)]
+    harmless = {id(part) for part in ast.walk(side)}
+    for node in nodes:
+        if isinstance(node, ast.Compare):
+            harmless |= {id(part) for part in (node.left, *node.comparators)}
+            if side not in (node.left, *node.comparators):
+                harmless |= {id(part) for each in node.comparators for part in ast.walk(each)}
+        elif isinstance(node, ast.Call) and method(node) in EQUALITY:
+            harmless |= {id(part) for part in node.args}
+    loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return {node.id for node in loaded if id(node) not in harmless}
+
+
+def _is_vague(side: ast.expr) -> bool:
+    """Whether two values that are not near may both be equal to it."""
+    given = [
+        tolerance
+        for call in calls(side)
+        if name_of(call) == "approx"
+        for tolerance in (*call.args[1:], *(keyword.value for keyword in call.keywords))
+    ]
+    known = [part.value for part in given if isinstance(part, ast.Constant)]
+    return len(known) < len(given) or any(not isinstance(each, float) or each > _NEARLY for each in known)
+
+
 def _expected(side: ast.expr, function: Function) -> Alteration | None:
     """Alter what is expected where it is written out: in a row of parameters, in a local variable, or on the spot."""
-    names = [part.id for part in ast.walk(side) if isinstance(part, ast.Name)]
-    columns = [cell for name in names for cell in _column(name, function)]
-    values = [node.value for node in _assignments(side.id, function)] if isinstance(side, ast.Name) else []
+    if _is_vague(side):
+        return None
+    given = _given(side, function)
+    names = [part.id for part in ast.walk(side) if isinstance(part, ast.Name) and part.id not in given]
+    columns = [cell for name in names for cell in column(name, function)]
+    values = [node.value for name in names if name == getattr(side, "id", "") for node in assignments(name, function)]
     for places in (columns, values, [side]):
         if constants := [part for place in places for part in _constants(place)]:
             return Alteration(EXPECTED, partial(_other_values, constants), partial(_put, constants))
@@ -185,49 +205,6 @@ def _constants(value: ast.expr) -> list[ast.Constant]:
     return [part for part in found if others(part.value, Random(0))]  # noqa: S311 - only whether there are any
 
 
-def _assignments(name: str, function: Function) -> list[ast.Assign]:
-    """Where a local variable gets its only value."""
-    nodes = [node for statement in function.body for node in ast.walk(statement)]
-    stores = [
-        node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-    ]
-    found = [node for node in nodes if isinstance(node, ast.Assign) and node.targets[0] in stores]
-    return found if len(stores) == 1 else []
-
-
-def _rows(function: Function) -> list[ast.Call]:
-    """``parametrize``, as often as it stands above a test."""
-    calls = [node for node in function.decorator_list if isinstance(node, ast.Call)]
-    return [call for call in calls if _method(call) == "parametrize" and len(call.args) > 1]
-
-
-def _names(call: ast.Call) -> list[str]:
-    """The parameters that a ``parametrize`` has rows for."""
-    names = call.args[0]
-    if isinstance(names, ast.Constant) and isinstance(names.value, str):
-        return [part.strip() for part in names.value.split(",")]
-    if isinstance(names, ast.List | ast.Tuple):
-        return [str(part.value) for part in names.elts if isinstance(part, ast.Constant)]
-    return []
-
-
-def _column(name: str, function: Function) -> list[ast.expr]:
-    """The values of a parameter, where rows of them are written out."""
-    for call in _rows(function):
-        known, rows = _names(call), call.args[1]
-        if name in known and isinstance(rows, ast.List | ast.Tuple):
-            return [cell for row in rows.elts if (cell := _cell(row, known.index(name), len(known))) is not None]
-    return []
-
-
-def _cell(row: ast.expr, place: int, width: int) -> ast.expr | None:
-    if width == 1:
-        return row if isinstance(row, ast.Constant) else None
-    if isinstance(row, ast.Call) and _method(row) == "param":
-        return row.args[place] if len(row.args) > place else None
-    return row.elts[place] if isinstance(row, ast.List | ast.Tuple) and len(row.elts) > place else None
-
-
 # --- what is done -----------------------------------------------------------------------------------------------------
 
 
@@ -238,14 +215,6 @@ def _other_values(constants: Sequence[ast.Constant], chance: Random, words: Sequ
 
 def _put(constants: Sequence[ast.Constant], place: int, value: Any) -> None:
     constants[place].value = value
-
-
-def _other_exceptions(exception: ast.Name, chance: Random, _: Sequence[str]) -> tuple[int, list[Any]]:
-    return 0, chance.sample([name for name in _EXCEPTIONS if name != exception.id], len(_EXCEPTIONS) - 1)
-
-
-def _expect_exception(exception: ast.Name, _: int, name: str) -> None:
-    exception.id = name
 
 
 def _one(_: Random, __: Sequence[str]) -> tuple[int, list[Any]]:

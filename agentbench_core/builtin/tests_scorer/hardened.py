@@ -25,7 +25,8 @@ _RUNNER = Path(__file__).with_name("inside") / "runner.py"
 _RESULTS = "outcomes.jsonl"
 _OWN_PYTHON = """\
 command -v pytest >/dev/null || { echo "pytest: not found" >&2; exit 127; }
-python="$(dirname "$(command -v pytest)")/python"; [ -x "$python" ] || python=python
+beside="$(dirname "$(command -v pytest)")"
+for python in "$beside/python" "$beside/python3" python python3; do command -v "$python" >/dev/null && break; done
 """
 
 

@@ -10,6 +10,8 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 LARGEST = 64 << 20  # bytes
+_DEEPEST = 64
+"""Parts of a dotted name that are looked at."""
 
 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
@@ -20,23 +22,25 @@ def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     """
     try:
         root = fromstring(data)
-    except (ParseError, DefusedXmlException, ValueError):
+    except (ParseError, DefusedXmlException, ValueError, LookupError):  # an encoding may have any name
         return {}
     cases = list(root.iter("testcase"))
-    files = {*known, *(case.get("file", "") for case in cases)}
+    files = {_module(file): file for file in sorted({*known, *(case.get("file", "") for case in cases)})}
     found = [(test_id(case, files), _outcome(case)) for case in cases]
     times = Counter(name for name, _ in found)
     return {name: outcome if times[name] == 1 else "repeated" for name, outcome in found}
 
 
-def test_id(case: Element, files: Collection[str]) -> str:
+def test_id(case: Element, files: Mapping[str, str]) -> str:
     """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``.
 
-    ``file`` is where a test is defined; one that is inherited is collected elsewhere, in one of the other ``files``.
+    ``file`` is where a test is defined; one that is inherited is collected elsewhere, in one of the other ``files``,
+    which are given by the names of their modules.
     """
     file, classname, name = (case.get(key, "") for key in ("file", "classname", "name"))
-    places = sorted({file, *files}, key=len, reverse=True)
-    file = next((place for place in places if place and f"{classname}.".startswith(f"{_module(place)}.")), file)
+    parts = classname.split(".")[:_DEEPEST]
+    modules = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    file = next((files[module] for module in modules if files.get(module)), file)
     inner = classname.removeprefix(_module(file)).strip(".")
     return "::".join(part for part in (file, *inner.split("."), name) if part)
 

@@ -13,12 +13,14 @@ from agentbench_core import ToolError, Tree
 _PYTESTS_OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SHARED = ("pyproject.toml", "tox.ini", "setup.cfg")
 _SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest"}
-_SAID = ("-c", "--config-file", "--rootdir")
+_SAID = ("-c", "--config-file")
 _LARGEST = 1 << 20  # bytes
 
 
 def settings(arguments: Sequence[str], tree: Tree, pristine: Tree) -> list[str]:
     """Arguments that say where the settings are, as pytest would have found them in the pristine tree.
+
+    The root is the workspace, whatever else it would be: ids of tests are relative to it.
 
     Args:
         arguments: pytest's own, from the passing command; one that says so itself is obeyed.
@@ -26,7 +28,7 @@ def settings(arguments: Sequence[str], tree: Tree, pristine: Tree) -> list[str]:
         pristine: the tree before any agent.
     """
     if any(argument.split("=")[0] in _SAID or argument.startswith("-c") for argument in arguments):
-        return []
+        return ["--rootdir", "."]
     found = _find(arguments, pristine)
     path = f"agentbench-{secrets.token_hex(4)}.ini" if found is None else found
     if found is None:

@@ -10,15 +10,15 @@ A test file is the task's own, so it is read as Python without fear; it is never
 from __future__ import annotations
 
 import ast
-import copy
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
-from agentbench_core.builtin.tests_scorer.alterations import MOST_OTHERS, Function, alterations
+from agentbench_core.builtin.tests_scorer.alterations import MOST_OTHERS, alterations
+from agentbench_core.builtin.tests_scorer.reading import Function
 
 _BITS = 12
 """What guessing all throws should be worth: one chance in 4,096."""
@@ -99,7 +99,8 @@ def split(source: str, twins: Collection[Twin], copies: int, seed: str, chance: 
     plans = {name: plan for name, plan in planned.items() if plan is not None}
     if len(plans) < len(twins) or len(dict(tests)) < len(tests):
         return None
-    sides = [copy.deepcopy(tree) for _ in range(1 + max(len(plan.values) for plan in plans.values()))]
+    # Read anew for each: to copy a tree takes more stack than to read it.
+    sides = [_parse(source) for _ in range(1 + max(len(plan.values) for plan in plans.values()))]
     true_side: dict[str, int] = {}
     for name, _ in tests:
         values = plans[name].values if name in plans else []
@@ -115,8 +116,12 @@ def split(source: str, twins: Collection[Twin], copies: int, seed: str, chance: 
                 change.make(plans[name].place, values[altered.index(side)])
             else:
                 _remove(module, function)
+    try:
+        texts = tuple(ast.unparse(ast.fix_missing_locations(module)) for module in sides)
+    except (ValueError, RecursionError):  # what can be read cannot always be written
+        return None
     return Copies(
-        texts=tuple(ast.unparse(ast.fix_missing_locations(module)) for module in sides),
+        texts=texts,
         true_side=true_side,
         altered={name: len(plan.values) for name, plan in plans.items()},
     )
@@ -138,7 +143,7 @@ def _plan(function: Function, twin: Twin, copies: int, seed: str, words: Sequenc
     if change is None:
         return None
     place, values = change.choose(Random(f"{seed} {twin.id}"), words)  # noqa: S311 - to be made again
-    return _Plan(int(number) - 1, place, values[: copies - 1])
+    return _Plan(int(number) - 1, place, values[: copies - 1]) if values else None
 
 
 def _remove(module: ast.Module, function: Function) -> None:
@@ -161,11 +166,28 @@ def _inherited(tree: ast.Module) -> set[str]:
 
 
 def _tests(tree: ast.Module, without: Collection[str] = ()) -> Iterator[tuple[str, Function]]:
-    """Tests of a module and of its classes, by pytest's id within the file."""
+    """Tests of a module and of its classes, by pytest's id within the file.
+
+    Those that the file speaks of itself are left out, such as fixtures and helpers: something else may need them.
+    """
+    spoken_of = {word for node in ast.walk(tree) for word in _words(node)}
+
+    def is_test(node: ast.stmt) -> TypeGuard[Function]:
+        return isinstance(node, Function) and node.name.startswith("test") and node.name not in spoken_of
+
     for node in tree.body:
-        if isinstance(node, Function) and node.name.startswith("test"):
+        if is_test(node):
             yield node.name, node
         elif isinstance(node, ast.ClassDef) and node.name not in without:
-            for inner in node.body:
-                if isinstance(inner, Function) and inner.name.startswith("test"):
-                    yield f"{node.name}::{inner.name}", inner
+            yield from ((f"{node.name}::{inner.name}", inner) for inner in node.body if is_test(inner))
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """What a node says that could be the name of a function; a fixture is spoken of wherever it stands."""
+    match node:
+        case ast.Name(id=word) | ast.arg(arg=word) | ast.Attribute(attr=word) | ast.Constant(value=str(word)):
+            yield word
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            of_fixtures = (part for each in node.decorator_list for part in ast.walk(each))
+            if any("fixture" in (getattr(part, "attr", ""), getattr(part, "id", "")) for part in of_fixtures):
+                yield node.name

@@ -52,6 +52,11 @@ class Checks:
         path = os.path.relpath(str(file_path), str(parent.config.rootpath))
         return pytest.Module.from_parent(parent, path=file_path) if path == self.canaries else None
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Any, config: Any) -> bool | None:
+        """Nor does a project's own ``collect_ignore`` keep them out."""
+        return False if os.path.relpath(str(collection_path), str(config.rootpath)) == self.canaries else None
+
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_collection_modifyitems(self, items: Any) -> Generator[None, None, None]:
         """Whatever selects tests, the canaries are run, each once, and last."""
