@@ -120,6 +120,9 @@ from .plugin.conversation import (
     Conversation as Conversation,
 )
 from .plugin.hookspecs import (
+    API_VERSION as API_VERSION,
+)
+from .plugin.hookspecs import (
     Register as Register,
 )
 from .plugin.hookspecs import (

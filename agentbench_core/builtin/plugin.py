@@ -21,6 +21,8 @@ from agentbench_core.builtin.options import (
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
     from agentbench_core import LLM, Agent, Cheater, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
+AGENTBENCH_API = 1
+
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:

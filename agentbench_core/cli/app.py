@@ -16,9 +16,10 @@ from agentbench_core.plugin.registry import Registry
 from agentbench_core.values.text import visible
 
 CORE_COMMANDS = {
+    "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
     "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
     "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
-    "plugins": ("agentbench_core.cli.plugins:plugins", "List plugins and show their components."),
+    "plugins": ("agentbench_core.cli.plugins:plugins", "List, show, check and make plugins."),
     "replay": ("agentbench_core.cli.run:replay", "Make a run again with the answers that its model gave."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
@@ -34,17 +35,33 @@ class App:
     """The application of one command; plugins are found when they are first asked for."""
 
     disabled: frozenset[str]
+    trace: bool = False
 
     @classmethod
-    def from_environment(cls, switched_off: Iterable[str]) -> App:
-        """With ``--no-plugin`` names, and those in ``AGENTBENCH_DISABLE_PLUGINS`` (separated by commas)."""
+    def from_environment(cls, switched_off: Iterable[str], *, trace: bool = False) -> App:
+        """With ``--no-plugin`` names, and those in ``AGENTBENCH_DISABLE_PLUGINS`` (separated by commas).
+
+        ``trace``, or ``AGENTBENCH_TRACE_PLUGINS=1``, shows on standard error how plugins are loaded.
+        """
         from_variable = os.environ.get("AGENTBENCH_DISABLE_PLUGINS", "").split(",")
-        return cls(frozenset(name.strip() for name in (*switched_off, *from_variable) if name.strip()))
+        return cls(
+            frozenset(name.strip() for name in (*switched_off, *from_variable) if name.strip()),
+            trace=trace or os.environ.get("AGENTBENCH_TRACE_PLUGINS", "0") not in ("", "0"),
+        )
+
+    @classmethod
+    def of(cls, ctx: click.Context) -> App:
+        """That of a command; made here when the group has not run, as for ``--help`` and completion."""
+        root = ctx.find_root()
+        if not isinstance(root.obj, App):
+            switched_off = root.params.get("no_plugin") or ()
+            root.obj = cls.from_environment(switched_off, trace=bool(root.params.get("trace_plugins")))
+        return root.obj
 
     @cached_property
     def plugins(self) -> Plugins:
         """Every plugin, whatever became of it."""
-        return discover(self.disabled)
+        return discover(self.disabled, _show if self.trace else lambda line: None)
 
     @property
     def registry(self) -> Registry:
@@ -55,6 +72,10 @@ class App:
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a line. Everything that commands print goes through here: much of it comes from repositories and agents."""
     click.echo(visible(text), err=err, nl=nl)
+
+
+def _show(line: str) -> None:
+    say(f"plugins: {line}", err=True)
 
 
 def print_json(value: Any) -> None:

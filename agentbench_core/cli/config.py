@@ -6,7 +6,7 @@ import click
 import yaml
 
 from agentbench_core.cli.app import App, print_json, print_table, say
-from agentbench_core.cli.flags import resolved_variants, settings_flags
+from agentbench_core.cli.flags import json_flag, resolved_variants, settings_flags
 from agentbench_core.converter import dump
 from agentbench_core.run.variant import option_leaves
 
@@ -16,12 +16,18 @@ def config() -> None:
     """Show settings and where each comes from."""
 
 
-@config.command("show")
+@config.command("show", short_help="Every setting, and where its value comes from.")
 @settings_flags
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 @click.pass_obj
 def show(app: App, /, as_json: bool, **typed: object) -> None:
-    """Every setting that `run` would use with the same flags: its value, and the layer that it comes from."""
+    """Every setting that `run` would use with the same flags: its value, and the layer that it comes from.
+
+    \b
+    agentbench config show --variant baseline --set limits.max_steps=10
+
+    The later wins: defaults, the model's preset, agentbench.toml, the variant, flags.
+    """
     variants = {
         name: dict(sorted({**resolved.leaves, **option_leaves(resolved.settings, app.registry)}.items()))
         for name, resolved in resolved_variants(app, typed).items()

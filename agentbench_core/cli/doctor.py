@@ -16,12 +16,13 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, say
-from agentbench_core.cli.flags import project_layers
+from agentbench_core.cli.flags import project_layers, run_settings
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
-from agentbench_core.inputs.config import resolve
+from agentbench_core.inputs.config import RunSettings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component
+from agentbench_core.run.asking import ask
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes
@@ -45,7 +46,7 @@ class Check:
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> int:
     """Check what this machine can do; every problem comes with a remedy. Exits 3 when nothing can run."""
-    checks = [_python(), _git(), _temporary(), *_project(), *_plugins(app)]
+    checks = [_python(), _git(), _temporary(), *_project(), *_plugins(app, _patience())]
     if as_json:
         print_json([attrs.asdict(check) for check in checks])
     else:
@@ -113,7 +114,15 @@ def _tasks(root: Path) -> Check:
     )
 
 
-def _plugins(app: App) -> Iterator[Check]:
+def _patience() -> float:
+    """Seconds for a sandbox to answer; where the settings are wrong, another check says so."""
+    try:
+        return run_settings().preflight_sec
+    except AgentBenchError:
+        return RunSettings().preflight_sec
+
+
+def _plugins(app: App, patience: float) -> Iterator[Check]:
     for plugin in app.plugins.plugins:
         if plugin.status == "broken":
             yield Check(
@@ -123,6 +132,13 @@ def _plugins(app: App) -> Iterator[Check]:
                 remedy=f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}\n"
                 f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
             )
+        for note in plugin.notes:
+            yield Check(
+                name=f"plugin {plugin.source.plugin}",
+                status="warning",
+                found=f"{plugin.source.distribution} {plugin.source.version}: {note}",
+                remedy=f"Tell who makes it. See: agentbench plugins check {plugin.source.plugin}",
+            )
     for kind, name in sorted(app.registry.conflicts()):
         yield Check(
             name=f"{kind} {name}",
@@ -131,16 +147,16 @@ def _plugins(app: App) -> Iterator[Check]:
             remedy="Switch one of them off: --no-plugin NAME. See: agentbench plugins list",
         )
     for component in app.registry.all("sandbox"):
-        yield from _sandbox(component)
+        yield from _sandbox(component, patience)
 
 
-def _sandbox(component: Component) -> Iterator[Check]:
+def _sandbox(component: Component, patience: float) -> Iterator[Check]:
     name = f"sandbox {component.name}"
     try:
         assert component.options is not None
         provider = component.make(load({}, component.options, where=name))
         try:
-            warnings = provider.preflight([_BY_DEFAULT])
+            warnings = ask(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience)
         finally:
             provider.close()
     except AgentBenchError as error:

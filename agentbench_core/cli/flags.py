@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-from agentbench_core.cli.app import App
+from agentbench_core.cli.app import App, say
+from agentbench_core.errors import did_you_mean
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
-from agentbench_core.inputs.presets import read_presets, with_preset
+from agentbench_core.inputs.presets import Presets, read_presets, with_preset
 from agentbench_core.inputs.variants import find_variant
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,18 +37,38 @@ _SETTINGS = {
 """Flag to setting."""
 
 
-sandbox_flag = click.option("--sandbox", metavar="NAME", help="Sandbox. [default: local]")
+sandbox_flag = click.option(
+    "--sandbox", metavar="NAME", help="Where commands run; `local` does not isolate. [default: local]"
+)
 set_flag = click.option(
-    "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Any setting, such as agent.x=1."
+    "--set",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Any setting, such as limits.max_steps=10; `agentbench config show` has them all. May be given several times.",
 )
 _workers_flag = click.option("--workers", type=int, help="Attempts at once. [default: 2]")
+task_flag = click.option(
+    "--task",
+    "task_globs",
+    metavar="GLOB",
+    multiple=True,
+    help="Only tasks whose id matches, such as 'fix-*'. May be given several times.",
+)
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 _out_flag = click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]")
 
 
 def replay_flags(command: F) -> F:
     """Add the flags of a run whose variant is given."""
-    tasks = click.option("--tasks", metavar="DIR", help="Where the tasks are now. [default: where they were]")
-    for flag in (set_flag, _out_flag, _workers_flag, sandbox_flag, tasks):
+    flags = (
+        click.option("--tasks", metavar="DIR", help="Where the tasks are now. [default: where they were]"),
+        click.option("--sandbox", metavar="NAME", help="Another sandbox. [default: that of the run]"),
+        click.option("--workers", type=int, help="Attempts at once. [default: as many as then]"),
+        click.option("--out", metavar="DIR", help="Where the new run directory goes. [default: where it went then]"),
+        set_flag,
+    )
+    for flag in reversed(flags):
         command = flag(command)
     return command
 
@@ -60,7 +81,9 @@ def settings_flags(command: F) -> F:
 def suite_flags(command: F) -> F:
     """Add the flags that choose tasks."""
     flags = [
-        click.option("--suite", metavar="NAME", help="Suite to run. [default: custom-dev]"),
+        click.option(
+            "--suite", metavar="NAME", help="Suite of tasks, a directory in that of --tasks. [default: custom-dev]"
+        ),
         click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
     ]
     for flag in reversed(flags):
@@ -71,14 +94,27 @@ def suite_flags(command: F) -> F:
 def variant_flags(command: F) -> F:
     """Add the flags that choose variants, and how they are run."""
     flags = [
-        click.option("--variant", metavar="NAME|FILE", multiple=True, help="Variant to run; several are compared."),
-        click.option("--agent", metavar="NAME", help="Agent; see `agentbench plugins list`."),
+        click.option(
+            "--variant",
+            metavar="NAME|FILE",
+            multiple=True,
+            help="A named configuration: a file, or one in configs/variants or of a plugin. Several are compared.",
+        ),
+        click.option(
+            "--agent",
+            metavar="NAME",
+            help="Agent under test; see `agentbench plugins list`. [default: what the task names]",
+        ),
         sandbox_flag,
-        click.option("--llm", metavar="NAME", help="Provider of the model."),
-        click.option("--model", metavar="NAME", help="Model, as its provider calls it."),
-        click.option("--temperature", type=float, help="Sampling temperature; not sent when not given."),
-        click.option("--max-steps", type=int, help="Tool calls per attempt, instead of the task's limit."),
-        click.option("--max-cost-usd", type=float, help="What each run may cost; never more, also when resumed."),
+        click.option("--llm", metavar="NAME", help="Who serves the model. [default: the only one that is installed]"),
+        click.option(
+            "--model", metavar="NAME", help="Model as its provider calls it, or a preset of configs/models.yaml."
+        ),
+        click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's own]"),
+        click.option("--max-steps", type=int, help="Tool calls per attempt. [default: the task's limit]"),
+        click.option(
+            "--max-cost-usd", type=float, help="US dollars that each run may cost, and never more. [default: no limit]"
+        ),
         _workers_flag,
         click.option("--repeats", type=int, help="Attempts per task and variant. [default: 1]"),
         _out_flag,
@@ -96,6 +132,7 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
     presets = read_presets()
     if not typed["variant"]:
         resolved = resolve(with_preset([*before, *flags], presets), app.registry.name_of)
+        _note_near_preset(resolved, presets)
         return {resolved.settings.agent.name or "default": resolved}
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
@@ -106,7 +143,18 @@ def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolv
         if name in seen:
             raise click.UsageError(f"variant {name!r} is given twice")
         seen[name] = resolve(with_preset([*before, variant, *flags], presets), app.registry.name_of)
+        _note_near_preset(seen[name], presets)
     return seen
+
+
+def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
+    """A short name that is almost that of a preset is asked for as it stands; its provider may well know it."""
+    name = resolved.settings.model.name
+    if name in presets.models or "/" in name:
+        return
+    nearest = did_you_mean(name, [preset for preset in presets.models if "/" not in preset])
+    if nearest:
+        say(f"note: no preset is called {name!r}{nearest}; the provider is asked for a model of that name", err=True)
 
 
 def project_layers() -> Sequence[Layer]:

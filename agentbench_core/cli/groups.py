@@ -14,9 +14,10 @@ import click
 
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import flag_layers
+from agentbench_core.cli.run_directories import open_typed
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
-from agentbench_core.evidence.reader import RunDirectory, open_run
+from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.flakes import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
@@ -60,24 +61,17 @@ def resumed_group(
     for flag in _PLANNED:
         if typed.get(flag):
             raise click.UsageError(f"--resume takes up a run as it was planned; leave out --{flag}")
-    runs = [open_run(Path(directory)) for directory in directories]
-    first = runs[0].manifest
-    for run in runs[1:]:
-        if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
-            raise InputError(
-                f"{run.directory} and {runs[0].directory} are not of one plan", remedy="Resume one after the other."
-            )
-    by_variant = {run.manifest.variant: run for run in runs}
-    if len(by_variant) < len(runs):
-        raise click.UsageError("--resume names the same run twice")
-    tasks = _tasks(runs[0], typed.get("tasks"))
+    by_variant = runs_of_one_plan(directories, "--resume")
+    run = next(iter(by_variant.values()))
+    first = run.manifest
+    tasks = tasks_of(run, typed.get("tasks"))
     flags = flag_layers(typed)
     resolved = {
         name: resolve([recorded(str(run.directory / MANIFEST), run.manifest.config), *flags], app.registry.name_of)
         for name, run in by_variant.items()
     }
     for each in resolved.values():
-        _check_redacted(each)
+        check_redacted(each)
     variants = [
         make_ready(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
         for name, each in resolved.items()
@@ -101,30 +95,51 @@ def replayed_group(
 
     Only tasks whose id matches one of ``globs``, if there are any. Raises InputError, also when one of them is gone.
     """
-    run = open_run(Path(directory))
+    run = open_typed(directory)
     if run.manifest.model is None:
         raise InputError(f"{directory} asked no model, so there is nothing to replay", remedy="Run it: agentbench run")
     answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
     settings = [recorded(str(run.directory / MANIFEST), run.manifest.config), answers, *flag_layers(typed)]
     resolved = resolve(settings, app.registry.name_of)
-    _check_redacted(resolved)
-    tasks = select(_tasks(run, typed.get("tasks")), globs)
-    _check_there(run, tasks, globs)
+    check_redacted(resolved)
+    tasks = select(tasks_of(run, typed.get("tasks")), globs)
+    check_same_plan(run, tasks, globs, ", or name those to replay: --task GLOB")
     variant = make_ready(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
     return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant])
 
 
-def _check_there(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[str]) -> None:
-    """A replay of a part must not look like one of the whole, unless somebody asked for the part."""
+def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:
+    """Runs of one group by the names of their variants, the first that was named first. Raises InputError."""
+    runs = [open_typed(directory) for directory in directories]
+    first = runs[0].manifest
+    for run in runs[1:]:
+        if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
+            raise InputError(
+                f"{run.directory} and {runs[0].directory} are not of one plan", remedy="Take one after the other."
+            )
+    by_variant = {run.manifest.variant: run for run in runs}
+    if len(by_variant) < len(runs):
+        raise click.UsageError(f"{flag} names the same run twice")
+    return by_variant
+
+
+def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[str] = (), otherwise: str = "") -> None:
+    """A part must not look like the whole, unless somebody asked for the part. Raises InputError.
+
+    ``otherwise`` is what else can be done when tasks are gone.
+    """
     wanted = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
-    if gone := sorted(wanted - {task.spec.id for task in tasks}):
+    found = {task.spec.id for task in tasks}
+    if gone := sorted(wanted - found):
+        instead = f"; in their place: {', '.join(sorted(found - wanted))}" if found - wanted else ""
         raise InputError(
-            f"tasks of {run.directory} are not there any more: {', '.join(gone)}",
-            remedy="Put them back, say where they are (--tasks DIR), or name those to replay (--task GLOB)",
+            f"tasks of {run.directory} are not there any more: {', '.join(gone)}{instead}",
+            remedy=f"Put them back, or say where they are: --tasks DIR{otherwise}",
         )
 
 
-def _check_redacted(resolved: Resolved) -> None:
+def check_redacted(resolved: Resolved) -> None:
+    """Nothing runs with the words that stand in run.json instead of a secret. Raises InputError."""
     for key, leaf in resolved.leaves.items():
         if "[redacted " in repr(leaf.value):
             raise InputError(
@@ -133,7 +148,7 @@ def _check_redacted(resolved: Resolved) -> None:
             )
 
 
-def _tasks(run: RunDirectory, root: str | None) -> Sequence[Task]:
+def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
     """The tasks of a run that are still there, at their old place or below another ``root``."""
     found = []
     for entry in run.manifest.tasks:
@@ -145,6 +160,9 @@ def _tasks(run: RunDirectory, root: str | None) -> Sequence[Task]:
             f"none of the tasks of {run.directory} is there any more, for instance {_example(run.manifest)}",
             remedy="Say where they are: --tasks DIR",
         )
+    ids = [task.spec.id for task in found]
+    if len(set(ids)) < len(ids):
+        raise InputError(f"{run.directory / MANIFEST} names a task twice", remedy="Put back a copy of it.")
     return found
 
 

@@ -21,15 +21,15 @@ class _Commands(click.Group):
     """The core's commands and those of plugins; each is imported when it is typed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*CORE_COMMANDS, *_app(ctx).registry.names("command")})
+        return sorted({*CORE_COMMANDS, *App.of(ctx).registry.names("command")})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in CORE_COMMANDS:
             command: click.Command = _imported(CORE_COMMANDS[cmd_name][0])
             return command
-        if cmd_name not in _app(ctx).registry.names("command"):
+        if cmd_name not in App.of(ctx).registry.names("command"):
             return None
-        component = _app(ctx).registry.find("command", cmd_name)
+        component = App.of(ctx).registry.find("command", cmd_name)
         try:
             found = _imported(component.target)
         except Exception as error:
@@ -58,18 +58,10 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Names and summaries, without importing any command."""
-        summaries = {c.name: c.summary for c in _app(ctx).registry.all("command")}
+        summaries = {c.name: c.summary for c in App.of(ctx).registry.all("command")}
         summaries |= {name: summary for name, (_, summary) in CORE_COMMANDS.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(summaries.items()))
-
-
-def _app(ctx: click.Context) -> App:
-    """The application value; made here when only ``--help`` is asked for and the group has not run."""
-    root = ctx.find_root()
-    if not isinstance(root.obj, App):
-        root.obj = App.from_environment(root.params.get("no_plugin") or ())
-    return root.obj
 
 
 def _imported(target: str) -> Any:
@@ -81,8 +73,9 @@ def _imported(target: str) -> Any:
 @click.version_option(__version__, prog_name="agentbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("--no-plugin", metavar="NAME", multiple=True, help="Switch a plugin off. May be given several times.")
+@click.option("--trace-plugins", is_flag=True, help="Show on standard error how plugins are loaded.")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...]) -> None:
+def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugins: bool) -> None:
     """Evaluate coding agents offline: real repositories, evidence for every number.
 
     \b
@@ -90,13 +83,18 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...]) -> None:
     agentbench runs show DIR                               look at what came out
     agentbench plugins list                                what can be plugged in
     """
-    app = _app(ctx)
+    app = App.of(ctx)
     known = {plugin.source.plugin for plugin in app.plugins.plugins}
     for name in no_plugin:
         if name not in known:
             raise UnknownNameError(
                 f"no plugin {name!r}{did_you_mean(name, known)}", remedy=f"Plugins: {', '.join(sorted(known))}"
             )
+    for name in sorted(app.disabled - known):
+        say(
+            f"note: AGENTBENCH_DISABLE_PLUGINS names {name!r}, which is no plugin here{did_you_mean(name, known)}",
+            err=True,
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

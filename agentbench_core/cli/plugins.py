@@ -7,34 +7,34 @@ from typing import Any
 
 import click
 
-from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, print_table, say
+from agentbench_core.cli.app import App, print_json, print_table, say
+from agentbench_core.cli.check_plugins import check_plugins
+from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
-from agentbench_core.plugin.registry import Component
+from agentbench_core.plugin.registry import KINDS, Component
 from agentbench_core.schema import describe
 
 
 @click.group()
 def plugins() -> None:
-    """List plugins and show their components."""
+    """List plugins, show their components, and check what you have written."""
 
 
 @plugins.command("list")
+@click.option("--kind", type=click.Choice(KINDS), help="Only components of this kind.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
-def list_plugins(app: App, as_json: bool) -> None:
-    """Every component of every plugin; broken and disabled plugins with the reason."""
-    rows = [_component_row(app, component) for component in app.registry.all()]
-    with_components = {component.source for component in app.registry.all()}
-    for plugin in app.plugins.plugins:
-        if plugin.source not in with_components:
-            rows.append(_plugin_row(plugin))
-    heads = ("name", "kind", "distribution", "version", "status", "summary")
+def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
+    """Every component, by kind, with what it is from; then plugins that are not in use, with the reason."""
     if as_json:
-        print_json([dict(zip(heads, row, strict=True)) for row in rows])
+        print_json(rows_of_plugins(app, kind))
     else:
-        print_table([head.upper() for head in heads], rows)
+        print_plugins(app, kind)
+
+
+plugins.add_command(check_plugins)
 
 
 @plugins.command("show")
@@ -62,6 +62,7 @@ def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
             say("".join(traceback.format_exception(plugin.error)))
         elif plugin.error:
             say(f"See the traceback: agentbench --debug plugins show {name}")
+            say(f"Upgrade or remove it: pip install -U {plugin.source.distribution}")
     for component in chosen:
         _show(component)
 
@@ -84,24 +85,8 @@ def _schema_type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
-def _component_row(app: App, component: Component) -> tuple[str, ...]:
-    source = component.source
-    shadowed = component.kind == "command" and component.name in CORE_COMMANDS
-    conflicts = app.registry.conflicts()
-    conflict = shadowed or any((component.kind, name) in conflicts for name in component.names)
-    status = "conflict" if conflict else "ok"
-    also = f" (also called {_aliases(component)})" if component.aliases else ""
-    return component.name, component.kind, source.distribution, source.version, status, f"{component.summary}{also}"
-
-
 def _aliases(component: Component) -> str:
     return ", ".join(sorted(component.aliases))
-
-
-def _plugin_row(plugin: Plugin) -> tuple[str, ...]:
-    source = plugin.source
-    summary = plugin.problem or "registers nothing"
-    return source.plugin, "plugin", source.distribution, source.version, plugin.status, summary
 
 
 def _unusable_as_plain(plugin: Plugin) -> dict[str, object]:

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_flags, variant_flags
+from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
+from agentbench_core.cli.like import like_group
 from agentbench_core.cli.progress import progress
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
@@ -30,9 +31,10 @@ _UNISOLATED = click.option(
 
 @click.command()
 @settings_flags
-@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
-@click.option("--resume", "resumed", metavar="RUN_DIR", multiple=True, help="Go on with a run that was stopped.")
-@click.option("--changed-ok", is_flag=True, help="Resume although task, settings or versions are not as they were.")
+@task_flag
+@click.option("--resume", "resumed", metavar="RUN_DIR", multiple=True, help="Go on with that run, which was stopped.")
+@click.option("--like", metavar="RUN_DIR", multiple=True, help="Make the plan of that run again, as a new run.")
+@click.option("--changed-ok", is_flag=True, help="With --resume: although tasks, settings or versions have changed.")
 @_UNISOLATED
 @click.pass_obj
 def run(
@@ -40,19 +42,39 @@ def run(
     /,
     task_globs: tuple[str, ...],
     resumed: tuple[str, ...],
+    like: tuple[str, ...],
     changed_ok: bool,
     allow_unisolated: bool,
     **typed: Any,
 ) -> int:
     """Run variants on the tasks of a suite, and print a summary.
 
-    Each variant gets a run directory of its own with one record per attempt, every event, and the evidence. With
-    --resume, the attempts of a run that have no record yet are made, and those that ended for a reason outside the
-    agent are tried again; settings and tasks are those of that run.
+    \b
+    agentbench run --suite custom-dev --agent scripted
+    agentbench run --suite custom-dev --variant baseline --sandbox docker --model NAME
+    agentbench run --suite custom-dev --variant ONE --variant OTHER --repeats 5
+    agentbench run --resume RUN_DIR
+    agentbench run --like RUN_DIR
+
+    Each variant gets a run directory of its own with one record per attempt, every event, and the evidence.
+
+    With --resume, the attempts of a run that have no record yet are made, and those that ended for a reason outside
+    the agent are tried again; settings and tasks are those of that run. With --like, the plan of a run is made again
+    from its run.json as a new run; what differs now is said, and kept.
+
+    Exit code 0 when all attempts were made, whatever came of them; 2 for wrong input, 3 when this machine cannot do
+    it, 4 when the run ended early, 130 when it was interrupted.
     """
+    if resumed and like:
+        raise click.UsageError("--resume goes on with a run, and --like makes a new one; choose one of them")
+    if changed_ok and not resumed:
+        raise click.UsageError("--changed-ok belongs to --resume; --like and new runs take things as they are")
+    for flag, given in (("--resume", resumed), ("--like", like)):
+        if given and task_globs:
+            raise click.UsageError(f"{flag} takes a run as it was planned; leave out --task")
+    if like:
+        return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
     if resumed:
-        if task_globs:
-            raise click.UsageError("--resume takes up a run as it was planned; leave out --task")
         group = resumed_group(app, resumed, typed, changed_ok=changed_ok, allow_unisolated=allow_unisolated)
         return _run(app, group, allow_unisolated)
 
@@ -68,7 +90,11 @@ def run(
 @_UNISOLATED
 @click.pass_obj
 def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) -> int:
-    """Run variants on one task, by its task.yaml."""
+    """Run variants on one task, by its task.yaml.
+
+    \b
+    agentbench run-task --task tasks/custom-dev/NAME --agent scripted
+    """
     task = read_task(Path(task_file))
     return _run(app, _new_group(app, typed, lambda _: [task], allow_unisolated), allow_unisolated)
 
@@ -76,11 +102,14 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 @click.command()
 @click.argument("run_dir")
 @replay_flags
-@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@task_flag
 @_UNISOLATED
 @click.pass_obj
 def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
     """Make every attempt of a run again, with the answers that its model gave then: offline, and at no cost.
+
+    \b
+    agentbench replay RUN_DIR
 
     Tools and tests run anew. Where an agent asks what was not asked then, its attempt stops and says what differs.
     Records are marked as replayed. The exit code is 1 when one of them asked what was not recorded.

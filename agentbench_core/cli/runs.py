@@ -10,11 +10,14 @@ import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.delegations import parties
-from agentbench_core.cli.flags import run_settings
+from agentbench_core.cli.flags import json_flag, run_settings
+from agentbench_core.cli.run_directories import open_typed
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.evidence.repair import rebuild
+from agentbench_core.inputs.documents import near
+from agentbench_core.run.likeness import in_words
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
 
@@ -29,10 +32,10 @@ def runs() -> None:
     "--out",
     metavar="DIR",
     default=lambda: run_settings().out,
-    show_default="artifacts/runs",
-    help="Where run directories are.",
+    show_default=False,
+    help="Where run directories are. [default: artifacts/runs]",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 def list_runs(out: str, as_json: bool) -> None:
     """Every run directory, oldest first."""
     rows = []
@@ -44,7 +47,7 @@ def list_runs(out: str, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif not rows:
-        say(f"no runs in {out}")
+        say(f"no runs in {out}{'' if Path(out).exists() else near(Path(out))}")
     else:
         heads = tuple(rows[0])
         print_table([head.upper() for head in heads], [[str(row[head]) for head in heads] for row in rows])
@@ -52,10 +55,14 @@ def list_runs(out: str, as_json: bool) -> None:
 
 @runs.command("show")
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 def show_run(run_dir: Path, as_json: bool) -> None:
-    """What a run was, and each of its records."""
-    run = open_run(run_dir)
+    """What a run was, and each of its records.
+
+    \b
+    agentbench runs show artifacts/runs/NAME
+    """
+    run = open_typed(run_dir)
     records = list(run.records())
     if as_json:
         print_json({"manifest": dump(run.manifest), "records": [dump(record) for record in records]})
@@ -65,6 +72,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("run", f"{manifest.run_id} (group {manifest.group_id})"),
         ("lies in", str(run.directory)),
         ("started", manifest.created_at),
+        *((("like", in_words(manifest.like)),) if manifest.like else ()),
         *(("resumed", "; ".join([again.at, *again.changes])) for again in manifest.resumed),
         ("status", run.status()),
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
@@ -120,14 +128,14 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
             say(f"  {line}")
 
 
-@runs.command("rebuild")
+@runs.command("rebuild", short_help="Repair records and events after damage.")
 @click.argument("run_dir", type=click.Path(path_type=Path))
 def rebuild_run(run_dir: Path) -> None:
     """Make attempts.jsonl again from events.jsonl, and leave damaged lines out of both.
 
     What was there is kept beside, under names that end with .before-rebuild-1 and so on.
     """
-    open_run(run_dir)
+    open_typed(run_dir)
     try:
         report = rebuild(run_dir)
     except OSError as error:

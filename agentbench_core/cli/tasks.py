@@ -10,7 +10,7 @@ import yaml
 
 from agentbench_core.cli.app import print_json, print_table, say
 from agentbench_core.cli.attack import attack_tasks
-from agentbench_core.cli.flags import run_settings
+from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
 from agentbench_core.inputs.flakes import Quarantine, quarantine
@@ -23,8 +23,8 @@ _TASKS = click.option(
     "root",
     metavar="DIR",
     default=lambda: run_settings().tasks,
-    show_default="tasks",
-    help="Where suites are.",
+    show_default=False,
+    help="Directory of suites. [default: tasks]",
 )
 
 
@@ -47,7 +47,7 @@ def tasks() -> None:
 @tasks.command("list")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @_TASKS
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """Every task, by suite."""
     found: list[Task] = []
@@ -91,11 +91,17 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
             say(f"{task.spec.suite}/{task.spec.id}: quarantined, and kept out of headlines: {reason}")
 
 
-@tasks.command("show")
+@tasks.command("show", short_help="One task: every setting, defaults included.")
 @click.argument("task")
-@click.option("--suite", metavar="NAME", default=lambda: run_settings().suite, show_default="custom-dev")
+@click.option(
+    "--suite",
+    metavar="NAME",
+    default=lambda: run_settings().suite,
+    show_default=False,
+    help="Suite to look in. [default: custom-dev]",
+)
 @_TASKS
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
     """One task, by its id or the path of its task.yaml: every setting, defaults included."""
     found = read_task(Path(task)) if Path(task).exists() else select(read_suite(Path(root), suite), [task])[0]
@@ -119,7 +125,11 @@ def schema() -> None:
 @click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
 @_TASKS
 def new_task(task_id: str, suite: str, root: str) -> None:
-    """Make a small task that works, to be turned into your own."""
+    """Make a small task that works, to be turned into your own.
+
+    \b
+    agentbench tasks new my-task --suite my-suite
+    """
     from agentbench_core.cli.new_task import write_task
 
     task: Task = write_task(Path(root), suite, task_id)

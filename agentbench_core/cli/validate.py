@@ -13,7 +13,15 @@ import click
 
 import agentbench_core
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
-from agentbench_core.cli.flags import flag_layers, project_layers, sandbox_flag, set_flag, suite_flags
+from agentbench_core.cli.flags import (
+    flag_layers,
+    json_flag,
+    project_layers,
+    sandbox_flag,
+    set_flag,
+    suite_flags,
+    task_flag,
+)
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.expected_tests import write_expected_tests
@@ -27,19 +35,23 @@ from agentbench_core.run.variant import without_agents
 
 @click.command()
 @suite_flags
-@click.option("--task", "task_globs", metavar="GLOB", multiple=True, help="Only tasks whose id matches.")
+@task_flag
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to check each task.")
 @click.option("--workers", type=int, help="Tasks at once. [default: 2]")
 @sandbox_flag
 @set_flag
 @click.option("--write", is_flag=True, help="Fill empty fail_to_pass, pass_to_pass and twins of valid tasks.")
 @click.option("--flakes", is_flag=True, help="Add what was seen to the suite's flakes.yaml, which quarantines tasks.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@json_flag
 @click.pass_obj
 def validate_tasks(
     app: App, /, task_globs: tuple[str, ...], times: int, write: bool, flakes: bool, as_json: bool, **typed: Any
 ) -> int:
     """Check that tasks are fair, without any agent.
+
+    \b
+    agentbench validate-tasks --suite custom-dev
+    agentbench validate-tasks --suite custom-dev --times 10 --flakes
 
     Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
     that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid. With --times of 2 and more

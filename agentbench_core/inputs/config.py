@@ -71,6 +71,7 @@ class RunSettings:
     workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
     max_cost_usd: float | None = option(None, help="US dollars that each run may cost, whatever happens", minimum=0)
+    preflight_sec: float = option(120.0, help="seconds for sandbox and model to say whether they can work", minimum=1)
     min_free_mb: int = option(200, help="free disk space below which a run waits before it goes on", minimum=0)
 
 
@@ -126,8 +127,22 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
             raise InputError(f"{origin}: {key}: does not belong here{nearest}; allowed: {', '.join(sections)}")
     short = (*COMPONENTS, "model")
     plain = {key: {"name": v} if key in short and isinstance(v, str) else v for key, v in values.items()}
+    _check_known(plain, origin)
     _load(plain, origin)
     return Layer(origin=origin, values=plain)
+
+
+def _check_known(plain: Mapping[str, Any], origin: str) -> None:
+    """Who writes ``workers`` for ``run.workers`` is told so, which no other place knows. Raises InputError."""
+    sections = [field.name for field in attrs.fields(Settings)]
+    known = [*sections, *(".".join(key) for key, _ in _flatten(_defaults()))]
+    wrong = [
+        f"{origin}: {key}: unknown field{did_you_mean(str(key), known) or '; known: ' + ', '.join(sections)}"
+        for key in plain
+        if key not in sections
+    ]
+    if wrong:
+        raise InputError("\n".join(wrong))
 
 
 def assignment(text: str) -> Layer:
@@ -140,7 +155,7 @@ def assignment(text: str) -> Layer:
 
 def recorded(origin: str, leaves: Mapping[str, Setting]) -> Layer:
     """The layer of settings that an earlier :func:`resolve` gave."""
-    return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}))
+    return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}, origin))
 
 
 def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda kind, name: name) -> Resolved:
@@ -209,11 +224,13 @@ def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str
             yield (section, *rest), value
 
 
-def _nested(flat: Mapping[_Key, Any]) -> dict[str, Any]:
+def _nested(flat: Mapping[_Key, Any], where: str = "settings") -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for (*sections, leaf), value in flat.items():
         place = nested
         for section in sections:
             place = place.setdefault(section, {})
+            if not isinstance(place, dict):  # of a run.json that nobody here wrote
+                raise InputError(f"{where}: {'.'.join((*sections, leaf))}: {section!r} is no section")
         place[leaf] = value
     return nested

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
+import itertools
 import os
 import re
 import tempfile
@@ -17,6 +19,7 @@ from agentbench_core.errors import InputError
 
 _LARGEST = 1 << 20  # bytes; a larger document is an accident or an attack
 _DEEPEST = 32
+_MOST_NAMES = 1000  # in a directory, among which the nearest is looked for
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -105,11 +108,22 @@ def read_text(path: Path) -> str:
             raise InputError(f"{path}: larger than {_LARGEST} bytes")
         return data.decode()
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
+        raise InputError(f"{path} does not exist{near(path)}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def near(path: Path) -> str:
+    """The hint `` (did you mean 'x'?)`` for a path that does not exist: up to where it is wrong, as it may be right."""
+    wrong = next((each for each in (*reversed(path.parents), path) if not each.exists()), path)
+    try:
+        beside = [each.name for each in itertools.islice(wrong.parent.iterdir(), _MOST_NAMES)]
+    except OSError:
+        return ""
+    closest = difflib.get_close_matches(wrong.name, beside, n=1)
+    return f" (did you mean {str(wrong.with_name(closest[0]))!r}?)" if closest else ""
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, did_you_mean
-from agentbench_core.inputs.documents import parse_yaml, read_text, read_yaml
+from agentbench_core.inputs.documents import near, parse_yaml, read_text, read_yaml
 from agentbench_core.values.globs import matches
 from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.task import Oracle, TaskSpec, digest
@@ -78,7 +78,8 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
     """Every task of a suite, sorted by id."""
     if not root.is_dir():
         raise InputError(
-            f"there is no tasks directory {str(root)!r}", remedy="Name it with --tasks DIR, or run where ./tasks is."
+            f"there is no tasks directory {str(root)!r}{'' if root.exists() else near(root)}",
+            remedy="Name it with --tasks DIR, or run where ./tasks is.",
         )
     paths = sorted((root / suite).glob(f"*/{TASK_FILE}"))
     if not paths:
@@ -128,7 +129,7 @@ def _beside(task_file: Path, field: str, name: str) -> Path:
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
         raise InputError(f"{task_file}: {field}: {name!r} leads out of the task's directory")
     if not path.exists():
-        raise InputError(f"{task_file}: {field}: {name!r} does not exist")
+        raise InputError(f"{task_file}: {field}: {name!r} does not exist{near(path)}")
     return path
 
 

@@ -14,6 +14,12 @@ to call for every component it adds::
 
 A factory takes its options and gives the component. Options are a frozen attrs class whose fields are made
 with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9_-]*``.
+
+The module says for which version of this page it was written: ``AGENTBENCH_API = 1``. Within a version hooks and
+contracts only grow: a new parameter of a hook is optional to those who implement it, a new method or field has a
+default. A hook that will go is marked ``@hookspec(warn_on_impl=DeprecationWarning("... use ... instead"))`` for at
+least one minor release: plugins that implement it work, and ``plugins check`` and ``doctor`` say what to do. What
+breaks a plugin raises :data:`API_VERSION`; :data:`OLDEST_API` is what is still understood.
 """
 
 from __future__ import annotations
@@ -30,6 +36,12 @@ if TYPE_CHECKING:
     from agentbench_core.plugin.llm import LLM
 
 PROJECT = "agentbench"
+
+API_VERSION = 1
+"""The version of hooks and contracts that this core has."""
+
+OLDEST_API = 1
+"""The oldest that it still understands."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

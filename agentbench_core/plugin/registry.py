@@ -69,7 +69,7 @@ class Component:
             made = factory(options)
         except AgentBenchError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"{who} cannot be made: {type(error).__name__}: {error}") from error
         method = METHODS[self.kind]
         if not callable(getattr(made, method, None)):
@@ -105,9 +105,10 @@ class Registry:
             raise self._unknown(kind, name)
         if len(found) > 1:
             owners = " and ".join(f"{c.source.distribution} (plugin {c.source.plugin!r})" for c in found)
+            strangers = [c for c in found if c.source.distribution != "agentbench-core"]
             raise PluginError(
                 f"{kind} {name!r} is registered by {owners}",
-                remedy=f"Switch one of them off: --no-plugin {found[-1].source.plugin}",
+                remedy=f"Switch one of them off: --no-plugin {strangers[-1].source.plugin}",
             )
         return found[0]
 

@@ -22,16 +22,17 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
+from agentbench_core.run.likeness import changes, differences
 from agentbench_core.run.listening import Listener
 from agentbench_core.run.manifest import make_manifest
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.records import local_time
-from agentbench_core.run.resume import changes, take_up
+from agentbench_core.run.resume import take_up
 from agentbench_core.run.run_model import Halt
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.messages import ModelFacts
-from agentbench_core.values.record import Resumption, RunManifest
+from agentbench_core.values.record import Likeness, Resumption, RunManifest
 
 _SHOWN = 10  # names or differences in one message
 
@@ -42,6 +43,7 @@ class Group:
 
     ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
     also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
+    ``like`` has, by variant, the run directories whose plan is made again in new ones.
     ``quarantined`` says why tasks are kept out of headlines, by id; they are attempted all the same, as evidence.
     """
 
@@ -56,6 +58,7 @@ class Group:
     plugins: Sequence[Provenance]
     resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     changed_ok: bool = False
+    like: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     max_cost_usd: float | None = None
     quarantined: Mapping[str, str] = attrs.field(factory=dict)
     redactor: Redactor = attrs.field(init=False)
@@ -100,11 +103,11 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
         quarantined=group.quarantined,
         model=model,
     )
+    cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")
     if before is None:
-        return now
+        return attrs.evolve(now, like=_likeness(group.like.get(variant.name), cleaned, variant))
     _check_plan(before, group)
     list(before.every_record())  # damage is to be found before anything is written
-    cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")
     different = changes(before.manifest, cleaned, variant.plugins)
     if different and not group.changed_ok:
         raise InputError(
@@ -112,9 +115,20 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
             remedy="Put that back, or mix the two with --changed-ok, which run.json will say.",
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
-    first = attrs.evolve(now, created_at=before.manifest.created_at, argv=before.manifest.argv)
+    kept = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
+    first = attrs.evolve(now, **kept)
     same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # they may lie elsewhere now
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
+
+
+def _likeness(then: RunDirectory | None, now: RunManifest, variant: Variant) -> Likeness | None:
+    if then is None:
+        return None
+    return Likeness(
+        run_id=then.manifest.run_id,
+        directory=str(then.directory.resolve()),
+        differences=differences(then.manifest, now, variant.plugins),
+    )
 
 
 def _some(differences: Sequence[str]) -> Sequence[str]:

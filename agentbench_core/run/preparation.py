@@ -13,10 +13,11 @@ import attrs
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
+from agentbench_core.run.asking import ask
 from agentbench_core.run.load import Watch
 from agentbench_core.run.once import Once
 from agentbench_core.run.turns import Turns
-from agentbench_core.run.variant import Ready
+from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,
@@ -247,16 +248,18 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def open_preparations(
-    sandbox: Ready, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
+    variant: Variant, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
 ) -> Iterator[Preparations]:
-    """A provider that can do ``tasks`` here, and a place for forks; both are given back at the end.
+    """The variant's provider, which can do ``tasks`` here, and a place for forks; both are given back at the end.
 
     Raises UnavailableError.
     """
     with contextlib.ExitStack() as stack:
+        sandbox = variant.sandbox
         provider: SandboxProvider = sandbox.make()
         stack.callback(provider.close)
-        provider.preflight([task.spec.environment_spec() for task in tasks])
+        specs = [task.spec.environment_spec() for task in tasks]
+        ask(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
         for leftover in (*Scratch.sweep("run"), *provider.sweep()):
             note(f"removed what a dead run left behind: {leftover}")
         scratch = Scratch("run")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from agentbench_core.converter import dump
 from agentbench_core.evidence import journal
 from agentbench_core.evidence.layout import EVENTS, task_directory
 from agentbench_core.evidence.reader import RunDirectory
@@ -31,10 +30,6 @@ from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManife
 TRIED_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
 """Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
 
-_HOW_NOT_WHAT = ("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "reporters", "reporter.")
-_WINDOW = ("context_tokens", "answer_tokens")
-"""What agents heed of what a provider says of its model."""
-
 _STOPPED = "the harness stopped before this attempt had ended"
 _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
@@ -45,38 +40,6 @@ class Rest:
 
     plans: tuple[AttemptPlan, ...]
     kept: int
-
-
-def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
-    """What results can depend on and is no longer as it was, in words.
-
-    Args:
-        before: the manifest of the run.
-        now: the manifest that the same run would get now.
-        used: names of the plugins that the variant uses; others do not matter.
-    """
-    found = []
-    if before.harness != now.harness:
-        found.append(f"agentbench: {_version(before)} -> {_version(now)}")
-    plugins = [
-        {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins if plugin.name in used}
-        for manifest in (before, now)
-    ]
-    found += _differences("plugin", *plugins)
-    settings = [
-        {
-            key: dump(leaf.value)
-            for key, leaf in manifest.config.items()
-            if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in _HOW_NOT_WHAT)
-        }
-        for manifest in (before, now)
-    ]
-    found += _differences("setting", *settings)
-    found += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
-    found += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
-    if not found and before.variant_digest != now.variant_digest:
-        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
-    return tuple(found)
 
 
 def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Rest:
@@ -161,15 +124,3 @@ def _dead(run: RunDirectory) -> Sequence[_Dead]:
         elif attempt in begun:
             begun[attempt].count(value)
     return list(begun.values())
-
-
-def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{what} {name}: {before.get(name, 'not there')} -> {now.get(name, 'not there')}"
-        for name in sorted({*before, *now})
-        if before.get(name) != now.get(name)
-    ]
-
-
-def _version(manifest: RunManifest) -> str:
-    return f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()

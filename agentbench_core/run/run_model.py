@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
-from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError
+from agentbench_core.errors import PluginError, UnavailableError
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
+from agentbench_core.plugin.registry import Component
+from agentbench_core.run.asking import ask
 from agentbench_core.run.purse import Purse
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.messages import ModelFacts, Request
 from agentbench_core.values.record import ModelInfo
 from agentbench_core.values.task import digest
-
-_PREFLIGHT_SEC = 60.0
 
 
 class Halt:
@@ -77,15 +77,23 @@ def open_models(
             if key not in made:
                 llm: LLM = variant.llm.make()
                 stack.callback(_close, llm, variant.llm.name, note)
-                made[key] = llm, _facts(llm, variant, variant.model, workers, limit, stop)
+                component = variant.llm.component
+                made[key] = llm, _facts(llm, component, variant, variant.model, workers, limit, stop)
             found[variant.name] = _open_model(variant, variant.model, *made[key])
             _check_prices(found[variant.name], limit)
         yield found
 
 
 def _facts(
-    llm: LLM, variant: Variant, model: ModelInfo, workers: int, limit: float | None, stop: Deadline
+    llm: LLM,
+    component: Component,
+    variant: Variant,
+    model: ModelInfo,
+    workers: int,
+    limit: float | None,
+    stop: Deadline,
 ) -> ModelFacts:
+    seconds = variant.settings.run.preflight_sec
     expected = ExpectedCalls(
         request=Request(
             messages=(),
@@ -97,14 +105,9 @@ def _facts(
         ),
         workers=workers,
         max_cost_usd=limit,
-        deadline=stop.within(_PREFLIGHT_SEC),
+        deadline=stop.within(seconds),
     )
-    try:
-        facts: object = llm.preflight(expected)
-    except AgentBenchError:
-        raise
-    except Exception as error:
-        raise PluginError(f"llm {model.provider!r} failed before the run: {type(error).__name__}: {error}") from error
+    facts: object = ask(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
         raise PluginError(f"llm {model.provider!r} says {facts!r} of its model, which is no ModelFacts")
     return facts

@@ -18,14 +18,16 @@ from agentbench_core.plugin.contracts import Reporter
 from agentbench_core.run.attempt import Bench, make_attempt
 from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
 from agentbench_core.run.interrupts import FOR_EVER, Interrupts, signals_as_ctrl_c
+from agentbench_core.run.likeness import environment_differences, in_words
 from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import open_preparations
 from agentbench_core.run.purse import Purse
 from agentbench_core.run.run_model import OpenModel, RunModel, open_models
 from agentbench_core.run.space import Space
-from agentbench_core.values.events import RunFinished
+from agentbench_core.values.events import RunFinished, Warning_
 from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import RunManifest
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +61,9 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         manifests = [group_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
         for warning in dict.fromkeys(warning for known in facts.values() for warning in known.warnings):
             listener.note(warning)
-        shared = stack.enter_context(open_preparations(group.variants[0].sandbox, group.tasks, stop, listener.note))
+        shared = stack.enter_context(open_preparations(group.variants[0], group.tasks, stop, listener.note))
+        for like in (manifest.like for manifest in manifests if manifest.like and not group.resumed):
+            listener.note(in_words(like))
         interrupts = Interrupts(stop)
         stack.enter_context(interrupts.watched())
         runs = [
@@ -75,6 +79,8 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
             listener=listener,
         )
         _make_attempts(group, runs, bench, interrupts)
+        for run, manifest in zip(runs, manifests, strict=True):
+            _compare(run, manifest, listener)
         ends = [_end(run, interrupts, group.redactor) for run in runs]
         for run, end in zip(runs, ends, strict=True):
             finished = RunFinished(status=end.status, attempts=run.recorded, reason=end.reason)
@@ -123,6 +129,19 @@ def _collect(pending: dict[Future[bool], OpenRun]) -> None:
     done, _ = concurrent.futures.wait(pending, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED)
     for future in done:
         pending.pop(future).recorded += future.result()
+
+
+def _compare(run: OpenRun, manifest: RunManifest, listener: Listener) -> None:
+    """Say and keep how the environments of a run differ from those of the run whose plan it makes again."""
+    if manifest.like is None or not run.plans:
+        return
+    found = environment_differences(manifest.like, open_run(run.store.directory))
+    for difference in found:
+        listener.note(f"not as in {manifest.like.directory}: {difference}")
+        run.store.emit(Warning_(message=f"not as in run {manifest.like.run_id}: {difference}"))
+    if found:
+        every = tuple(dict.fromkeys((*manifest.like.differences, *found)))
+        run.store.write_manifest(attrs.evolve(manifest, like=attrs.evolve(manifest.like, differences=every)))
 
 
 def _end(run: OpenRun, interrupts: Interrupts, redactor: Redactor) -> FinishedRun:

@@ -156,7 +156,7 @@ def validate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())
         variant.try_out()
-        shared = stack.enter_context(open_preparations(variant.sandbox, tasks, stop, watcher.note))
+        shared = stack.enter_context(open_preparations(variant, tasks, stop, watcher.note))
         if not variant.sandbox.can("isolated") and any(not _has_network(task) for task in tasks):
             watcher.note("that agents have no network was not checked: this sandbox cannot keep them off it")
         pool = ThreadPoolExecutor(workers, thread_name_prefix="validation")

@@ -190,6 +190,15 @@ class Resumption:
 
 
 @attrs.frozen(kw_only=True)
+class Likeness:
+    """The run whose plan this one makes again, and what is no longer as it was then, in words."""
+
+    run_id: str
+    directory: str
+    differences: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class RunManifest:
     """``run.json``: enough to run it again and to refuse a comparison.
 
@@ -213,3 +222,4 @@ class RunManifest:
     platform: Mapping[str, str]
     model: ModelFacts | None = None
     resumed: tuple[Resumption, ...] = ()
+    like: Likeness | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from agentbench_core import PluginError
 from agentbench_core.errors import UnknownNameError
+from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import Plugin, discover
 
 GOOD = """
@@ -64,6 +66,23 @@ BROKEN = {
     "option without help": (
         GOOD.replace('option("hello", help="what to say")', '"hello"'),
         "option 'word' of agent 'greeter' has no help",
+    ),
+    "version of the API from the future": (
+        GOOD + "\n    AGENTBENCH_API = 9\n",
+        "version 9 of the plugin API, and this core has 1: upgrade agentbench-core, or install an older agentbench-bad",
+    ),
+    "version of the API from the past": (GOOD + "\n    AGENTBENCH_API = 0\n", "understands 1 and newer: upgrade"),
+    "version of the API that is none": (
+        GOOD + "\n    AGENTBENCH_API = '1'\n",
+        "AGENTBENCH_API is '1', and not a whole number such as 1",
+    ),
+    "a name twice": (
+        GOOD + '        register("greeter", lambda options: Greeter(), Options, summary="again")\n',
+        "agent 'greeter' is registered twice",
+    ),
+    "an alias twice": (
+        GOOD + '        register("other", lambda options: Greeter(), Options, summary="", aliases={"greeter"})\n',
+        "agent 'other' is registered twice",
     ),
     "unknown capability": (
         GOOD.replace('summary="says hello"', 'summary="", capabilities={"flies"}'),
@@ -162,6 +181,51 @@ def test_a_factory_that_raises_names_its_plugin(plugin: Callable[..., Path]) -> 
     component = discover().registry.find("agent", "greeter")
     with pytest.raises(PluginError, match="agent 'greeter' of agentbench-good cannot be made: ZeroDivisionError"):
         component.make(None)
+
+
+def test_a_plugin_that_prints_is_silenced_and_named(
+    plugin: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What it says gets into no command's output, and into its notes instead."""
+    plugin("chatty", GOOD + "\n    print('Welcome!')\n    import sys; print('hello', file=sys.stderr)\n")
+    found = status("chatty")
+    assert capfd.readouterr() == ("", "")
+    assert (found.status, found.notes) == ("ok", ("it prints when it is loaded: 'Welcome!'",))
+
+
+def test_a_hook_that_will_go_still_works_and_says_what_to_do(
+    plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is how hooks are deprecated: marked with ``warn_on_impl``, and told to who implements them."""
+    going = hookspecs.hookspec(warn_on_impl=DeprecationWarning("use agentbench_register_doers instead"))
+    monkeypatch.setattr(hookspecs, "agentbench_register_agents", going(hookspecs.agentbench_register_agents))
+    plugin("good", GOOD)
+    found = status("good")
+    assert (found.status, found.notes) == ("ok", ("use agentbench_register_doers instead",))
+    assert "greeter" in discover().registry.names("agent")
+
+
+def test_loading_can_be_followed(plugin: Callable[..., Path]) -> None:
+    """Each import and each hook call, in the order in which they happen; nothing of hooks that nobody implements."""
+    plugin("good", GOOD)
+    plugin("bad", "import surely_not_there")
+    lines: list[str] = []
+    discover(disabled={"core"}, trace=lines.append)
+    good = [re.sub(r"[\d.]+ ms", "N ms", line) for line in lines if line.startswith("agentbench-good:good  ")]
+    assert re.fullmatch(r"agentbench-good:good  imports plugin_\w+", good[0])
+    assert good[1:] == [
+        "agentbench-good:good  imported in N ms",
+        "agentbench-good:good  agentbench_register_agents added greeter in N ms",
+    ]
+    assert "agentbench-bad:bad  broken: ModuleNotFoundError: No module named 'surely_not_there'" in lines
+
+
+def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin: Callable[..., Path]) -> None:
+    """Also when its distribution comes first in the alphabet."""
+    plugin("good", GOOD.replace('"greeter"', '"idle"'), distribution="aaa")
+    with pytest.raises(PluginError) as caught:
+        discover().registry.find("agent", "idle")
+    assert caught.value.remedy == "Switch one of them off: --no-plugin good"
 
 
 def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:

@@ -89,7 +89,7 @@ def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> Non
         (("plugins", "list"), {"AGENTBENCH_DISABLE_PLUGINS": "fixer, misspelt"}),
     ):
         done = agentbench_process(*arguments, PYTHONPATH=str(site), **variables)
-        (line,) = [line for line in done.out.splitlines() if line.startswith("fixer")]
+        (line,) = [line for line in done.out.splitlines() if line.startswith("  fixer")]
         assert "disabled" in line
         assert "switched off by the user" in line
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from agentbench_core import Register, RegisterCommand, SandboxProvider, hookimpl
 from agentbench_docker.options import DockerOptions
 
+AGENTBENCH_API = 1
+
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:

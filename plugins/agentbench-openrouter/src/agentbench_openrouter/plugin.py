@@ -5,6 +5,8 @@ from __future__ import annotations
 from agentbench_core import LLM, Register, RegisterCommand, hookimpl
 from agentbench_openrouter.options import OpenRouterOptions
 
+AGENTBENCH_API = 1
+
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:

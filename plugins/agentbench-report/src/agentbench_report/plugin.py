@@ -9,6 +9,8 @@ from agentbench_core import NoOptions, RegisterCommand, hookimpl
 if TYPE_CHECKING:
     from agentbench_core import Register, Reporter
 
+AGENTBENCH_API = 1
+
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:

@@ -10,6 +10,8 @@ from agentbench_subagents.options import ContextPackerOptions, LocateFailuresOpt
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
     from agentbench_core import Agent, Register, Tool
 
+AGENTBENCH_API = 1
+
 
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:

@@ -1,0 +1,124 @@
+"""``run --like``: the plan of runs once more, from what their run.json says, in new run directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import click
+
+from agentbench_core.cli.app import App, say, shortened
+from agentbench_core.cli.flags import flag_layers, project_layers
+from agentbench_core.cli.groups import check_redacted, check_same_plan, make_group, runs_of_one_plan, tasks_of
+from agentbench_core.errors import InputError
+from agentbench_core.evidence.layout import MANIFEST
+from agentbench_core.evidence.reader import RunDirectory
+from agentbench_core.inputs.config import COMPONENTS, Layer, RunSettings, recorded, resolve
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.registry import Registry
+from agentbench_core.run.group import Group
+from agentbench_core.run.variant import Variant, make_ready
+from agentbench_core.schema import json_schema
+from agentbench_core.values.record import RunManifest
+
+_LAYERED = frozenset({"tasks", "out", "workers", "max_cost_usd", "assignments"})
+"""Flags that say where and how fast the plan is made again, what it may cost, and deliberate differences."""
+
+_OURS = ("run.out", "run.tasks")
+"""Settings that are the business of who types the command: a run.json may be a stranger's."""
+
+
+def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_unisolated: bool) -> Group:
+    """The plan of runs once more: suite, tasks, settings with seeds, repeats. Several are made again as one group.
+
+    Raises:
+        InputError: that plan cannot be made here: a task is gone, a name is not known, a secret is to be given again.
+        UnavailableError: an agent that a model steers, on a sandbox that does not isolate.
+    """
+    for flag, value in typed.items():
+        if value not in (None, ()) and flag not in _LAYERED:
+            raise click.UsageError(
+                f"--like makes the plan of that run again; leave out --{flag.replace('_', '-')}. "
+                "One setting can be another, which is said: --set KEY=VALUE"
+            )
+    by_variant = runs_of_one_plan(directories, "--like")
+    first = next(iter(by_variant.values()))
+    tasks = tasks_of(first, typed.get("tasks"))
+    check_same_plan(first, tasks)
+    for task in tasks:
+        if task.directory.resolve().is_relative_to(first.directory.resolve()):
+            raise InputError(
+                f"{task.directory} lies in the run directory: what is kept there of a task is no task",
+                remedy="Say where the tasks are: --tasks DIR",
+            )
+        if task.spec.suite != first.manifest.suite:
+            raise InputError(f"{task.directory}: is of suite {task.spec.suite!r}, and that run's is another")
+    resolved = {
+        name: resolve([*_place(), _plan(run), *flag_layers(typed)], app.registry.name_of)
+        for name, run in by_variant.items()
+    }
+    for each in resolved.values():
+        check_redacted(each)
+    try:
+        variants = [
+            make_ready(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
+            for name, each in resolved.items()
+        ]
+    except InputError as error:
+        remedy = "\n".join([error.remedy, *_other_plugins(app, first.manifest)]).strip()
+        raise type(error)(error.message, remedy=remedy) from error
+    settings = resolved[first.manifest.variant].settings.run
+    for variant in variants:
+        _say_plan(by_variant[variant.name].manifest, settings, tasks, variant, app.registry)
+    group = make_group(app, settings, first.manifest.suite, tasks, variants)
+    return attrs.evolve(group, like=by_variant)
+
+
+def _plan(run: RunDirectory) -> Layer:
+    leaves = {key: leaf for key, leaf in run.manifest.config.items() if key not in _OURS}
+    return recorded(str(run.directory / MANIFEST), leaves)
+
+
+def _place() -> Sequence[Layer]:
+    """Where the project's file puts results, if it says so."""
+    said = [(each, each.values.get("run", {}).get("out")) for each in project_layers()]
+    return [Layer(origin=each.origin, values={"run": {"out": out}}) for each, out in said if out is not None]
+
+
+def _other_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
+    """The plugins of that run which are not here as they were: what cannot be made may have come with one of them."""
+    here = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
+    return [
+        f"That run had plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not in use here."
+        for entry in manifest.plugins
+        if here.get((entry.name, entry.distribution, entry.version)) != "ok"
+    ]
+
+
+def _say_plan(
+    manifest: RunManifest, settings: RunSettings, tasks: Sequence[Task], variant: Variant, registry: Registry
+) -> None:
+    """What will be done, before it is: settings decide which programs run and who is asked."""
+    usual = _usual(variant, registry)
+    unlike = [f"{key}={leaf.value}" for key, leaf in variant.leaves.items() if usual.get(key, "") != leaf.value]
+    where = sorted({str(task.directory.parent) for task in tasks})
+    say(
+        f"like run {manifest.run_id}: variant {variant.name}, tasks {len(tasks)} of {shortened(', '.join(where))}, "
+        f"repeats {settings.repeats}, sandbox {variant.sandbox.name}",
+        err=True,
+    )
+    say(f"settings that are not the default ones: {shortened(', '.join(unlike), 2000) or 'none'}", err=True)
+
+
+def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
+    """What every setting of a variant's components would be if nobody said anything."""
+    usual = {key: leaf.value for key, leaf in resolve([]).leaves.items()}
+    settings = variant.settings
+    chosen = [(kind, kind, getattr(settings, kind).name) for kind in COMPONENTS if getattr(settings, kind).name]
+    chosen += [("tool", f"tool.{name}", name) for name in settings.tools]
+    chosen += [("reporter", f"reporter.{name}", name) for name in settings.reporters]
+    for kind, section, name in chosen:
+        properties = json_schema(registry.find(kind, name).options or Layer)["properties"]
+        usual |= {f"{section}.{key}": schema.get("default") for key, schema in properties.items()}
+    return usual

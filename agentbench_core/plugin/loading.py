@@ -1,0 +1,190 @@
+"""Load one plugin: import its module, check what it says of itself, and call its hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import io
+import re
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pluggy
+
+from agentbench_core.errors import PluginError, did_you_mean
+from agentbench_core.plugin import hookspecs
+from agentbench_core.plugin.registry import CAPABILITIES, Component, Provenance
+
+HOOKS: Mapping[str, str] = {
+    "sandbox": "agentbench_register_sandboxes",
+    "llm": "agentbench_register_llms",
+    "agent": "agentbench_register_agents",
+    "tool": "agentbench_register_tools",
+    "scorer": "agentbench_register_scorers",
+    "reporter": "agentbench_register_reporters",
+    "cheater": "agentbench_register_cheaters",
+    "command": "agentbench_register_commands",
+    "variant": "agentbench_register_variants",
+}
+"""The hook by which each kind of component comes."""
+
+Trace = Callable[[str], None]
+"""Told of each import and hook call, in words."""
+
+
+@attrs.frozen(kw_only=True)
+class Loaded:
+    """What a plugin registered, and what it does that it should not do any more."""
+
+    components: tuple[Component, ...]
+    notes: tuple[str, ...]
+
+
+def load_plugin(
+    manager: pluggy.PluginManager, source: Provenance, entry_point: importlib.metadata.EntryPoint, trace: Trace
+) -> Loaded:
+    """Load one plugin. Raises whatever it raises, and PluginError for what it does wrong."""
+    notes: list[str] = []
+    who = f"{source.distribution}:{source.plugin}"
+    trace(f"{who}  imports {entry_point.value}")
+    began = time.perf_counter()
+    with _silence(notes):
+        module = entry_point.load()
+    trace(f"{who}  imported in {_milliseconds(began)}")
+    _check_version(module, source)
+    with warnings.catch_warnings(record=True) as warned:  # pluggy warns of hooks that will go
+        warnings.simplefilter("always")
+        if manager.register(module, who) is None:
+            raise PluginError("the entry point is blocked")
+    try:
+        components = _call_hooks(manager, module, source, notes, trace)
+    except BaseException:
+        manager.unregister(module)
+        raise
+    notes += [str(warning.message) for warning in warned]
+    return Loaded(components=tuple(components), notes=tuple(notes))
+
+
+def _call_hooks(
+    manager: pluggy.PluginManager, module: object, source: Provenance, notes: list[str], trace: Trace
+) -> list[Component]:
+    _check_hook_names(module)
+    manager.check_pending()
+    components: list[Component] = []
+    others = [plugin for plugin in manager.get_plugins() if plugin is not module]
+    for kind, hook in HOOKS.items():
+        caller = manager.subset_hook_caller(hook, remove_plugins=others)
+        if not caller.get_hookimpls():
+            continue
+        began, before = time.perf_counter(), len(components)
+        with _silence(notes):
+            caller(register=_register(kind, source, components))
+        added = ", ".join(component.name for component in components[before:]) or "nothing"
+        trace(f"{source.distribution}:{source.plugin}  {hook} added {added} in {_milliseconds(began)}")
+    return components
+
+
+@contextlib.contextmanager
+def _silence(notes: list[str]) -> Iterator[None]:
+    """Nothing that a plugin prints when it is loaded gets between the lines, or into the JSON, of a command."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            yield
+    finally:
+        if text := said.getvalue().strip():
+            notes.append(f"it prints when it is loaded: {text.splitlines()[0]!r}")
+
+
+def _milliseconds(began: float) -> str:
+    return f"{(time.perf_counter() - began) * 1000:.1f} ms"
+
+
+def _check_version(module: object, source: Provenance) -> None:
+    declared = getattr(module, "AGENTBENCH_API", hookspecs.API_VERSION)
+    if isinstance(declared, bool) or not isinstance(declared, int):
+        raise PluginError(f"AGENTBENCH_API is {declared!r}, and not a whole number such as {hookspecs.API_VERSION}")
+    if declared > hookspecs.API_VERSION:
+        raise PluginError(
+            f"it was written for version {declared} of the plugin API, and this core has {hookspecs.API_VERSION}: "
+            f"upgrade agentbench-core, or install an older {source.distribution}"
+        )
+    if declared < hookspecs.OLDEST_API:
+        raise PluginError(
+            f"it was written for version {declared} of the plugin API, and this core understands "
+            f"{hookspecs.OLDEST_API} and newer: upgrade {source.distribution}"
+        )
+
+
+def _check_hook_names(module: object) -> None:
+    """A misspelt hook is an error with the nearest name, whether it is marked or not."""
+    for name in dir(module):
+        if name.startswith(f"{hookspecs.PROJECT}_register_") and name not in HOOKS.values():
+            raise PluginError(f"there is no hook {name!r}{did_you_mean(name, HOOKS.values())}")
+        marked = hasattr(getattr(module, name, None), f"{hookspecs.PROJECT}_impl")
+        if name in HOOKS.values() and not marked:
+            raise PluginError(f"{name} is not marked with @hookimpl, so it would never be called")
+
+
+def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
+    def check_name(name: str) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+            raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '_' and '-'")
+
+    def component(
+        name: str,
+        factory: Callable[..., Any],
+        options: type,
+        *,
+        summary: str,
+        capabilities: Collection[str] = (),
+        aliases: Collection[str] = (),
+    ) -> None:
+        for each in (name, *aliases):
+            check_name(each)
+        if not attrs.has(options):
+            raise PluginError(f"the options of {kind} {name!r} are no attrs class: {options!r}")
+        for field in attrs.fields(options):
+            if not field.metadata.get("help"):
+                raise PluginError(f"option {field.name!r} of {kind} {name!r} has no help: option(..., help=...)")
+        for word in capabilities:
+            if word not in CAPABILITIES[kind]:
+                known = ", ".join(sorted(CAPABILITIES[kind])) or "none"
+                raise PluginError(f"{kind} {name!r} declares the unknown capability {word!r}; known: {known}")
+        add(name, factory, options, summary, frozenset(capabilities), frozenset(aliases))
+
+    def plain(name: str, target: Any, *, summary: str) -> None:
+        check_name(name)
+        add(name, target, None, summary, frozenset(), frozenset())
+
+    def add(
+        name: str,
+        target: Any,
+        options: type | None,
+        summary: str,
+        capabilities: frozenset[str],
+        aliases: frozenset[str],
+    ) -> None:
+        if any(each.kind == kind and each.names & {name, *aliases} for each in into):
+            raise PluginError(f"{kind} {name!r} is registered twice")
+        into.append(
+            Component(
+                kind=kind,
+                name=name,
+                target=target,
+                options=options,
+                summary=summary,
+                capabilities=capabilities,
+                source=source,
+                aliases=aliases,
+            )
+        )
+
+    return component if kind in CAPABILITIES else plain
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -1,0 +1,57 @@
+"""Import one module in a process of its own, and write down what that did.
+
+``python -m agentbench_core.plugin.probing MODULE FILE [BEFORE ...]`` writes JSON to the file; the modules ``BEFORE``,
+which every command has, are imported first. What the module prints goes where this process prints.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
+    """Import ``module`` on top of what every command has loaded anyway.
+
+    Returns: ``seconds`` it took; ``modules``, the top-level names that came with it and are neither its own, nor the
+    core's, nor Python's; and ``changed``, what is not in this process as it was, in words.
+    """
+    for name in loaded_anyway:
+        importlib.import_module(name)
+    before = _state()
+    loaded = set(sys.modules)
+    began = time.perf_counter()
+    importlib.import_module(module)
+    seconds = time.perf_counter() - began
+    after = _state()
+    free = {*sys.stdlib_module_names, module.partition(".")[0], "agentbench_core"}
+    new = {name.partition(".")[0] for name in set(sys.modules) - loaded if sys.modules[name].__spec__ is not None}
+    return {
+        "seconds": seconds,
+        "modules": sorted(name for name in new - free if not name.startswith("_")),
+        "changed": [what for what in before if before[what] != after[what]],
+    }
+
+
+def _state() -> dict[str, object]:
+    return {
+        "variables of the environment": dict(os.environ),
+        "the working directory": Path.cwd(),
+        "signal handlers": [signal.getsignal(number) for number in sorted(signal.valid_signals())],
+        "running threads": threading.active_count(),
+        "sys.path": list(sys.path),
+        "standard output": sys.stdout,
+    }
+
+
+if __name__ == "__main__":
+    found = probe(sys.argv[1], sys.argv[3:])
+    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")

@@ -1,0 +1,57 @@
+"""Ask a component before a run whether it can work here: it may raise anything, end the program, or never answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError
+from agentbench_core.plugin.registry import Component
+
+T = TypeVar("T")
+
+_GRACE_SEC = 5.0
+"""What keeps to its own deadline says better than we what it waited for."""
+
+
+def ask(component: Component, question: Callable[[], T], *, seconds: float) -> T:
+    """What ``question``, a call of the component's ``preflight``, answers within ``seconds``.
+
+    A thread that never answers is left behind: a thread cannot be killed, and the command ends without it.
+
+    Raises:
+        AgentBenchError: what the component raised, if it is one of these.
+        PluginError: it raised anything else, or wanted to end the program.
+        UnavailableError: it has not answered.
+    """
+    answers: list[T] = []
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(question())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told to who asked
+            problems.append(error)
+
+    who = f"{component.kind} {component.name!r}"
+    thread = threading.Thread(target=work, name=f"preflight of {who}", daemon=True)
+    thread.start()
+    until = time.monotonic() + seconds + _GRACE_SEC
+    while thread.is_alive() and time.monotonic() < until:
+        thread.join(timeout=0.2)  # short, so that an interrupt is seen
+    if answers:
+        return answers[0]
+    if not problems:
+        raise UnavailableError(
+            f"{who} of {component.source.distribution} was asked whether it can work here, "
+            f"and has not answered within {seconds:g} s",
+            remedy="Try again, with more time: --set run.preflight_sec=600; or choose another: agentbench plugins list",
+        )
+    if isinstance(problems[0], AgentBenchError):
+        raise problems[0]
+    raise PluginError(
+        f"{who} of {component.source.distribution} failed before the run: {type(problems[0]).__name__}: {problems[0]}",
+        remedy=f"See what is wrong with it: agentbench plugins check {component.name}",
+    ) from problems[0]

@@ -1,0 +1,188 @@
+"""What is no longer as it was when a run was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentbench_core.converter import dump
+from agentbench_core.errors import AgentBenchError
+from agentbench_core.evidence.reader import RunDirectory, open_run
+from agentbench_core.values.record import Likeness, RunManifest
+
+_HOW_NOT_WHAT = (
+    *("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "run.preflight_sec"),
+    *("reporters", "reporter."),
+)
+_PLACES = ("run.out", "run.tasks")
+_WINDOW = ("context_tokens", "answer_tokens")
+"""What agents heed of what a provider says of its model."""
+
+_ENVIRONMENT = "meta/environment.json"
+_CHANCE = frozenset({"cache"})
+"""Facts of an environment that may differ from one run to the next, and mean nothing."""
+
+_LONGEST = 200  # characters of a value in one difference
+_LINES = 5  # of a list, such as installed packages, in one difference
+_SHOWN = 20  # differences on the console
+
+
+def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
+    """What results can depend on and is no longer as it was, in words.
+
+    Args:
+        before: the manifest of the run.
+        now: the manifest that the same run would get now.
+        used: names of the plugins that the variant uses; others do not matter.
+    """
+    found = []
+    if before.harness != now.harness:
+        found.append(f"agentbench: {_version(before)} -> {_version(now)}")
+    plugins = [
+        {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins if plugin.name in used}
+        for manifest in (before, now)
+    ]
+    found += _differences("plugin", *plugins)
+    found += _differences("setting", *(_settings(manifest, _HOW_NOT_WHAT) for manifest in (before, now)))
+    found += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
+    found += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
+    if not found and before.variant_digest != now.variant_digest:
+        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
+    return tuple(found)
+
+
+def differences(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
+    """Everything that the manifests of a run and of one with the same plan say differently, in words.
+
+    Unlike :func:`changes`, also what results should not depend on: a reader is to judge that.
+
+    Args:
+        before: the manifest of the run.
+        now: that of the run that makes its plan again.
+        used: names of the plugins that the variant uses.
+    """
+    found = [f"agentbench: {_version(before)} -> {_version(now)}"] if before.harness != now.harness else []
+    for line in _differences("plugin", _plugins(before), _plugins(now)):
+        name = line.removeprefix("plugin ").partition(":")[0]
+        found.append(line if name in used else f"{line} (not used here)")
+    found += _differences("setting", *(_settings(manifest, _PLACES) for manifest in (before, now)))
+    found += _differences("model", *(_model(manifest) for manifest in (before, now)))
+    found += _differences("task", *(_tasks(manifest) for manifest in (before, now)))
+    found += _differences("platform", before.platform, now.platform)
+    if not found and before.variant_digest != now.variant_digest:
+        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
+    return tuple(found)
+
+
+def environment_differences(like: Likeness, now: RunDirectory) -> tuple[str, ...]:
+    """How the environments of a run differ from those of the run that it is like, as far as both have made some.
+
+    Their digests, and what the sandbox says of them: image, interpreter, packages. Which run.json does not know: it is
+    written before any environment is made. What cannot be read is not compared, which is said.
+    """
+    try:
+        then = open_run(Path(like.directory))
+        if then.manifest.run_id != like.run_id:
+            return (f"environments: not compared, since another run lies in {like.directory}",)
+        before, made = _environments(then), _environments(now)
+    except AgentBenchError as error:
+        return (f"environments: not compared: {error.message}",)
+    by_text: dict[str, list[str]] = {}
+    for task_id, facts in made.items():
+        if task_id not in before:
+            by_text.setdefault("not compared, since that run has none", []).append(task_id)
+            continue
+        for text in _facts_differences(before[task_id], facts):
+            by_text.setdefault(text, []).append(task_id)
+    return tuple(f"environment of {_some(tasks)}: {text}" for text, tasks in by_text.items())
+
+
+def in_words(like: Likeness) -> str:
+    """What a person is told before such a run begins."""
+    if not like.differences:
+        return f"the same plan as {like.directory}, and nothing that its run.json names is different"
+    lines = like.differences[:_SHOWN]
+    more = len(like.differences) - len(lines)
+    rest = [f"and {more} more, in run.json"] if more else []
+    return "\n  ".join([f"the same plan as {like.directory}; different now:", *lines, *rest])
+
+
+def _plugins(manifest: RunManifest) -> Mapping[str, str]:
+    return {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins}
+
+
+def _settings(manifest: RunManifest, without: Sequence[str]) -> Mapping[str, Any]:
+    return {
+        key: dump(leaf.value)
+        for key, leaf in manifest.config.items()
+        if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in without)
+    }
+
+
+def _model(manifest: RunManifest) -> Mapping[str, Any]:
+    facts = dump(manifest.model) if manifest.model else {}
+    return {name: value for name, value in facts.items() if name != "warnings"}
+
+
+def _tasks(manifest: RunManifest) -> Mapping[str, str]:
+    return {
+        task.id: f"{task.digest[:19]} at commit {task.commit[:12]}"
+        + (f", quarantined: {task.quarantined}" if task.quarantined else "")
+        for task in manifest.tasks
+    }
+
+
+def _environments(run: RunDirectory) -> Mapping[str, Mapping[str, str]]:
+    """The digest and the facts of each task's environment, by the id of the task."""
+    found: dict[str, Mapping[str, str]] = {}
+    for record in run.records():
+        digest = record.sandbox.environment_digest
+        if digest is not None and record.task_id not in found:
+            data = run.file(record.task_id, record.repeat, _ENVIRONMENT)
+            found[record.task_id] = {"digest": f"{record.sandbox.name} {digest}", **_facts(data)}
+    return found
+
+
+def _facts(data: bytes | None) -> Mapping[str, str]:
+    """The facts in an attempt's file; none of one that is missing or damaged: the digest is in the record."""
+    try:
+        plain = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    facts = plain.get("facts") if isinstance(plain, dict) else None
+    return {key: str(value) for key, value in facts.items() if key not in _CHANCE} if isinstance(facts, dict) else {}
+
+
+def _facts_differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(before.keys() | now.keys(), key=lambda name: (name != "digest", name)):
+        old, new = before.get(name, ""), now.get(name, "")
+        lines = [set(old.splitlines()), set(new.splitlines())]
+        if max(map(len, lines)) <= 1:
+            yield from _differences("", {name: old.strip() or "not there"}, {name: new.strip() or "not there"})
+        elif lines[0] != lines[1]:
+            gone, come = (_some(sorted(one - other)) or "nothing" for one, other in (lines, reversed(lines)))
+            yield f"{name}: {_short(gone)} -> {_short(come)}"
+
+
+def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{what} {name}: {_short(before.get(name, 'not there'))} -> {_short(now.get(name, 'not there'))}".lstrip()
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _LINES
+    return ", ".join(names[:_LINES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _version(manifest: RunManifest) -> str:
+    return f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()

@@ -1,0 +1,213 @@
+"""``agentbench plugins check``: each thing that is wrong is found, on a plugin that is wrong in just that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+GOOD = """
+import attrs
+from agentbench_core import AgentResult, hookimpl, option
+
+AGENTBENCH_API = 1
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    word: str = option("hello", help="what to say")
+
+
+class Greeter:
+    def solve(self, context):
+        return AgentResult(message="hello")
+
+
+@hookimpl
+def agentbench_register_agents(register):
+    register("greeter", lambda options: Greeter(), Options, summary="says hello")
+"""
+
+REQUIRES = "Requires-Dist: agentbench-core>=0.1,<0.2\n"
+
+COMMAND = """
+from agentbench_core import hookimpl
+import pathlib, click
+
+AGENTBENCH_API = 1
+
+@click.command()
+def hello():
+    pass
+
+@hookimpl
+def agentbench_register_commands(register):
+    register(NAME, f"{__name__}:TARGET", summary="says hello")
+"""
+
+
+def variant(settings: str) -> str:
+    hook = f"@hookimpl\ndef agentbench_register_variants(register):\n    register('mine', {settings}, summary='mine')\n"
+    return f"from agentbench_core import hookimpl\nAGENTBENCH_API = 1\n{hook}"
+
+
+WRONG = {
+    "says no version": (GOOD.replace("AGENTBENCH_API = 1", ""), "advice", "for which version of the plugin API"),
+    "is broken": ("import surely_not_there", "problem", "No module named 'surely_not_there'"),
+    "registers nothing": ("AGENTBENCH_API = 1", "problem", "it registers nothing"),
+    "prints": (f"print('Welcome!')\n{GOOD}", "problem", "it prints when it is loaded: 'Welcome!'"),
+    "imports what is heavy": (f"import yaml\n{GOOD}", "problem", "loading it imports yaml, for every command"),
+    "starts threads": (
+        f"import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n{GOOD}",
+        "problem",
+        "loading it changes running threads",
+    ),
+    "changes variables": (
+        f"import os\nos.environ['SURELY_NEW'] = '1'\n{GOOD}",
+        "problem",
+        "loading it changes variables of the environment",
+    ),
+    "is slow": (f"import time\ntime.sleep(0.3)\n{GOOD}", "advice", "s, for every command"),
+    "options that change": (
+        GOOD.replace("@attrs.frozen(kw_only=True)", "@attrs.define(kw_only=True)"),
+        "problem",
+        "the options of agent 'greeter' can be changed after they were written down",
+    ),
+    "asks for a secret": (
+        GOOD.replace("    word: str", "    api_key: str = option('', help='the key')\n    word: str"),
+        "problem",
+        "option 'api_key' of agent 'greeter' asks for a secret",
+    ),
+    "options that cannot be written": (
+        GOOD.replace("word: str", "word: complex"),
+        "problem",
+        "the options of agent 'greeter' cannot be read and written",
+    ),
+    "options without default": (
+        GOOD.replace('option("hello", ', "option("),
+        "advice",
+        "agent 'greeter' cannot be tried, since options have no default: word",
+    ),
+    "a factory that raises": (
+        GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"),
+        "problem",
+        "agent 'greeter' of agentbench-mine cannot be made: ZeroDivisionError",
+    ),
+    "no such method": (GOOD.replace("def solve", "def sovle"), "problem", "has no method 'solve'"),
+    "a method with other parameters": (
+        GOOD.replace("def solve(self, context)", "def solve(self)"),
+        "problem",
+        "agent 'greeter': 'solve' cannot be called as it will be: too many positional arguments",
+    ),
+    "no summary": (GOOD.replace('summary="says hello"', 'summary=" "'), "problem", "agent 'greeter' has no summary"),
+    "a long summary": (
+        GOOD.replace('summary="says hello"', 'summary="hello " * 30'),
+        "advice",
+        "the summary of agent 'greeter' does not fit on a line",
+    ),
+    "a command that is not there": (
+        COMMAND.replace("NAME,", "'hi',").replace("TARGET", "goodbye"),
+        "problem",
+        "command 'hi' cannot be loaded: AttributeError",
+    ),
+    "a command without help": (
+        COMMAND.replace("NAME,", "'hi',").replace("TARGET", "hello"),
+        "problem",
+        "command 'hi' has no help",
+    ),
+    "a command that is none": (
+        COMMAND.replace("NAME,", "'hi',").replace("TARGET", "pathlib"),
+        "problem",
+        "is no click command",
+    ),
+    "a command of the core": (
+        COMMAND.replace("NAME,", "'run',").replace("TARGET", "hello"),
+        "problem",
+        "command 'run' can never be typed",
+    ),
+    "a variant of nobody": (
+        variant("{'agent': 'surely-not-there'}"),
+        "problem",
+        "variant 'mine' cannot be used: no agent 'surely-not-there'",
+    ),
+    "a variant with a wrong option": (
+        variant("{'agent': {'name': 'baseline', 'surely': 1}}"),
+        "problem",
+        "variant 'mine' cannot be used: options of agent 'baseline': surely: unknown field",
+    ),
+}
+
+
+def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
+    """By the name of the plugin, of its distribution, and of its component."""
+    site = plugin("mine", GOOD)
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    metadata.write_text(metadata.read_text() + REQUIRES)
+    done = agentbench("plugins", "check", "mine")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "agentbench-mine 1.0, plugin 'mine'",
+        "  ok       loads alone, imports nothing heavy, prints nothing",
+        "  ok       written for version 1 of the plugin API, which this core has",
+        "  ok       agent 'greeter': 1 option, frozen, with help; its factory gives what the kind demands",
+        "  ok       requires agentbench-core<0.2,>=0.1",
+        "",
+        "looked at 1 plugin: 0 problems, 0 to think about",
+    ]
+    for name in ("agentbench-mine", "greeter"):
+        assert agentbench("plugins", "check", name).out == done.out
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None:
+    """One finding of that level, and the exit code says whether there is a problem."""
+    source, level, text = WRONG[case]
+    site = plugin("mine", source)
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    metadata.write_text(metadata.read_text() + REQUIRES)
+    done = agentbench("plugins", "check", "mine", "--json")
+    (looked_at,) = json.loads(done.out)
+    found = [finding for finding in looked_at["findings"] if finding["level"] != "ok"]
+    assert [(f["level"], text in f["text"]) for f in found] == [(level, True)], found
+    assert done.code == (1 if level == "problem" else 0)
+
+
+def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
+    """As a program does that a plugin starts when it is loaded."""
+    plugin("mine", f"import os\nos.write(1, b'Welcome!')\n{GOOD}")
+    done = agentbench("plugins", "check", "mine")
+    assert (done.code, "it prints when it is loaded: 'Welcome!'" in done.out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("requires", "text"),
+    [
+        ("", "agentbench-mine does not require agentbench-core"),
+        ("Requires-Dist: agentbench-core>=0.1\n", "takes every later agentbench-core"),
+        ("Requires-Dist: agentbench-core>=0.1; extra == 'test'\n", "does not require agentbench-core"),
+    ],
+)
+def test_what_its_metadata_lack_is_found(requires: str, text: str, plugin: Any, agentbench: Any) -> None:
+    """Without it, pip installs a plugin that cannot work."""
+    site = plugin("mine", GOOD)
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    metadata.write_text(metadata.read_text() + requires)
+    done = agentbench("plugins", "check", "mine")
+    assert done.code == 0
+    assert text in done.out
+
+
+def test_everything_that_comes_with_agentbench_is_well(agentbench: Any) -> None:
+    """Its own plugins pass their own check, without so much as advice."""
+    done = agentbench("plugins", "check")
+    assert done.code == 0, done.out
+    assert done.out.splitlines()[-1].endswith(": 0 problems, 0 to think about")
+
+
+def test_a_name_that_nothing_has_gets_help(agentbench: Any) -> None:
+    """The nearest, and a reason why it may be missing."""
+    done = agentbench("plugins", "check", "scriptde")
+    assert done.code == 2
+    assert "nothing is called 'scriptde' (did you mean 'scripted'?)" in done.err
+    assert "Is it installed in this environment? pip install -e ." in done.err

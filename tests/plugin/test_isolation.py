@@ -1,0 +1,197 @@
+"""Plugins that misbehave: each stops only what needs it, and says so on one screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AGENT = """
+    import attrs
+    from agentbench_core import AgentResult, hookimpl, option
+
+    AGENTBENCH_API = 1
+
+    @attrs.frozen(kw_only=True)
+    class Options:
+        word: str = option("hello", help="what to say")
+
+    class Greeter:
+        def solve(self, context):
+            return AgentResult(message="hello")
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("greeter", lambda options: Greeter(), Options, summary="says hello")
+"""
+
+SANDBOX = """
+    from agentbench_core import NoOptions, hookimpl
+
+    class Moon:
+        def preflight(self, specs):
+            PREFLIGHT
+        def prepare(self, spec, workspace, log, deadline): raise AssertionError
+        def sweep(self): return []
+        def close(self): pass
+
+    @hookimpl
+    def agentbench_register_sandboxes(register):
+        register("moon", lambda options: Moon(), NoOptions, summary="far away")
+"""
+
+LLM = """
+    import time
+    from agentbench_core import NoOptions, hookimpl
+
+    class Mute:
+        def preflight(self, expected):
+            time.sleep(3600)
+        def complete(self, request, call): raise AssertionError
+        def close(self): pass
+
+    @hookimpl
+    def agentbench_register_llms(register):
+        register("mute", lambda options: Mute(), NoOptions, summary="says nothing")
+"""
+
+LOADING = {
+    "raises": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
+    "comes from the future": (
+        AGENT.replace("AGENTBENCH_API = 1", "AGENTBENCH_API = 2"),
+        "it was written for version 2 of the plugin API, and this core has 1: "
+        "upgrade agentbench-core, or install an older agentbench-bad",
+    ),
+}
+"""What a plugin does when it is loaded, and what is said of it."""
+
+PREFLIGHTS = {
+    "hangs": ("import time; time.sleep(3600)", 3, "asked whether it can work here, and has not answered within 1 s"),
+    "raises": ("raise ValueError('no luck')", 2, "failed before the run: ValueError: no luck"),
+    "exits": ("raise SystemExit(0)", 2, "failed before the run: SystemExit: 0"),
+}
+"""What a sandbox does when it is asked whether it can work, the exit code, and what is said."""
+
+
+def on_one_screen(text: str) -> bool:
+    return len(text.splitlines()) <= 24 and "Traceback" not in text
+
+
+@pytest.mark.parametrize("case", LOADING)
+def test_a_plugin_that_cannot_be_loaded_is_named_and_the_rest_works(
+    case: str, plugin: Any, agentbench: Any, make_task: Callable[..., Path]
+) -> None:
+    """In the list, in ``doctor``, in ``check``, when a name is not found, and beside a run that does without it."""
+    source, problem = LOADING[case]
+    plugin("bad", source)
+    make_task()
+    ran = agentbench("run", "--suite", "mini", "--agent", "scripted")
+    assert ran.code == 0
+    assert f"plugin 'bad' is broken and not in use: {problem}" in ran.err
+    wanted = agentbench("run", "--suite", "mini", "--agent", "greeter")
+    assert wanted.code == 2
+    assert f"Plugin 'bad' is not in use: {problem}" in wanted.err
+    checked = agentbench("plugins", "check", "bad")
+    assert checked.code == 1
+    listed = agentbench("plugins", "list").out.partition("NOT IN USE\n")[2]
+    for said in (checked.out, listed, agentbench("doctor").out):
+        assert problem in said
+    assert all(map(on_one_screen, (ran.err, wanted.err, checked.out)))
+
+
+@pytest.mark.parametrize("case", PREFLIGHTS)
+def test_a_sandbox_that_misbehaves_before_a_run(
+    case: str, plugin: Any, agentbench: Any, make_task: Callable[..., Path]
+) -> None:
+    """Nothing is recorded, and ``doctor`` names it beside those that work."""
+    does, code, problem = PREFLIGHTS[case]
+    plugin("moon", SANDBOX.replace("PREFLIGHT", does))
+    make_task()
+    Path("agentbench.toml").write_text("[run]\npreflight_sec = 1\n")
+    ran = agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "moon")
+    assert (ran.code, ran.out) == (code, "")
+    assert f"sandbox 'moon' of agentbench-moon {problem}" in ran.err or f"was {problem}" in ran.err
+    assert on_one_screen(ran.err)
+    assert not Path("artifacts").exists()
+    rows = {row["name"]: row for row in json.loads(agentbench("doctor", "--json").out)}
+    assert rows["sandbox moon"]["status"] == "warning"
+    assert problem in rows["sandbox moon"]["found"]
+    assert rows["sandbox local"]["status"] == "ok"
+
+
+def test_a_model_that_never_answers_before_a_run(plugin: Any, agentbench: Any, make_task: Callable[..., Path]) -> None:
+    """As a sandbox."""
+    plugin("mute", LLM)
+    make_task()
+    flags = ("--agent", "baseline", "--llm", "mute", "--model", "any", "--allow-unisolated")
+    ran = agentbench("run", "--suite", "mini", *flags, "--set", "run.preflight_sec=1")
+    assert ran.code == 3
+    assert (
+        "llm 'mute' of agentbench-mute was asked whether it can work here, and has not answered within 1 s" in ran.err
+    )
+    assert on_one_screen(ran.err)
+
+
+def test_a_factory_that_exits_is_an_error_of_its_plugin(
+    plugin: Any, agentbench: Any, make_task: Callable[..., Path]
+) -> None:
+    """And not the end of the command with exit code 0, as if all were well."""
+    plugin("bad", AGENT.replace("lambda options: Greeter()", "lambda options: exit(0)"))
+    make_task()
+    ran = agentbench("run", "--suite", "mini", "--agent", "greeter")
+    assert ran.code == 2
+    assert "agent 'greeter' of agentbench-bad cannot be made: SystemExit: 0" in ran.err
+
+
+def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_process: Any) -> None:
+    """Of any command; ``doctor`` and ``check`` name it."""
+    site = str(plugin("chatty", "print('Welcome to chatty!')\n" + AGENT.replace("\n    ", "\n")))
+    rows = json.loads(agentbench_process("plugins", "list", "--json", PYTHONPATH=site).out)
+    assert any(row["name"] == "greeter" for row in rows)
+    assert "it prints when it is loaded: 'Welcome to chatty!'" in agentbench_process("doctor", PYTHONPATH=site).out
+    checked = agentbench_process("plugins", "check", "chatty", PYTHONPATH=site)
+    assert (checked.code, "it prints when it is loaded: 'Welcome to chatty!'" in checked.out) == (1, True)
+
+
+def test_a_name_that_is_taken_is_an_error_when_it_is_used(
+    plugin: Any, agentbench: Any, make_task: Callable[..., Path]
+) -> None:
+    """Everything else goes on; the list marks both, and the message says how to switch one off."""
+    plugin("thief", AGENT.replace('"greeter"', '"scripted"'))
+    make_task()
+    refused = agentbench("run", "--suite", "mini", "--agent", "scripted")
+    assert refused.code == 2
+    assert "agent 'scripted' is registered by agentbench-core (plugin 'core') and agentbench-thief" in refused.err
+    assert "Switch one of them off: --no-plugin thief" in refused.err
+    assert on_one_screen(refused.err)
+    assert agentbench("--no-plugin", "thief", "run", "--suite", "mini", "--agent", "scripted").code == 0
+    lines = [line for line in agentbench("plugins", "list").out.splitlines() if line.startswith("  scripted")]
+    assert ["CONFLICT" in line for line in lines] == [True, True, False]  # the last is the variant of that name
+    checked = agentbench("plugins", "check", "thief")
+    assert (checked.code, "agent 'scripted' is also registered by" in checked.out) == (1, True)
+
+
+def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a flag or a variable; on standard error, so that the output stays what it is."""
+    plain = agentbench("plugins", "list", "--json")
+    by_flag = agentbench("--trace-plugins", "plugins", "list", "--json")
+    monkeypatch.setenv("AGENTBENCH_TRACE_PLUGINS", "1")
+    by_variable = agentbench("plugins", "list", "--json")
+    assert plain.err == ""
+    assert plain.out == by_flag.out == by_variable.out
+    for err in (by_flag.err, by_variable.err):
+        assert "plugins: agentbench-core:core  agentbench_register_sandboxes added local in " in err
+
+
+def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable outlives what it was set for, so that it is a note and no error; a flag is an error."""
+    monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "coer")
+    listed = agentbench("plugins", "list")
+    assert listed.code == 0
+    assert "AGENTBENCH_DISABLE_PLUGINS names 'coer', which is no plugin here (did you mean 'core'?)" in listed.err
+    monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS")
+    assert agentbench("--no-plugin", "coer", "plugins", "list").code == 2
