@@ -14,6 +14,7 @@ import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
 from agentbench_core.cli.attack_text import mode_of, plain, table_of_cheaters
+from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import (
     flag_layers,
     json_flag,
@@ -39,7 +40,12 @@ from agentbench_core.run.variant import Ready, without_agents
 @suite_flags
 @task_flag
 @click.option(
-    "--cheater", "cheater_globs", metavar="GLOB", multiple=True, help="Only these cheaters, and the controls."
+    "--cheater",
+    "cheater_globs",
+    metavar="GLOB",
+    multiple=True,
+    shell_complete=names_of("cheater"),
+    help="Only these cheaters, and the controls.",
 )
 @click.option("--sample", type=click.IntRange(min=1), help="Each cheater on so many tasks, each task under as many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")

@@ -9,6 +9,7 @@ import attrs
 import click
 
 from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, say
+from agentbench_core.cli.completion import plugin_names
 from agentbench_core.errors import AgentBenchError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import layer, resolve
 from agentbench_core.inputs.variants import SECTIONS
@@ -22,7 +23,7 @@ _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery"
 
 
 @click.command("check")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from agentbench_core.cli.app import App, say
+from agentbench_core.inputs.config import RunSettings
+from agentbench_core.inputs.suite import suites
+from agentbench_core.inputs.variants import variant_files
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -29,23 +33,29 @@ def completion(ctx: click.Context, shell: str) -> None:
     say(kind(ctx.find_root().command, {}, "agentbench", _VARIABLE).source())
 
 
-def names_of(kind: str) -> Completion:
-    """Completes names of components of a kind."""
+def names_of(*kinds: str) -> Completion:
+    """Completes names of components of these kinds."""
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-        components = App.of(ctx).registry.all(kind)
+        components = [component for kind in kinds for component in App.of(ctx).registry.all(kind)]
         return [CompletionItem(c.name, help=c.summary) for c in components if c.name.startswith(begun)]
 
     return complete
 
 
-def names_among(find: Callable[[], Iterable[str]]) -> Completion:
-    """Completes names that ``find`` gives; none where it fails, since nobody reads errors while typing."""
+def variants(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completes names of variants: of plugins, and of files."""
+    files = [CompletionItem(name) for name in variant_files() if name.startswith(begun)]
+    return [*names_of("variant")(ctx, parameter, begun), *files]
 
-    def complete(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-        try:
-            return [CompletionItem(name) for name in sorted(find()) if name.startswith(begun)]
-        except Exception:  # noqa: BLE001 - see above
-            return []
 
-    return complete
+def suite_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completes names of suites, in the directory that was typed before or else in the usual one."""
+    names = suites(Path(ctx.params.get("tasks") or RunSettings().tasks))
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def plugin_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completes names of plugins."""
+    names = [plugin.source.plugin for plugin in App.of(ctx).plugins.plugins]
+    return [CompletionItem(name) for name in names if name.startswith(begun)]

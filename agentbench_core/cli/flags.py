@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from agentbench_core.cli.app import App, say
+from agentbench_core.cli.completion import names_of, suite_names, variants
 from agentbench_core.errors import did_you_mean
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
@@ -38,7 +39,10 @@ _SETTINGS = {
 
 
 sandbox_flag = click.option(
-    "--sandbox", metavar="NAME", help="Where commands run; `local` does not isolate. [default: local]"
+    "--sandbox",
+    metavar="NAME",
+    shell_complete=names_of("sandbox"),
+    help="Where commands run; `local` does not isolate. [default: local]",
 )
 set_flag = click.option(
     "--set",
@@ -63,7 +67,12 @@ def replay_flags(command: F) -> F:
     """Add the flags of a run whose variant is given."""
     flags = (
         click.option("--tasks", metavar="DIR", help="Where the tasks are now. [default: where they were]"),
-        click.option("--sandbox", metavar="NAME", help="Another sandbox. [default: that of the run]"),
+        click.option(
+            "--sandbox",
+            metavar="NAME",
+            shell_complete=names_of("sandbox"),
+            help="Another sandbox. [default: that of the run]",
+        ),
         click.option("--workers", type=int, help="Attempts at once. [default: as many as then]"),
         click.option("--out", metavar="DIR", help="Where the new run directory goes. [default: where it went then]"),
         set_flag,
@@ -82,7 +91,10 @@ def suite_flags(command: F) -> F:
     """Add the flags that choose tasks."""
     flags = [
         click.option(
-            "--suite", metavar="NAME", help="Suite of tasks, a directory in that of --tasks. [default: custom-dev]"
+            "--suite",
+            metavar="NAME",
+            shell_complete=suite_names,
+            help="Suite of tasks, a directory in that of --tasks. [default: custom-dev]",
         ),
         click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
     ]
@@ -98,15 +110,22 @@ def variant_flags(command: F) -> F:
             "--variant",
             metavar="NAME|FILE",
             multiple=True,
+            shell_complete=variants,
             help="A named configuration: a file, or one in configs/variants or of a plugin. Several are compared.",
         ),
         click.option(
             "--agent",
             metavar="NAME",
+            shell_complete=names_of("agent"),
             help="Agent under test; see `agentbench plugins list`. [default: what the task names]",
         ),
         sandbox_flag,
-        click.option("--llm", metavar="NAME", help="Who serves the model. [default: the only one that is installed]"),
+        click.option(
+            "--llm",
+            metavar="NAME",
+            shell_complete=names_of("llm"),
+            help="Who serves the model. [default: the only one that is installed]",
+        ),
         click.option(
             "--model", metavar="NAME", help="Model as its provider calls it, or a preset of configs/models.yaml."
         ),

@@ -9,6 +9,7 @@ import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say
 from agentbench_core.cli.check_plugins import check_plugins
+from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
@@ -38,7 +39,7 @@ plugins.add_command(check_plugins)
 
 
 @plugins.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of(*KINDS))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context
 def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:

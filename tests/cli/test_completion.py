@@ -1,0 +1,75 @@
+"""A shell completes commands, flags and names: with its own script, in a real shell where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TYPED = {
+    "a command": ("conf", "config"),
+    "a command of a plugin": ("repo", "report"),
+    "a subcommand": ("plugins sh", "show"),
+    "a flag": ("run --max-c", "--max-cost-usd"),
+    "an agent": ("run --agent scr", "scripted"),
+    "a sandbox": ("run --sandbox lo", "local"),
+    "a model's provider": ("run --llm re", "replay"),
+    "a suite": ("run --suite mi", "mini"),
+    "a suite elsewhere": ("run --tasks other --suite el", "elsewhere"),
+    "a variant of a plugin": ("run --variant scr", "scripted"),
+    "a variant in a file": ("run --variant mine-", "mine-too"),
+    "a component": ("plugins show apply", "apply_patch"),
+    "a plugin": ("plugins check cor", "core"),
+    "a cheater": ("tasks attack --cheater c31", "c31-words-to-a-judge"),
+    "a shell": ("completion fi", "fish"),
+}
+
+
+@pytest.fixture
+def project(make_task: Any, tmp_path: Path) -> Path:
+    make_task()
+    (tmp_path / "other/elsewhere").mkdir(parents=True)
+    shutil.copytree(tmp_path / "tasks/mini/one", tmp_path / "other/elsewhere/one")
+    variants = tmp_path / "configs/variants"
+    variants.mkdir(parents=True)
+    (variants / "mine-too.yaml").write_text("agent: scripted\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_what_is_completed(case: str, project: Path, agentbench_process: Any) -> None:
+    """As bash asks."""
+    typed, expected = TYPED[case]
+    words = f"agentbench {typed}"
+    variables = {
+        "_AGENTBENCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = agentbench_process(**variables)
+    assert done.out.splitlines() == [f"plain,{expected}"]
+
+
+def test_in_bash(project: Path) -> None:
+    """The script is loaded as its help says, and completes."""
+    lines = [
+        f"PATH={Path(sys.executable).parent}:$PATH",
+        'eval "$(agentbench completion bash)"',
+        "COMP_WORDS=(agentbench run --agent scr); COMP_CWORD=3",
+        "_agentbench_completion agentbench; echo ${COMPREPLY[@]}",
+    ]
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("scripted\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_the_script(shell: str, agentbench: Any) -> None:
+    """Each shell has one; how to load it is in the help."""
+    done = agentbench("completion", shell)
+    assert done.code == 0
+    assert "_AGENTBENCH_COMPLETE" in done.out
+    assert f"agentbench completion {shell}" in agentbench("completion", "--help").out
