@@ -1,39 +1,20 @@
-"""Fixtures: small tasks that need nothing but a shell, plugins on the path, and the command itself."""
+"""Fixtures: those of the kit, plugins on the path, and the command in this process."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
-import yaml
 
 from agentbench_core.cli.main import main
-from agentbench_core.workspace.repos import directory_commit
+from agentbench_core.testing.fixtures import Ended as Ended  # tests import it from here
+from agentbench_core.testing.fixtures import RunAgentbench
 
-PATCH = """\
---- a/app.txt
-+++ b/app.txt
-@@ -1 +1 @@
--broken
-+fixed
-"""
-
-
-@attrs.frozen
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+pytest_plugins = ["agentbench_core.testing.fixtures"]
 
 
 @pytest.fixture(autouse=True)
@@ -42,44 +23,6 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
-
-
-@pytest.fixture
-def make_task(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a task of suite ``mini``: `app.txt` says "broken", and must say "fixed"."""
-
-    def make(
-        task_id: str = "one",
-        *,
-        files: Mapping[str, str] | None = None,
-        hidden: Mapping[str, str] | None = None,
-        patch: str = PATCH,
-        suite: str = "mini",
-        **sections: Any,
-    ) -> Path:
-        directory = tmp_path / "tasks" / suite / task_id
-        for name, text in (files or {"app.txt": "broken\n"}).items():
-            _write(directory / "repo" / name, text)
-        for name, text in (hidden or {}).items():
-            _write(directory / "checks" / name, text)
-        _write(directory / "solution.patch", patch)
-        spec: dict[str, Any] = {
-            "id": task_id,
-            "suite": suite,
-            "repo": {"url": "repo", "commit": directory_commit(directory / "repo")},
-            "environment": {"timeout_sec": 20, "network_policy": "none"},
-            "setup": {"capture": []},
-            "validation": {"failing_command": "grep -q fixed app.txt", "passing_command": "grep -q fixed app.txt"},
-            "oracle": {"patch": "solution.patch"},
-        }
-        if hidden:
-            spec["validation"]["files"] = "checks/"
-        for section, values in sections.items():
-            spec[section] = spec.get(section, {}) | values if isinstance(values, dict) else values
-        _write(directory / "task.yaml", yaml.safe_dump(spec))
-        return directory
-
-    return make
 
 
 @pytest.fixture
@@ -97,17 +40,9 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def agentbench_process() -> Callable[..., Ended]:
+def agentbench_process(run_agentbench: RunAgentbench) -> RunAgentbench:
     """Runs the installed command as a process of its own."""
-
-    def run(*arguments: str, cwd: Path | None = None, seconds: float = 120, **variables: str) -> Ended:
-        command = [str(Path(sys.executable).parent / "agentbench"), *arguments]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=seconds, cwd=cwd, env={**os.environ, **variables}
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
-
-    return run
+    return run_agentbench
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import attrs
 from agentbench_core import Agent, AgentResult, Completion, Interrupted, Message, Request, ToolCall
 from agentbench_core.testing.answers import Answer, calls, says
 from agentbench_core.testing.attempt import ContextDouble
-from agentbench_core.testing.bench import FIX, Bench, WithBench
+from agentbench_core.testing.bench import Bench, WithBench
+from agentbench_core.testing.program import FIX
 from agentbench_core.testing.schemas import sample
 from agentbench_core.testing.waiting import in_thread
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from agentbench_core import BudgetExceeded, Completion, LLMError, Message, ModelFacts, Request, ToolCall
 from agentbench_core.testing.agent_stage import AgentHooks, first, unpaired
 from agentbench_core.testing.answers import Answer, calls, says, tokens_of
-from agentbench_core.testing.bench import FAILING_COMMAND, Bench
+from agentbench_core.testing.bench import Bench
+from agentbench_core.testing.program import FAILING_COMMAND
 
 _WINDOW = 12_000  # tokens
 _ANSWERS = 12

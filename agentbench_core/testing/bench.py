@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -35,34 +37,11 @@ from agentbench_core.run.delegation import Delegations
 from agentbench_core.run.toolbox import MeteredToolbox, Stop
 from agentbench_core.testing.answers import Answer
 from agentbench_core.testing.attempt import ContextDouble, RecordedEvents, ScriptedModel, Trace, traced
+from agentbench_core.testing.program import BROKEN, FAILING_COMMAND, Files, write_files
 from agentbench_core.testing.stage import LONG, RecordingLog
 from agentbench_core.values.execution import Output
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_core.workspace.tree import Tree
-
-BROKEN: Mapping[str, str] = {
-    "adding.py": 'def add(left, right):\n    """The sum of two numbers."""\n    return left - right\n',
-    "test_adding.py": (
-        "import unittest\n\nfrom adding import add\n\n\n"
-        "class TestAdd(unittest.TestCase):\n"
-        "    def test_two_numbers(self):\n"
-        "        self.assertEqual(add(2, 3), 5)\n"
-    ),
-    "README.md": "# Adding\n\nAdds two numbers.\n",
-}
-"""A program with one bug, and the test that shows it."""
-FAILING_COMMAND = "python3 -m unittest -q test_adding"
-FIX = """\
---- a/adding.py
-+++ b/adding.py
-@@ -1,3 +1,3 @@
- def add(left, right):
-     \"\"\"The sum of two numbers.\"\"\"
--    return left - right
-+    return left + right
-"""
-
-Files = Mapping[str, str | bytes]
 
 
 class KeptEvidence:
@@ -104,18 +83,42 @@ class Bench:
         self._provider: SandboxProvider = builtin.local(LocalOptions())
         self._environments: dict[str, Environment] = {}
         self._said: dict[tuple[str, str], str] = {}
-        self._forks = 0
+        self._made = 0
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Give everything back."""
         self._provider.close()
         remove_tree(self._directory)
 
+    def environment(self, files: Files) -> Environment:
+        """The environment whose prepared tree has these files; the same one for the same files."""
+        key = _digest(files)
+        with self._lock:
+            if key not in self._environments:
+                pristine = self._directory / f"pristine-{len(self._environments)}"
+                write_files(pristine, files)
+                spec = EnvironmentSpec(commit=key, settings=EnvironmentSettings(), setup=Setup(capture=()))
+                self._environments[key] = self._provider.prepare(spec, pristine, RecordingLog(), Deadline(5 * LONG))
+            return self._environments[key]
+
+    def fork(self, environment: Environment) -> Path:
+        """A private copy of a prepared tree."""
+        target = self.place("workspace")
+        fork(environment.workspace, target)
+        return target
+
+    def place(self, name: str) -> Path:
+        """A path where nothing is yet."""
+        with self._lock:
+            self._made += 1
+            return self._directory / f"{name}-{self._made}"
+
     @contextlib.contextmanager
     def workspace(self, files: Files) -> Iterator[tuple[Path, Sandbox]]:
         """A fresh workspace with these files, and a sandbox over it."""
-        environment = self._environment(files)
-        target = self._fork(environment)
+        environment = self.environment(files)
+        target = self.fork(environment)
         sandbox = environment.start(target, read_only=False, network=False, deadline=Deadline(LONG))
         try:
             yield target, sandbox
@@ -164,12 +167,13 @@ class Bench:
         max_tokens: int | None = None,
         max_cost_usd: float | None = None,
         seconds: float = LONG,
+        clock: Callable[[], float] = time.monotonic,
         tool_timeout_sec: float = 20.0,
         script: Sequence[ToolCall] = (),
         on_call: Callable[[ContextDouble, int], None] = lambda double, number: None,
     ) -> Iterator[ContextDouble]:
         """What an agent gets, over a fresh workspace; see :func:`make_context`."""
-        deadline = Deadline(seconds)
+        deadline = Deadline(seconds, clock=clock)
         budget = Budget(max_steps=max_steps, max_tokens=max_tokens, max_cost_usd=max_cost_usd)
         model = None if answers is None else ScriptedModel(answers, facts=facts, deadline=deadline)
         events = RecordedEvents()
@@ -206,21 +210,6 @@ class Bench:
             )
             yield double
 
-    def _environment(self, files: Files) -> Environment:
-        key = _digest(files)
-        if key not in self._environments:
-            pristine = self._directory / f"pristine-{len(self._environments)}"
-            write_files(pristine, files)
-            spec = EnvironmentSpec(commit=key, settings=EnvironmentSettings(), setup=Setup(capture=()))
-            self._environments[key] = self._provider.prepare(spec, pristine, RecordingLog(), Deadline(5 * LONG))
-        return self._environments[key]
-
-    def _fork(self, environment: Environment) -> Path:
-        self._forks += 1
-        target = self._directory / f"workspace-{self._forks}"
-        fork(environment.workspace, target)
-        return target
-
     def _output(self, files: Files, command: str) -> str:
         """What a command prints on these files."""
         key = (_digest(files), command)
@@ -252,8 +241,9 @@ def make_context(
             function that gives them all; without them there is no model.
         settings: ``files`` of the workspace (by default a program with one bug), the ``failing_command``, the
             ``instruction``, the ``tools`` (by default the five of the core), ``facts`` of the model, ``max_steps``,
-            ``max_tokens``, ``max_cost_usd``, ``seconds``, ``tool_timeout_sec``, the oracle's ``script``, and
-            ``on_call(double, number)``, told of every call before it is made.
+            ``max_tokens``, ``max_cost_usd``, ``seconds`` and the ``clock`` they are counted by (a :class:`FakeClock`),
+            ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, told of every call before
+            it is made.
     """
     with open_bench() as bench, bench.context(answers, **settings) as double:
         yield double
@@ -271,15 +261,6 @@ class WithBench:
             yield bench
         finally:
             bench.close()
-
-
-def write_files(directory: Path, files: Files) -> None:
-    """Write files by their paths below a directory."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def _digest(files: Files) -> str:

@@ -12,7 +12,8 @@ import attrs
 from agentbench_core import Budget, Deadline, Tool, ToolCall, ToolResult
 from agentbench_core.run.toolbox import MeteredToolbox
 from agentbench_core.testing.attempt import RecordedEvents
-from agentbench_core.testing.bench import BROKEN, Bench, Files, KeptEvidence, WithBench
+from agentbench_core.testing.bench import Bench, KeptEvidence, WithBench
+from agentbench_core.testing.program import BROKEN, Files
 from agentbench_core.testing.stage import LONG
 
 Arguments = Mapping[str, Any]

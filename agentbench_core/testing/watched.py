@@ -1,0 +1,145 @@
+"""An environment that is looked at while a scorer works with it, and that can break or answer by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from agentbench_core import Deadline, Environment, ExecResult, Sandbox, SandboxError
+
+Answering = Callable[[Path | None], ExecResult]
+"""What comes of a command, told where its results belong."""
+
+
+class WatchedEnvironment:
+    """Implements ``Environment`` by another one, and remembers what was asked of it. Thread-safe.
+
+    Args:
+        inner: the other one.
+        failing: methods (``run_once``, ``start``, ``exec``) that raise SandboxError.
+        answering: gives the results in the place of the other one's; commands are not run then.
+    """
+
+    def __init__(
+        self, inner: Environment, *, failing: Collection[str] = (), answering: Answering | None = None
+    ) -> None:
+        self.inner = inner
+        self.failing = failing
+        self.answering = answering
+        self.results: list[ExecResult] = []
+        """What came of each command that ended."""
+        self.networks: list[bool] = []
+        """Whether each start had network."""
+        self.workspaces: list[Path] = []
+        """What each start was over."""
+        self.taken: list[Path] = []
+        """The directory of results of each start that had one."""
+        self.open = 0
+        """Sandboxes that were started and are not closed."""
+        self.lock = threading.Lock()
+
+    @property
+    def digest(self) -> str:
+        """See the contract."""
+        return self.inner.digest
+
+    @property
+    def workspace(self) -> Path:
+        """See the contract."""
+        return self.inner.workspace
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """See the contract."""
+        return self.inner.facts
+
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+        """See the contract."""
+        self._begin("start", workspace, network=network)
+        sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
+        with self.lock:
+            self.open += 1
+        return _WatchedSandbox(sandbox, self)
+
+    def run_once(
+        self,
+        command: str,
+        workspace: Path,
+        *,
+        read_only: bool,
+        inputs: Mapping[str, Path],
+        results: Path | None,
+        network: bool,
+        deadline: Deadline,
+    ) -> ExecResult:
+        """See the contract."""
+        self._begin("run_once", workspace, network=network)
+        if results is not None:
+            self.taken.append(results)
+        return self.ended(
+            lambda: self.inner.run_once(
+                command,
+                workspace,
+                read_only=read_only,
+                inputs=inputs,
+                results=results,
+                network=network,
+                deadline=deadline,
+            ),
+            results,
+        )
+
+    def ended(self, run: Callable[[], ExecResult], results: Path | None) -> ExecResult:
+        """The result of a command, remembered."""
+        result = run() if self.answering is None else self.answering(results)
+        self.results.append(result)
+        return result
+
+    def check(self, method: str) -> None:
+        """Break, where it is to break."""
+        if method in self.failing:
+            raise SandboxError("the machinery broke, as this check wants it")
+
+    def _begin(self, method: str, workspace: Path, *, network: bool) -> None:
+        self.networks.append(network)
+        self.workspaces.append(workspace)
+        self.check(method)
+
+
+class _WatchedSandbox:
+    """Implements ``Sandbox`` by another one."""
+
+    def __init__(self, inner: Sandbox, owner: WatchedEnvironment) -> None:
+        self._inner = inner
+        self._owner = owner
+        self._closed = False
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """See the contract."""
+        self._owner.check("exec")
+        return self._owner.ended(lambda: self._inner.exec(command, deadline=deadline, env=env, cwd=cwd), None)
+
+    def read_file(self, path: str, *, limit: int) -> bytes:
+        """See the contract."""
+        self._owner.check("exec")
+        return self._inner.read_file(path, limit=limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """See the contract."""
+        self._owner.check("exec")
+        self._inner.write_file(path, data)
+
+    def close(self) -> None:
+        """See the contract."""
+        with self._owner.lock:
+            self._owner.open -= not self._closed
+            self._closed = True
+        self._inner.close()

@@ -1,0 +1,462 @@
+"""A scorer that does all it must; and others that differ in one respect each."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+
+from agentbench_core import (
+    AgentBenchError,
+    Deadline,
+    ExecResult,
+    Label,
+    Output,
+    SandboxError,
+    Score,
+    Scorer,
+    ScoringContext,
+    ToolError,
+    option,
+)
+from agentbench_core.testing import ScorerConformance
+
+SAID = "said.txt"
+_RUN = '{command} > "$AGENTBENCH_RESULTS/said.txt" 2>&1; code=$?; cat "$AGENTBENCH_RESULTS/said.txt"; exit $code'
+_TEST = re.compile(r"^\w+ \((?P<id>[\w.]+)\) \.\.\. (?P<ended>ok|FAIL|ERROR)$", re.MULTILINE)
+_WORDS = {"ok": "passed", "FAIL": "failed", "ERROR": "error"}
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    label: str = option("weak_verdict", help="how it calls what a program can forge")
+
+
+class Careful:
+    """Reads what unittest prints. Does it right; each method is one thing that can be done wrong."""
+
+    patience: ClassVar[float] = 20.0
+
+    def __init__(self) -> None:
+        self.options = Options()
+
+    def score(self, context: ScoringContext) -> Score:
+        context.deadline.check()
+        workspace, results = self.workspace(context), context.scratch("results")
+        result = self.run(context, workspace, results)
+        self.keep(context, result)
+        if result.timed_out:
+            return self.timed_out(context)
+        return self.verdict(context, result, self.read(results / SAID))
+
+    def workspace(self, context: ScoringContext) -> Path:
+        return context.fork()
+
+    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+        return context.environment.run_once(
+            _RUN.format(command=context.validation.passing_command),
+            workspace,
+            read_only=False,
+            inputs={},
+            results=results,
+            network=self.network(context),
+            deadline=self.deadline(context),
+        )
+
+    def network(self, context: ScoringContext) -> bool:
+        return context.network
+
+    def deadline(self, context: ScoringContext) -> Deadline:
+        return context.deadline
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        context.save_output(result)
+
+    def timed_out(self, context: ScoringContext) -> Score:
+        context.deadline.check()
+        return Score(passed=False, exit_code=None, timed_out=True)
+
+    def read(self, path: Path) -> str:
+        regular = path.is_symlink() is False and path.exists() and stat.S_ISREG(path.lstat().st_mode)
+        return path.read_bytes().decode("utf-8", "replace") if regular else ""
+
+    def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
+        tests = {found["id"]: _WORDS[found["ended"]] for found in _TEST.finditer(said)}
+        missing = [name for name in self.expected(context) if tests.get(name) != "passed"]
+        return Score(
+            passed=self.passes(context, result, said) and not missing,
+            exit_code=result.exit_code,
+            labels=(Label(name=self.options.label, evidence="unittest shares a process with the program"),),
+            explanation=self.explanation(result),
+            tests=tests if context.each_test else None,
+        )
+
+    def expected(self, context: ScoringContext) -> Sequence[str]:
+        return context.validation.expected_tests
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return result.ok
+
+    def explanation(self, result: ExecResult) -> str:
+        return f"exit code {result.exit_code}"
+
+
+class NeverSatisfied(Careful):
+    """Asks for more than there can be."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return result.ok and "1000 tests" in said
+
+
+class TakesAnyEnd(Careful):
+    """Is content when the tests ended by themselves."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return not result.timed_out
+
+
+class SparesTheIdle(Careful):
+    """Who changes nothing can have broken nothing."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return result.ok or self.untouched
+
+    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+        self.untouched = "left - right" in (workspace / "adding.py").read_text()
+        return super().run(context, workspace, results)
+
+
+class CountsFailures(Careful):
+    """And no errors."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return "FAIL" not in said
+
+
+class BearsGrudges(Careful):
+    """Trusts nobody any more after the first failure."""
+
+    disappointed = False
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        self.disappointed = self.disappointed or not result.ok
+        return not self.disappointed
+
+
+class HasOneSlot(Careful):
+    """For the attempt of the moment."""
+
+    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+        self.current = workspace
+        time.sleep(0.3)
+        return super().run(context, self.current, results)
+
+
+class KnowsNoTests(Careful):
+    """Says nothing of each test, asked or not."""
+
+    def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
+        return attrs.evolve(super().verdict(context, result, said), tests=None)
+
+
+class MakesTestsUp(Careful):
+    """Says that each test passed, if only one did."""
+
+    def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
+        score = super().verdict(context, result, said)
+        return attrs.evolve(score, tests=score.tests and dict.fromkeys(score.tests, "passed"))
+
+
+class RunsWhatIsThere(Careful):
+    """And misses nothing."""
+
+    def expected(self, context: ScoringContext) -> Sequence[str]:
+        return ()
+
+
+class Proud(Careful):
+    """Has no doubts about its verdicts."""
+
+    def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
+        return attrs.evolve(super().verdict(context, result, said), labels=())
+
+
+class Quoting(Careful):
+    """Explains with what the program printed, byte by byte."""
+
+    def explanation(self, result: ExecResult) -> str:
+        return result.stdout.data.decode("utf-8", "surrogateescape")
+
+
+class Adjustable(Careful):
+    """Its options can be changed while it runs."""
+
+    @attrs.define
+    class Options:
+        label: str = "weak_verdict"
+
+    def __init__(self) -> None:
+        self.options = self.Options()  # type: ignore[assignment]
+
+
+class ForgivesTheMissing(Careful):
+    """A command that is not there is somebody else's fault."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return result.exit_code in (0, 127)
+
+
+class ReadsWords(Careful):
+    """Believes what is printed."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return "\nOK\n" in result.stdout.text
+
+
+class KnowsNoTime(Careful):
+    """Time that is over is a failure as any other."""
+
+    def score(self, context: ScoringContext) -> Score:
+        return attrs.evolve(super().score(context), timed_out=False)
+
+    def timed_out(self, context: ScoringContext) -> Score:
+        return Score(passed=False, exit_code=None, timed_out=True)
+
+
+class HasTimeOfItsOwn(Careful):
+    """However little there is."""
+
+    patience = 4.0
+
+    def score(self, context: ScoringContext) -> Score:
+        return super().score(attrs.evolve(context, deadline=Deadline(10.0)))
+
+
+class CatchesAll(Careful):
+    """There is always a verdict."""
+
+    def score(self, context: ScoringContext) -> Score:
+        try:
+            return super().score(context)
+        except AgentBenchError as error:
+            return Score(passed=False, exit_code=None, explanation=str(error))
+
+
+class TakesAKillForTime(Careful):
+    """Whoever killed the command."""
+
+    def timed_out(self, context: ScoringContext) -> Score:
+        return Score(passed=False, exit_code=None, timed_out=True)
+
+
+class BlamesTheChange(Careful):
+    """For what the sandbox did."""
+
+    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+        try:
+            return super().run(context, workspace, results)
+        except SandboxError:
+            return ExecResult(exit_code=1)
+
+
+class BlamesTheMachinery(Careful):
+    """For what a change did."""
+
+    def workspace(self, context: ScoringContext) -> Path:
+        try:
+            return super().workspace(context)
+        except ToolError as error:
+            raise SandboxError(str(error)) from error
+
+
+class NotesInThePreparedTree(Careful):
+    """How often it was judged."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        super().keep(context, result)
+        with (context.environment.workspace / "judged.txt").open("a") as notes:
+            notes.write("once more\n")
+
+
+class Litters(Careful):
+    """Where the command was started."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        super().keep(context, result)
+        Path("score.txt").write_bytes(result.stdout.data)
+
+
+class CopiesByItself(Careful):
+    """With what it knows of trees."""
+
+    def workspace(self, context: ScoringContext) -> Path:
+        return Path(shutil.copytree(super().workspace(context), context.scratch("mine") / "copy"))
+
+
+class KeepsNothing(Careful):
+    """Nobody will know what the tests printed."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        pass
+
+
+class KeepsTwice(Careful):
+    """To be sure."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        super().keep(context, result)
+        super().keep(context, result)
+
+
+class KeepsASummary(Careful):
+    """In its own words."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        super().keep(context, attrs.evolve(result, stdout=Output(head=b"it went well\n")))
+
+
+class KeepsWhatEnded(Careful):
+    """Of tests that ran out of time, nothing."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        if not result.timed_out:
+            super().keep(context, result)
+
+
+class LeavesItOpen(Careful):
+    """Starts a sandbox, to look around, and forgets it."""
+
+    def workspace(self, context: ScoringContext) -> Path:
+        workspace = super().workspace(context)
+        sandbox = context.environment.start(
+            workspace, read_only=False, network=context.network, deadline=context.deadline
+        )
+        sandbox.exec("true", deadline=context.deadline)
+        return workspace
+
+
+class ClosesWhenAllIsWell(Careful):
+    """And not when something breaks."""
+
+    def workspace(self, context: ScoringContext) -> Path:
+        workspace = super().workspace(context)
+        sandbox = context.environment.start(
+            workspace, read_only=False, network=context.network, deadline=context.deadline
+        )
+        sandbox.exec("true", deadline=context.deadline)
+        sandbox.close()
+        return workspace
+
+
+class Lingers(Careful):
+    """Leaves a thread."""
+
+    def keep(self, context: ScoringContext, result: ExecResult) -> None:
+        threading.Thread(target=LEFT.wait, name="lingering", daemon=True).start()
+        super().keep(context, result)
+
+
+class Online(Careful):
+    """Always."""
+
+    def network(self, context: ScoringContext) -> bool:
+        return True
+
+
+class Offline(Careful):
+    """Always."""
+
+    def network(self, context: ScoringContext) -> bool:
+        return False
+
+
+class Decodes(Careful):
+    """What must be text."""
+
+    def read(self, path: Path) -> str:
+        return path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
+
+
+class OpensWhatIsThere(Careful):
+    """Whatever it is."""
+
+    patience = 3.0
+
+    def read(self, path: Path) -> str:
+        return path.read_bytes().decode("utf-8", "replace")
+
+
+class BelievesFiles(Careful):
+    """What tests left behind is good enough, unless it says otherwise."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return "FAIL" not in said and "Error" not in said
+
+
+LEFT = threading.Event()
+
+DOUBLES: Mapping[str, type[Careful]] = {
+    "test_the_fix_passes": NeverSatisfied,
+    "test_a_wrong_change_fails": TakesAnyEnd,
+    "test_no_change_fails": SparesTheIdle,
+    "test_a_program_that_cannot_be_read_fails": CountsFailures,
+    "test_the_same_verdict_again": BearsGrudges,
+    "test_two_at_once": HasOneSlot,
+    "test_each_test": KnowsNoTests,
+    "test_a_test_that_is_missing": RunsWhatIsThere,
+    "test_forged_passes_are_weak": Proud,
+    "test_it_fits_into_a_record": Quoting,
+    "test_its_options_stay": Adjustable,
+    "test_a_command_that_cannot_start": ForgivesTheMissing,
+    "test_tests_that_are_killed": ReadsWords,
+    "test_a_command_that_is_killed": ReadsWords,
+    "test_the_time_is_over": KnowsNoTime,
+    "test_no_time_left": HasTimeOfItsOwn,
+    "test_interrupted": CatchesAll,
+    "test_the_machinery_breaks": BlamesTheChange,
+    "test_a_change_that_fits_nowhere": BlamesTheMachinery,
+    "test_it_writes_only_where_it_may": NotesInThePreparedTree,
+    "test_it_judges_copies": CopiesByItself,
+    "test_output_is_kept_once": KeepsNothing,
+    "test_nothing_goes_on": LeavesItOpen,
+    "test_the_network_is_the_tasks": Online,
+    "test_hostile_results": Decodes,
+}
+
+MORE: Sequence[tuple[str, type[Careful]]] = (
+    ("test_each_test", MakesTestsUp),
+    ("test_the_time_is_over", HasTimeOfItsOwn),
+    ("test_interrupted", TakesAKillForTime),
+    ("test_the_machinery_breaks", CatchesAll),
+    ("test_it_writes_only_where_it_may", Litters),
+    ("test_output_is_kept_once", KeepsTwice),
+    ("test_output_is_kept_once", KeepsASummary),
+    ("test_output_is_kept_once", KeepsWhatEnded),
+    ("test_nothing_goes_on", ClosesWhenAllIsWell),
+    ("test_nothing_goes_on", Lingers),
+    ("test_the_network_is_the_tasks", Offline),
+    ("test_hostile_results", OpensWhatIsThere),
+    ("test_hostile_results", BelievesFiles),
+)
+"""Checks that ask for several things, and who fails by another one of them."""
+
+
+def on(scorer_type: type[Careful]) -> type[ScorerConformance]:
+    """The checks on such a scorer."""
+
+    class OnDouble(ScorerConformance):
+        patience = scorer_type.patience
+        tests = ("checks.test_adding.TestAdd.test_two_numbers",)
+
+        @classmethod
+        def make_scorer(cls) -> Scorer:
+            return scorer_type()
+
+    return OnDouble

@@ -1,0 +1,80 @@
+"""The kit as a whole: each kind of plugin has its checks, and each check a double with a name that fails on it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import agentbench_core.plugin.hookspecs as hookspecs
+from agentbench_core import testing
+
+HERE, ROOMS = Path(__file__).parent, Path(testing.__file__).parent
+KINDS: Mapping[str, tuple[str, str]] = {
+    "sandboxes": ("IsolatedSandboxConformance", "doubles_*.py"),
+    "llms": ("RemoteLLMConformance", "broken_llms.py"),
+    "agents": ("ModelAgentConformance", "broken_agents.py"),
+    "tools": ("ToolConformance", "broken_tools.py"),
+    "scorers": ("ScorerConformance", "broken_scorers.py"),
+    "reporters": ("ReporterConformance", "broken_reporters.py"),
+    "cheaters": ("CheaterConformance", "broken_cheaters.py"),
+}
+"""Kinds, as hooks call them: the class that has all of its checks, and where its doubles are."""
+WITHOUT_COMPONENTS = {"commands", "variants"}
+TITLES = [name for name in testing.__all__ if name.endswith("Conformance")]
+
+
+def checks(conformance: str) -> set[str]:
+    return {name for name in dir(getattr(testing, conformance)) if name.startswith("test_")}
+
+
+def test_every_kind_has_its_checks() -> None:
+    """Whatever a plugin can register and is called by the harness."""
+    hooks = [name for name in vars(hookspecs) if name.startswith("agentbench_register_")]
+    kinds = {name.removeprefix("agentbench_register_") for name in hooks}
+    assert kinds - WITHOUT_COMPONENTS == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_check_has_a_double_with_a_name(kind: str) -> None:
+    """One class each, which says in a line how it is broken; the tests of its kind show that the check fails on it."""
+    conformance, pattern = KINDS[kind]
+    doubles: dict[str, type] = {}
+    for path in HERE.glob(pattern):
+        doubles |= runpy.run_path(str(path))["DOUBLES"]
+    assert set(doubles) == checks(conformance)
+    assert [check for check, double in doubles.items() if not re.fullmatch(r"[A-Z]\w+", double.__name__)] == []
+
+
+def test_every_class_is_one_of_them_or_within_one() -> None:
+    """Those for the simpler plugins of a kind have no checks of their own, so theirs have doubles too."""
+    proven = set().union(*(checks(conformance) for conformance, _ in KINDS.values()))
+    assert {title: checks(title) - proven for title in TITLES} == {title: set() for title in TITLES}
+    assert [title for title in TITLES if not checks(title)] == []
+
+
+def test_the_table_names_every_class() -> None:
+    """And the hook that must be given is one that says so when it is forgotten."""
+    text = testing.__doc__ or ""
+    assert [title for title in TITLES if title not in text] == []
+    rows = re.findall(r"^\S.{26}(\w.*Conformance)\s{2,}(\w[\w, ]*)$", text, re.MULTILINE)
+    named = {title: hooks.split(", ") for titles, hooks in rows for title in titles.split(", ")}
+    assert set(named) == set(TITLES)
+    for title, hooks in named.items():
+        assert [hook for hook in hooks if not callable(getattr(getattr(testing, title), hook))] == []
+
+
+def test_failing_checks_show_their_values() -> None:
+    """pytest must be told of a room before it is imported; so each room that has checks or fixtures is on the list."""
+    with_checks = {path.stem for path in ROOMS.glob("*.py") if _has_checks(path)}
+    assert with_checks - set(testing._ROOMS) == set()
+    assert set(testing._ROOMS) <= {path.stem for path in ROOMS.glob("*.py")}
+
+
+def _has_checks(path: Path) -> bool:
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    return any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in nodes)

@@ -1,0 +1,196 @@
+"""What the kit gives to tests of plugins: tasks that are fair, the command, time, and what a reporter was given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench_core import AgentResult, AttemptContext, DeadlineExceeded, FailureReason
+from agentbench_core.testing import (
+    FakeClock,
+    MakeSuite,
+    MakeTask,
+    RecordingReporter,
+    RunAgentbench,
+    make_context,
+    write_run,
+)
+
+# --- tasks and the command ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_tasks_are_fair(python: bool, make_task: MakeTask, agentbench: Any, records: Any) -> None:
+    """Both kinds: the bug is there before the reference solution, and not after it."""
+    make_task(python=python)
+    checked = agentbench("validate-tasks", "--suite", "mini", "--sandbox", "local")
+    assert checked.code == 0, checked.out + checked.err
+    done = agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "local")
+    assert done.code == 0, done.err
+    assert [record["result"]["passed"] for record in records()] == [True]
+
+
+def test_a_task_may_be_another(make_task: MakeTask) -> None:
+    """Files, hidden tests, patch, sections: what is not named stays."""
+    directory = make_task(
+        "two",
+        files={"src/a.txt": "a\n"},
+        hidden={"test.sh": "true\n"},
+        patch="nothing",
+        suite="mine",
+        environment={"timeout_sec": 7},
+        validation={"passing_command": "sh checks/test.sh"},
+        tags=["small"],
+    )
+    assert directory.parts[-3:] == ("tasks", "mine", "two")
+    spec = yaml.safe_load((directory / "task.yaml").read_text())
+    assert spec["environment"] == {"timeout_sec": 7, "network_policy": "none"}
+    assert spec["validation"] == {
+        "failing_command": "grep -q fixed app.txt",
+        "passing_command": "sh checks/test.sh",
+        "files": "checks/",
+    }
+    assert (spec["id"], spec["suite"], spec["tags"]) == ("two", "mine", ["small"])
+    found = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    assert found == {"task.yaml", "solution.patch", "repo/src/a.txt", "checks/test.sh"}
+
+
+def test_a_suite_by_the_command(
+    make_suite: MakeSuite, run_agentbench: RunAgentbench, records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started where the tasks are, with plugins that are switched off here; the lower control passes none of them."""
+    monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "core")
+    monkeypatch.chdir("/")
+    directory = make_suite(("b", "a"))
+    assert sorted(path.name for path in directory.iterdir()) == ["a", "b"]
+    done = run_agentbench("run", "--suite", "mini", "--agent", "idle", "--sandbox", "local")
+    assert "idle" in done.out + done.err
+    assert [(record["task_id"], record["result"]["passed"]) for record in records()] == [("a", False), ("b", False)]
+    refused = run_agentbench("run", "--suite", "mini", "--agent", "idle", AGENTBENCH_DISABLE_PLUGINS="core")
+    assert refused.code == 2, refused
+    assert refused.err
+
+
+OWN_CONFTEST = 'pytest_plugins = ["agentbench_core.testing.fixtures"]\n'
+OWN_TEST = """
+from agentbench_core.testing import MakeTask, RunAgentbench
+
+def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, tmp_path):
+    assert make_task() == tmp_path / "tasks/mini/one"
+    done = run_agentbench("--version")
+    assert (done.code, done.err) == (0, "")
+"""
+
+
+def test_as_an_author_has_them(tmp_path: Path) -> None:
+    """By the one line in a conftest.py, where every warning is an error."""
+    (tmp_path / "conftest.py").write_text(OWN_CONFTEST)
+    (tmp_path / "test_own.py").write_text(OWN_TEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_own.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_by_a_fake_clock() -> None:
+    """Nobody waits, and nothing passes by itself; deadlines within follow."""
+    clock = FakeClock()
+    deadline = clock.deadline(60.0)
+    within = deadline.within(10.0)
+    clock.advance(9.0)
+    assert (deadline.remaining(), within.remaining()) == (51.0, 1.0)
+    clock.advance(1.0)
+    assert (deadline.expired, within.expired) == (False, True)
+    with pytest.raises(DeadlineExceeded):
+        within.check()
+    assert clock() == 10.0
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=20))
+def test_a_fake_clock_never_runs_backwards(steps: list[float]) -> None:
+    """As no monotonic clock does."""
+    clock, before = FakeClock(), 0.0
+    for step in steps:
+        clock.advance(step)
+        assert clock() >= before
+        before = clock()
+    for backwards in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="time cannot pass"):
+            clock.advance(backwards)
+    assert clock() == before
+
+
+def test_an_attempt_by_a_fake_clock() -> None:
+    """An agent that looks at the time sees what the clock says, and its calls end when time is over."""
+    clock = FakeClock()
+
+    def hurry(context: AttemptContext) -> AgentResult:
+        left = [context.deadline.remaining()]
+        clock.advance(50.0)
+        left.append(context.deadline.remaining())
+        return AgentResult(message=str(left))
+
+    with make_context(seconds=60.0, clock=clock) as attempt:
+        assert hurry(attempt.context).message == "[60.0, 10.0]"
+        clock.advance(10.0)
+        with pytest.raises(DeadlineExceeded):
+            attempt.context.deadline.check()
+
+
+def test_a_command_ends_when_the_clock_is_put_past_its_deadline() -> None:
+    """It takes real time, and the deadline is asked again and again."""
+    clock = FakeClock()
+    with make_context(seconds=600.0, clock=clock) as attempt:
+        timer = threading.Timer(0.2, clock.advance, [600.0])
+        timer.start()
+        result = attempt.sandbox.exec("sleep 60", deadline=attempt.deadline)
+        timer.join()
+    assert result.timed_out
+
+
+# --- reporters ----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_reporter_was_given(tmp_path: Path) -> None:
+    """Also when the run directory is there no more."""
+    reporter = RecordingReporter()
+    with pytest.raises(AssertionError, match="no report was asked for"):
+        assert reporter.records
+    run = write_run(tmp_path / "run", {"alpha": True, "beta": FailureReason.TIMEOUT})
+    assert reporter.report(run, tmp_path) == ()
+    (tmp_path / "run" / "attempts.jsonl").unlink()
+    assert [(record.task_id, record.result.passed) for record in reporter.records] == [("alpha", True), ("beta", False)]
+    assert [(given.run, given.into) for given in reporter.given] == [(run, tmp_path)]
+
+
+RECORDING = """
+    from agentbench_core import NoOptions, Register, Reporter, hookimpl
+    from agentbench_core.testing import RecordingReporter
+
+    KEPT = RecordingReporter()
+
+    @hookimpl
+    def agentbench_register_reporters(register: Register[Reporter]) -> None:
+        register("recording", lambda options: KEPT, NoOptions, summary="keeps what it is given")
+"""
+
+
+def test_in_a_run(plugin: Any, make_task: MakeTask, agentbench: Any) -> None:
+    """A reporter that writes nothing is one too."""
+    plugin("recording", RECORDING)
+    make_task()
+    command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "local")
+    done = agentbench(*command, "--set", "reporters=[recording]")
+    assert done.code == 0, done.err
+    (kept,) = [module.KEPT for name, module in sys.modules.items() if name.startswith("plugin_agentbench_recording")]
+    assert [record.result.passed for record in kept.records] == [True]

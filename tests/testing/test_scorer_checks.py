@@ -1,0 +1,62 @@
+"""The checks of scorers: each fails on a scorer that is broken in its respect."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.testing import Bench, ScorerConformance, open_bench
+from agentbench_core.testing.scorer_stage import Court
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_scorers.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(ScorerConformance) if name.startswith("test_"))
+
+TestCareful = BROKEN["on"](BROKEN["Careful"])
+"""The scorer that the doubles are made from does what every scorer must do."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+    BROKEN["LEFT"].set()
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(
+    check: str, double: type | None, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails by what it asserts."""
+    assert double is not None, f"there is no double for {check}"
+    checks = BROKEN["on"](double)
+    given = {"court": Court(bench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    method = getattr(checks(), check)
+    with pytest.raises(AssertionError):
+        method(**{name: given[name] for name in inspect.signature(method).parameters})
+
+
+def test_every_double_has_a_check() -> None:
+    """None is left over from a check that has another name now."""
+    assert sorted(DOUBLES) == CHECKS
+
+
+def test_there_are_as_many_checks_as_were_written() -> None:
+    """Two rooms with one name would lose a check silently."""
+    written = [name for kind in ScorerConformance.__mro__ for name in vars(kind) if name.startswith("test_")]
+    assert sorted(written) == CHECKS
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(ScorerConformance, check).__doc__] == []
+
+
+def test_who_forgets_the_hook_hears_its_name() -> None:
+    with pytest.raises(NotImplementedError, match="ScorerConformance must say how its scorer is made"):
+        ScorerConformance.make_scorer()
