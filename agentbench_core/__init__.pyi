@@ -119,6 +119,9 @@ from .plugin.contracts import (
 from .plugin.conversation import (
     Conversation as Conversation,
 )
+from .plugin.discovery import (
+    installed as installed,
+)
 from .plugin.hookspecs import (
     API_VERSION as API_VERSION,
 )

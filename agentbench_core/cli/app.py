@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import click
 
-from agentbench_core.plugin.discovery import Plugins, discover
+from agentbench_core.plugin.discovery import Plugins, disabled_by_environment, discover
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.values.text import visible
 
@@ -43,9 +43,8 @@ class App:
 
         ``trace``, or ``AGENTBENCH_TRACE_PLUGINS=1``, shows on standard error how plugins are loaded.
         """
-        from_variable = os.environ.get("AGENTBENCH_DISABLE_PLUGINS", "").split(",")
         return cls(
-            frozenset(name.strip() for name in (*switched_off, *from_variable) if name.strip()),
+            disabled_by_environment() | set(switched_off),
             trace=trace or os.environ.get("AGENTBENCH_TRACE_PLUGINS", "0") not in ("", "0"),
         )
 

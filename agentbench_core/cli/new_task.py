@@ -16,7 +16,7 @@ id: "{task_id}"
 suite: "{suite}"
 description: |
   `clamp(value, low, high)` should return `value` limited to the range from `low` to `high`,
-  but values above the range come back unchanged.
+  but values above the range come back unchanged, and those inside it as `high`.
 tags: ["example"]
 repo:
   url: "repo"
@@ -40,7 +40,11 @@ _FILES = {
 
 def clamp(value: float, low: float, high: float) -> float:
     """`value`, but at least `low` and at most `high`."""
-    return max(value, low)
+    if value < low:
+        return low
+    if value < high:
+        return high
+    return value
 ''',
     "repo/tests/test_clamp.py": """\
 from clamp import clamp
@@ -73,12 +77,14 @@ def test_inside_and_at_the_ends() -> None:
     "solution.patch": """\
 --- a/clamp.py
 +++ b/clamp.py
-@@ -3,4 +3,4 @@ agentbench-canary: CANARY
-
- def clamp(value: float, low: float, high: float) -> float:
+@@ -6,5 +6,5 @@ agentbench-canary: CANARY
      \"\"\"`value`, but at least `low` and at most `high`.\"\"\"
--    return max(value, low)
-+    return min(max(value, low), high)
+     if value < low:
+         return low
+-    if value < high:
++    if value > high:
+         return high
+     return value
 """,
 }
 

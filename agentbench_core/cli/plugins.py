@@ -10,6 +10,7 @@ import click
 from agentbench_core.cli.app import App, print_json, print_table, say
 from agentbench_core.cli.check_plugins import check_plugins
 from agentbench_core.cli.completion import names_of
+from agentbench_core.cli.new_plugin import new_plugin
 from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
@@ -20,7 +21,7 @@ from agentbench_core.schema import describe
 
 @click.group()
 def plugins() -> None:
-    """List plugins, show their components, and check what you have written."""
+    """List, show, check and make plugins."""
 
 
 @plugins.command("list")
@@ -36,6 +37,7 @@ def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
 
 
 plugins.add_command(check_plugins)
+plugins.add_command(new_plugin)
 
 
 @plugins.command("show")

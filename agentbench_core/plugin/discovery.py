@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import pluggy
 
+from agentbench_core.converter import load
 from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.loading import Trace, load_plugin
@@ -62,6 +63,24 @@ def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -
         found.append(Plugin(source=source, status="ok", notes=loaded.notes))
     unusable = {plugin.source.plugin: plugin.problem for plugin in found if plugin.status != "ok"}
     return Plugins(plugins=tuple(found), registry=Registry(components, unusable), environ=environ)
+
+
+def installed(kind: str, name: str, **options: Any) -> Any:
+    """A component of another plugin, to be wrapped by one's own: ``installed("sandbox", "docker", pip_cache=False)``.
+
+    Call it in a factory, never while plugins are loaded. Plugins that ``AGENTBENCH_DISABLE_PLUGINS`` names are not
+    there. Raises UnknownNameError, PluginError (see :meth:`Registry.find`), and InputError for wrong options.
+    """
+    component = discover(disabled_by_environment()).registry.find(kind, name)
+    if component.options is None:
+        raise PluginError(f"a {kind} is not made from options, so it cannot be wrapped")
+    return component.make(load(options, component.options, where=f"options of {kind} {name!r}"))
+
+
+def disabled_by_environment() -> frozenset[str]:
+    """Names in ``AGENTBENCH_DISABLE_PLUGINS``, separated by commas."""
+    names = os.environ.get("AGENTBENCH_DISABLE_PLUGINS", "").split(",")
+    return frozenset(name.strip() for name in names if name.strip())
 
 
 def entry_point_of(source: Provenance) -> importlib.metadata.EntryPoint:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench_core import PluginError
+from agentbench_core import InputError, PluginError, installed
 from agentbench_core.errors import UnknownNameError
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import Plugin, discover
@@ -237,3 +237,23 @@ def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]
     (good,) = [each for each in found.plugins if each.source.plugin == "good"]
     assert (good.status, good.source.distribution) == ("ok", "unknown")
     assert "greeter" in found.registry.names("agent")
+
+
+def test_a_component_of_another_plugin_can_be_wrapped(
+    plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its kind and name, with options; what is switched off is not there."""
+    plugin(
+        "good",
+        GOOD.replace("lambda options: Greeter()", "Greeter").replace(
+            "class Greeter:", "@attrs.frozen\n    class Greeter:\n        options: Options"
+        ),
+    )
+    assert installed("agent", "greeter", word="hi").options.word == "hi"
+    with pytest.raises(InputError, match=r"options of agent 'greeter': wrod: unknown field"):
+        installed("agent", "greeter", wrod="hi")
+    with pytest.raises(PluginError, match="a variant is not made from options"):
+        installed("variant", "idle")
+    monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "good")
+    with pytest.raises(UnknownNameError):
+        installed("agent", "greeter")

@@ -1,0 +1,213 @@
+"""The files of a new plugin: a whole distribution that can be installed, runs and passes its tests."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from string import Template
+
+import attrs
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import Version
+
+import agentbench_core
+from agentbench_core.errors import InputError
+
+_FAMILY = "agentbench"
+_NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
+_TEMPLATES = Path(agentbench_core.__file__).parent / "templates"
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """What a new plugin of one kind does, and the contract that it keeps."""
+
+    summary: str
+    contract: str
+    run: str
+    """Flags of ``agentbench run-task`` that make it do its work."""
+
+
+PLUGIN_KINDS: Mapping[str, Kind] = {
+    "agent": Kind(
+        summary="swaps one operator after the other until the failing command passes",
+        contract="Agent",
+        run="--agent {name}",
+    ),
+    "sandbox": Kind(
+        summary="the sandbox local with a time zone of its own; NO isolation",
+        contract="SandboxProvider",
+        run="--agent scripted --sandbox {name}",
+    ),
+    "llm": Kind(
+        summary="a program on this machine: one JSON in, one JSON out",
+        contract="LLM",
+        run="--agent baseline --llm {name} --model example --allow-unisolated",
+    ),
+    "tool": Kind(
+        summary="a line of a file among its neighbours",
+        contract="Tool",
+        run='--agent scripted --set "tools=[read_file,apply_patch,run,{name}]"',
+    ),
+    "scorer": Kind(
+        summary="wants the passing command to pass several times in a row",
+        contract="Scorer",
+        run="--agent scripted --set scorer={name}",
+    ),
+    "reporter": Kind(
+        summary="badge.json, the numbers of a badge",
+        contract="Reporter",
+        run='--agent scripted --set "reporters=[console,{name}]"',
+    ),
+}
+"""The kinds that a plugin can be made for."""
+
+
+@attrs.frozen(kw_only=True)
+class PluginNames:
+    """What a new plugin is called: by users, by pip, by Python."""
+
+    component: str
+    distribution: str
+    module: str
+
+
+@attrs.frozen(kw_only=True)
+class NewPlugin:
+    """A plugin that was written."""
+
+    kind: str
+    names: PluginNames
+    directory: Path
+
+    @property
+    def run(self) -> str:
+        """Flags of ``agentbench run-task`` that make it do its work."""
+        return PLUGIN_KINDS[self.kind].run.format(name=self.names.component)
+
+
+def plugin_names(name: str) -> PluginNames:
+    """The names that follow from what a user says, with ``agentbench-`` before it or not. Raises InputError."""
+    component = re.sub(rf"^{_FAMILY}[-_]+(?=.)", "", name)
+    try:
+        distribution = canonicalize_name(f"{_FAMILY}-{component}", validate=True)
+    except InvalidName:
+        distribution = None
+    if distribution is None or not re.fullmatch(_NAME, component):
+        raise InputError(
+            f"{name!r} is no name for a plugin: small letters, digits, '-' and '_', the first and the last a letter "
+            "or a digit, at most 64",
+            remedy=_instead(name),
+        )
+    return PluginNames(component=component, distribution=distribution, module=distribution.replace("-", "_"))
+
+
+def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = ()) -> NewPlugin:
+    """Write a plugin into a new directory below ``into``: all of it, or nothing.
+
+    Args:
+        into: a directory that is there.
+        name: what the user says.
+        kind: one of :data:`PLUGIN_KINDS`.
+        taken: names that components of this kind have already.
+
+    Raises:
+        InputError: the name is bad or taken, or the files cannot be written.
+    """
+    names = plugin_names(name)
+    _check_free(names, kind, taken)
+    target = into / names.distribution
+    if target.exists() or target.is_symlink():
+        raise InputError(f"{target} exists already", remedy="Choose another name, or another place: --into DIR")
+    if not into.is_dir():
+        raise InputError(f"there is no directory {into}", remedy=f"Make it: mkdir -p {into}")
+    try:
+        draft = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=into))
+        try:
+            whole = draft / names.distribution
+            for path, text in _files(names, kind):
+                (whole / path).parent.mkdir(parents=True, exist_ok=True)
+                (whole / path).write_text(text, encoding="utf-8")
+            whole.rename(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {target}: {error.strerror or error}", remedy="Choose another place: --into DIR"
+        ) from None
+    return NewPlugin(kind=kind, names=names, directory=target)
+
+
+def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
+    """Whether nobody in this environment has one of these names."""
+    if names.component in taken:
+        raise InputError(
+            f"there is a component of the kind {kind} called {names.component!r} already",
+            remedy="Choose another name: whoever has both installed can use neither.",
+        )
+    if names.distribution in _installed():
+        raise InputError(f"{names.distribution} is installed already", remedy="Choose another name, or uninstall it.")
+    if importlib.util.find_spec(names.module) is not None:
+        raise InputError(f"there is a module {names.module} in this environment already", remedy="Choose another name.")
+
+
+def _installed() -> Collection[str]:
+    """The normalised names of all distributions here; one whose metadata is damaged has none."""
+    names = set()
+    for distribution in importlib.metadata.distributions():
+        with contextlib.suppress(Exception):  # metadata of strangers breaks in many ways
+            names.add(canonicalize_name(distribution.metadata["Name"]))
+    return names
+
+
+def _files(names: PluginNames, kind: str) -> Iterator[tuple[str, str]]:
+    """The path of each file in the distribution, and its text."""
+    about = PLUGIN_KINDS[kind]
+    values = {
+        "name": names.component,
+        "distribution": names.distribution,
+        "module": names.module,
+        "summary": about.summary,
+        "about": f"{'An' if kind in ('agent', 'llm') else 'A'} {kind} for AgentBench: {about.summary}",
+        "contract": about.contract,
+        "core_versions": _core_versions(),
+    }
+
+    def text(name: str) -> str:
+        return Template((_TEMPLATES / f"{name}.tmpl").read_text(encoding="utf-8")).substitute(values)
+
+    values |= {"use": text(f"{kind}/use.md").strip(), "what_next": text(f"{kind}/next.md").strip()}
+    package = f"src/{names.module}"
+    yield "pyproject.toml", text("common/pyproject.toml")
+    yield "README.md", text("common/README.md")
+    yield ".gitignore", text("common/gitignore")
+    yield ".github/workflows/ci.yml", text("common/ci.yml")
+    yield f"{package}/__init__.py", text("common/init.py")
+    yield f"{package}/py.typed", ""
+    yield f"tests/{_test_module(names)}.py", text(f"{kind}/test.py")
+    for template in sorted((_TEMPLATES / kind).glob("*.py.tmpl")):
+        module = template.name.removesuffix(".tmpl")
+        if module != "test.py":
+            yield f"{package}/{module}", text(f"{kind}/{module}")
+
+
+def _test_module(names: PluginNames) -> str:
+    return f"test_{names.module.removeprefix(f'{_FAMILY}_')}"
+
+
+def _core_versions() -> str:
+    """The versions of the core in which nothing breaks that works in this one: ``>=0.1,<0.2``, ``>=2.3,<3``."""
+    major, minor, *_ = Version(agentbench_core.__version__).release
+    return f">={major}.{minor},<{major + 1}" if major else f">=0.{minor},<0.{minor + 1}"
+
+
+def _instead(name: str) -> str:
+    """A good name that is near to a bad one, if there is any."""
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-")
+    return f"Try: {near}" if re.fullmatch(_NAME, near) else "Try a name such as: my-agent"

@@ -1,0 +1,333 @@
+"""``agentbench plugins new``: what it writes is installed by pip, typed, tested and run as its author would."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as some
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from agentbench_core.errors import InputError
+from agentbench_core.inputs.new_plugin import PLUGIN_KINDS, plugin_names, write_plugin
+from agentbench_core.testing.fixtures import MakeTask, RunAgentbench
+
+KINDS = list(PLUGIN_KINDS)
+BIN = Path(sys.executable).parent
+
+Command = Callable[..., Any]
+
+OTHERS_BUSINESS = "set_up or equal_specs or another_environment or sweep or deadline or host_stay"
+"""Checks of sandboxes that take long: in a new one the sandbox `local` answers them, and tests/local asks it."""
+
+
+@attrs.frozen
+class Made:
+    """A plugin of each kind, ``my-KIND``, in one directory, and where pip has installed them."""
+
+    place: Path
+    site: Path
+
+    def directories(self) -> list[str]:
+        return [f"agentbench-my-{kind}" for kind in KINDS]
+
+    def run(self, *command: str) -> str:
+        """What a program of this environment prints, that must succeed and finds the plugins."""
+        variables = {**os.environ, "PYTHONPATH": str(self.site)}
+        done = subprocess.run(command, cwd=self.place, env=variables, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """All six, installed by one call of pip: through wheels, so that what is not in a wheel is missed."""
+    place = tmp_path_factory.mktemp("new")
+    for kind in KINDS:
+        write_plugin(place, f"my-{kind}", kind)
+    site = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(site)]
+    subprocess.run([*pip, *(str(place / f"agentbench-my-{kind}") for kind in KINDS)], check=True, timeout=300)
+    return Made(place, site)
+
+
+@pytest.fixture
+def installed(made: Made, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """The same, and this process finds them."""
+    monkeypatch.syspath_prepend(str(made.site))
+    monkeypatch.setenv("PYTHONPATH", str(made.site))  # for what they start
+    return made
+
+
+@pytest.fixture
+def new(agentbench: Command) -> Command:
+    """``agentbench plugins new``."""
+
+    def run(*arguments: str) -> Any:
+        return agentbench("plugins", "new", *arguments)
+
+    return run
+
+
+# --- what is made ------------------------------------------------------------------------------------------------
+
+
+def test_they_show_in_the_list(made: Made) -> None:
+    """Each with its kind, its distribution and its summary."""
+    rows = json.loads(made.run(str(BIN / "agentbench"), "plugins", "list", "--json"))
+    found = {row["name"]: row for row in rows if row["name"].startswith("my-")}
+    assert sorted(found) == sorted(f"my-{kind}" for kind in KINDS)
+    for kind in KINDS:
+        row = found[f"my-{kind}"]
+        assert (row["kind"], row["distribution"], row["version"]) == (kind, f"agentbench-my-{kind}", "0.1.0")
+        assert (row["status"], row["summary"]) == ("ok", PLUGIN_KINDS[kind].summary)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command, kind: str) -> None:
+    """``plugins check``: neither a problem nor an advice."""
+    done = agentbench("plugins", "check", f"my-{kind}")
+    assert (done.code, done.err) == (0, "")
+    assert "looked at 1 plugin: 0 problems, 0 to think about" in done.out
+
+
+def test_their_own_tests_pass(made: Made) -> None:
+    """The conformance class of each kind, and what else its author begins with; warnings are errors."""
+    pytest_ = [str(BIN / "pytest"), "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    said = made.run(*pytest_, "-rA", "-k", f"not (my_sandbox and ({OTHERS_BUSINESS}))", *made.directories())
+    for kind in KINDS:
+        assert re.search(rf"^PASSED \S*tests/test_my_{kind}\.py::TestConformance::", said, re.MULTILINE), kind
+
+
+def test_they_are_typed(made: Made) -> None:
+    """Strictly, code and tests, by one call of mypy."""
+    settings = made.place / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = true\n")
+    mypy = [str(BIN / "mypy"), "--config-file", str(settings), "--cache-dir", str(made.place / "cache")]
+    places = [f"{directory}/{part}" for directory in made.directories() for part in ("src", "tests")]
+    assert "no issues found" in made.run(*mypy, *places)
+
+
+@pytest.mark.parametrize("filler", ["x", "y" * 64], ids=["short names", "long names"])
+def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
+    """By ruff, with the settings that they bring, however long their names are."""
+    for kind in KINDS:
+        write_plugin(tmp_path, f"{kind}-{filler}"[:64], kind)
+    for arguments in (("check",), ("format", "--check")):
+        ruff = [str(BIN / "ruff"), *arguments, "--no-cache", "."]
+        done = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_files(made: Made, kind: str) -> None:
+    """All that a distribution has, nothing left to be filled in, and files that can be read."""
+    directory = made.place / f"agentbench-my-{kind}"
+    files = {str(path.relative_to(directory)): path.read_text() for path in directory.rglob("*") if path.is_file()}
+    package = f"src/agentbench_my_{kind}"
+    wanted = {"pyproject.toml", "README.md", ".gitignore", ".github/workflows/ci.yml", f"tests/test_my_{kind}.py"}
+    assert wanted | {f"{package}/{name}" for name in ("__init__.py", "plugin.py", "py.typed")} <= set(files)
+    assert "AGENTBENCH_API = 1\n" in files[f"{package}/plugin.py"]
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["entry-points"] == {"agentbench": {f"my-{kind}": f"agentbench_my_{kind}.plugin"}}
+    assert project["dependencies"][0] == "agentbench-core>=0.1,<0.2"
+    (steps,) = (job["steps"] for job in yaml.safe_load(files[".github/workflows/ci.yml"])["jobs"].values())
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands == ['pip install -e ".[test]"', f"agentbench plugins check my-{kind}", "pytest"]
+    assert [name for name, text in files.items() if re.search(r"\$\w|\$\{(?!\{ matrix\.python \}\})", text)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_run_as_their_readme_says(
+    installed: Made, agentbench: Command, make_task: MakeTask, records: Any, kind: str
+) -> None:
+    """With the option that is set there, on a small task, which is solved by whoever can solve it."""
+    make_task(python=True, suite="custom-dev")
+    readme = (installed.place / f"agentbench-my-{kind}/README.md").read_text()
+    (line,) = re.findall(r"^agentbench run .*$", readme, re.MULTILINE)
+    arguments = [word.strip("\"'") for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line)][1:]
+    if kind == "llm":
+        arguments = [*arguments[: arguments.index("--set")], "--allow-unisolated"]  # ./my-model is for its author
+    done = agentbench(*arguments, "--sandbox", "local") if kind != "sandbox" else agentbench(*arguments)
+    assert done.code == 0, done.err
+    (record,) = records()
+    assert record["result"]["passed"] == (kind != "llm")
+    if kind == "agent":
+        assert record["agent"] == "my-agent"
+    elif kind == "sandbox":
+        assert record["sandbox"]["name"] == "my-sandbox"
+    elif kind == "llm":
+        assert (record["model"]["provider"], record["outcome"]) == ("my-llm", "gave_up")
+    elif kind == "scorer":
+        assert [label["name"] for label in record["labels"]] == ["oracle", "weak_verdict"]
+    elif kind == "reporter":
+        (badge,) = Path("artifacts/runs").glob("*/**/badge.json")
+        assert json.loads(badge.read_text())["message"] == "1 of 1 passed"
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, make_task: MakeTask) -> None:
+    """Commands from where the user is; the task is one that is there."""
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    done = new("my-fixer", "--kind", "agent")
+    assert (done.code, done.err) == (0, "")
+    assert [line.strip() for line in done.out.splitlines() if line.startswith("  ")] == [
+        "pip install -e './agentbench-my-fixer[test]'",
+        "agentbench plugins check my-fixer",
+        "pytest ./agentbench-my-fixer",
+        "agentbench tasks new first --suite mine",
+        "agentbench run-task --task tasks/mine/first --agent my-fixer",
+    ]
+    assert Path("agentbench-my-fixer/src/agentbench_my_fixer/plugin.py").is_file()
+    make_task("one", suite="other")
+    make_task("two", suite="custom-dev")
+    Path("some where").mkdir()
+    done = new("shown", "--kind", "tool", "--into", "some where")
+    lines = [line.strip() for line in done.out.splitlines() if line.startswith("  ")]
+    assert lines[0] == "pip install -e 'some where/agentbench-shown[test]'"
+    tools = '"tools=[read_file,apply_patch,run,shown]"'
+    assert lines[3:] == [f"agentbench run-task --task tasks/custom-dev/two --agent scripted --set {tools}"]
+
+
+def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the environment is not activated, another ``pip`` would install it elsewhere."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    done = new("my-fixer", "--kind", "agent")
+    assert f"  {BIN / 'agentbench'} plugins check my-fixer\n" in done.out
+
+
+def test_the_last_steps_run(made: Made, run_agentbench: RunAgentbench) -> None:
+    """A task and an agent, both as they are made: the one mends the other."""
+    written = run_agentbench("tasks", "new", "first", "--suite", "mine")
+    assert written.code == 0, written.err
+    task = ("run-task", "--task", "tasks/mine/first")
+    done = run_agentbench(*task, "--agent", "my-agent", PYTHONPATH=str(made.site))
+    assert done.code == 0, done.err
+    assert "1 of 1 scored attempts passed" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "remedy"),
+    [
+        ("My.Fixer", "is no name for a plugin", "Try: my-fixer"),
+        ("größe", "is no name for a plugin", "Try: gr-e"),
+        ("fixer-", "is no name for a plugin", "Try: fixer"),
+        ("", "is no name for a plugin", "Try a name such as: my-agent"),
+        ("x" * 65, "is no name for a plugin", f"Try: {'x' * 64}"),
+        ("../up", "is no name for a plugin", "Try: up"),
+        ("idle", "a component of the kind agent called 'idle' already", "Choose another name"),
+        ("core", "agentbench-core is installed already", "Choose another name"),
+        ("agentbench-core", "agentbench-core is installed already", "Choose another name"),
+        ("report_", "is no name for a plugin", "Try: report"),
+        ("taken", "agentbench-taken exists already", "another place: --into DIR"),
+    ],
+)
+def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) -> None:
+    """Said with what to do instead; nothing is written."""
+    Path("agentbench-taken").mkdir()
+    done = new("--kind", "agent", "--", name)
+    assert (done.code, done.out) == (2, "")
+    assert why in done.err
+    assert remedy in done.err
+    assert [str(path) for path in Path().rglob("*") if path.name not in ("agentbench-taken", "cache")] == []
+
+
+def test_a_name_that_is_only_spelt_in_another_way_is_taken(installed: Made, tmp_path: Path) -> None:
+    """pip takes ``agentbench_my__agent`` for ``agentbench-my-agent``."""
+    for name in ("my_agent", "my--agent", "agentbench_my_agent"):
+        with pytest.raises(InputError, match="agentbench-my-agent is installed already"):
+            write_plugin(tmp_path, name, "tool")
+
+
+def test_a_module_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a distribution of another name."""
+    (tmp_path / "agentbench_mine.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="a module agentbench_mine in this environment"):
+        write_plugin(tmp_path, "mine", "tool")
+
+
+def test_an_unknown_kind(new: Command) -> None:
+    """The kinds are named."""
+    done = new("mine", "--kind", "agnet")
+    assert done.code == 2
+    assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'reporter'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("into", "why"), [("nowhere", "there is no directory"), ("file", "no directory file"), ("/proc", "cannot write")]
+)
+def test_a_place_that_will_not_do(new: Command, into: str, why: str) -> None:
+    """Said with what to do; the exit code is that of bad input."""
+    Path("file").touch()
+    done = new("mine", "--kind", "scorer", "--into", into)
+    assert (done.code, done.out) == (2, "")
+    assert why in done.err
+    assert len(done.err.splitlines()) == 2
+
+
+def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full at the third file: no directory is left, neither the plugin's nor another one."""
+    written = []
+    really = Path.write_text
+
+    def write(path: Path, text: str, **more: Any) -> int:
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return really(path, text, **more)
+
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.setattr(Path, "write_text", write)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_plugin(place, "mine", "reporter")
+    assert written[0].is_relative_to(place)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "component", "distribution", "module"),
+    [
+        ("my-fixer", "my-fixer", "agentbench-my-fixer", "agentbench_my_fixer"),
+        ("agentbench-my-fixer", "my-fixer", "agentbench-my-fixer", "agentbench_my_fixer"),
+        ("agentbench-agentbench-x", "agentbench-x", "agentbench-agentbench-x", "agentbench_agentbench_x"),
+        ("count_lines", "count_lines", "agentbench-count-lines", "agentbench_count_lines"),
+        ("3d", "3d", "agentbench-3d", "agentbench_3d"),
+        ("a--b", "a--b", "agentbench-a-b", "agentbench_a_b"),
+    ],
+)
+def test_names(said: str, component: str, distribution: str, module: str) -> None:
+    """Users say the component's name as it is; pip's and Python's follow from it."""
+    names = plugin_names(said)
+    assert (names.component, names.distribution, names.module) == (component, distribution, module)
+
+
+@given(some.text() | some.from_regex(r"(agentbench[-_])?[A-Za-z0-9._-]{1,70}", fullmatch=True))
+def test_any_text_is_a_name_or_is_refused(text: str) -> None:
+    """What is accepted, everybody accepts: pip, Python, the registry. What is refused comes with one that is not."""
+    try:
+        names = plugin_names(text)
+    except InputError as error:
+        plugin_names(error.remedy.rpartition(": ")[2])
+        return
+    assert canonicalize_name(names.distribution, validate=True) == names.distribution
+    assert Requirement(names.distribution).name == names.distribution
+    assert names.module.isidentifier()
+    assert re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", names.component)
+    assert text.endswith(names.component)
