@@ -23,7 +23,9 @@ def test_imports_go_down_only() -> None:
 def test_plugins_and_built_ins_import_only_public_names() -> None:
     """``from agentbench_core import ...``, and their own package."""
     own = {ROOT / "agentbench_core/builtin": "agentbench_core.builtin"}
-    own |= {path: path.name for path in ROOT.glob("plugins/*/src/*") if path.is_dir()}
+    own |= {
+        path: path.name for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/src/*") if path.is_dir()
+    }
     bad = []
     for directory, package in own.items():
         for path in directory.rglob("*.py"):

@@ -276,7 +276,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-NAMES = st.sampled_from(["run", "apply_patch", "read_file", "list_files", "report", "decide"])
+NAMES = st.sampled_from(["run", "apply_patch", "read_file", "list_files", "report", "decide", "bash"])
 CALLS = st.fixed_dictionaries(
     {
         "id": st.sampled_from(["a", "b"]) | JSON,
@@ -303,7 +303,9 @@ MESSAGES = st.fixed_dictionaries(
         "tool_call_id": st.just("a") | JSON,
     },
 )
-OFFERED = st.lists(st.sampled_from([*ALL, ROUTER, SEARCHER, PATCHER, TESTER]) | JSON, max_size=5)
+OFFERED = st.lists(st.sampled_from([*ALL, ROUTER, SEARCHER, PATCHER, TESTER]) | JSON, max_size=5) | st.just(
+    [tool("bash", "command")]
+)
 REQUESTS = JSON | st.fixed_dictionaries(
     {"messages": st.lists(MESSAGES | JSON, max_size=6) | JSON, "tools": OFFERED | JSON, "max_tokens": JSON}
 )

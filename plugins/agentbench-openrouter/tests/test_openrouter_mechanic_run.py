@@ -54,18 +54,19 @@ def task(tmp_path: Path) -> Path:
     return root
 
 
-def attempt(task: Path, responder: Responder, agent: str, *arguments: str) -> tuple[str, LoopbackServer]:
+def attempt(task: Path, responder: Responder) -> tuple[str, LoopbackServer]:
     with LoopbackServer(responder) as server:
-        command = [str(Path(sys.executable).parent / "agentbench"), "run-task", "--task", str(task), "--agent", agent]
+        command = [str(Path(sys.executable).parent / "agentbench"), "run-task", "--task", str(task)]
+        command += ["--agent", "baseline"]
         command += ["--allow-unisolated", "--llm", "openrouter", "--model", DEFAULT_MODEL, "--out", str(task / "out")]
-        command += ["--set", f"llm.base_url={server.base_url}", *arguments]
+        command += ["--set", f"llm.base_url={server.base_url}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=task)
     return done.stdout + done.stderr, server
 
 
-@pytest.mark.parametrize("agent", ["baseline", "context_packer", "subagents"])
-def test_it_repairs_a_repository(task: Path, agent: str) -> None:
-    said, server = attempt(task, mechanic, agent)
+def test_it_repairs_a_repository(task: Path) -> None:
+    """As the agent that comes with the core; ``tests/run/test_mechanic_as_agents.py`` has those of other plugins."""
+    said, server = attempt(task, mechanic)
     assert "1 of 1 scored attempts passed" in said, said
     assert server.billed_usd > 0
 
@@ -73,7 +74,7 @@ def test_it_repairs_a_repository(task: Path, agent: str) -> None:
 def test_it_does_so_through_an_outage(task: Path) -> None:
     """Nothing is lost, and what the server billed is what the run says."""
     ill = error(503, "overloaded", headers={"Retry-After": "0"})
-    said, server = attempt(task, failing_from(mechanic, 2, ill, until=3), "baseline")
+    said, server = attempt(task, failing_from(mechanic, 2, ill, until=3))
     assert "1 of 1 scored attempts passed" in said, said
     billed = re.search(r"([0-9.]+) USD", said)
     assert billed is not None

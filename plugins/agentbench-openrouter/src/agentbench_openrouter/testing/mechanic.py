@@ -19,6 +19,7 @@ from agentbench_openrouter.testing.replies import Reply, answer
 from agentbench_openrouter.testing.roles import act, filled, role_of
 from agentbench_openrouter.testing.said import Said
 from agentbench_openrouter.testing.server import Seen
+from agentbench_openrouter.testing.shell import only_a_shell, typed, understood
 from agentbench_openrouter.testing.talk import Exchange, Talk
 
 _SECONDS = 40.0
@@ -41,6 +42,12 @@ def mechanic(request: Mapping[str, Any], _seen: Seen) -> Reply:
 def next_answer(request: object) -> Said:
     """What the mechanic says to a chat request, whatever JSON that is."""
     talk = Talk.of(request)
+    if only_a_shell(talk):
+        return typed(_answer(understood(talk)), talk)
+    return _answer(talk)
+
+
+def _answer(talk: Talk) -> Said:
     if not talk.tools:
         return Said("I repair programs, and need tools to do it.")
     if role := role_of(talk):

@@ -1,0 +1,1 @@
+"""mini-swe-agent as an agent of AgentBench."""

@@ -1,0 +1,40 @@
+"""Keeps a conversation inside a model's window, as mini-swe-agent does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from agentbench_core import Message
+
+_SHORTEST = 400  # characters of output that are not worth dropping
+
+
+@attrs.define
+class Fitting:
+    """Which observations of one conversation are left out. Messages are only added to it."""
+
+    _dropped: set[int] = attrs.field(factory=set)
+
+    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The conversation without what was dropped."""
+        return tuple(_short(message) if index in self._dropped else message for index, message in enumerate(messages))
+
+    def shrink(self, messages: Sequence[Message]) -> bool:
+        """Drop the oldest observations until half is left; says whether any went."""
+        sizes = [message.size for message in self.shown(messages)]
+        over = sum(sizes) / 2
+        before = len(self._dropped)
+        for index, message in enumerate(messages):
+            if over <= 0:
+                break
+            if message.role == "tool" and index not in self._dropped and len(message.content) > _SHORTEST:
+                self._dropped.add(index)
+                over -= sizes[index] - _short(message).size
+        return len(self._dropped) > before
+
+
+def _short(message: Message) -> Message:
+    said = f"[{len(message.content)} characters of output dropped: the conversation grew too long]"
+    return attrs.evolve(message, content=said)

@@ -1,0 +1,163 @@
+"""The mechanic with nothing but a shell, whose commands are run: as an agent would that others wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_openrouter.testing.mechanic import next_answer
+from agentbench_openrouter.testing.shell import only_a_shell, understood
+from agentbench_openrouter.testing.talk import Talk
+
+SOURCE = "def fits(width, text):\n    return len(text) < width\n"
+TEST = "from fits import fits\n\n\ndef test_exactly():\n    assert fits(3, 'abc')\n    assert not fits(2, 'abc')\n"
+COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+END = "echo THAT_IS_ALL"
+TOLD = f"Texts do not fit.\n\nThe command `{COMMAND}` prints:\n\n{{}}\n\nWhen you are done, type this: `{END}`."
+BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+SHELL = [{"type": "function", "function": {"name": "bash", "parameters": BASH}}]
+
+
+def as_json(code: int, output: str) -> str:
+    return json.dumps({"returncode": code, "output": output})
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A function that is off by one; in a directory of a repository that is not its own."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    root = tmp_path / "program"
+    root.mkdir()
+    (root / "fits.py").write_text(SOURCE)
+    (root / "test_fits.py").write_text(TEST)
+    return root
+
+
+class Shell:
+    """A conversation with the mechanic, whose commands are run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": TOLD.format(self.run(COMMAND)[1])}]
+        self.commands: list[str] = []
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        return {"messages": self.messages, "tools": SHELL}
+
+    def run(self, command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["sh", "-c", f"exec 2>&1\n{command}"],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "TMPDIR": str(self.root.parent),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+        )
+        return done.returncode, done.stdout
+
+    def turn(self, refuse: Sequence[str] = ()) -> bool:
+        """One command, typed and run; false after the last one. Commands that contain a word of ``refuse`` fail."""
+        (call,) = next_answer(self.request).calls
+        assert call.name == "bash"
+        assert isinstance(call.arguments, Mapping)
+        command = call.arguments["command"]
+        self.commands.append(command)
+        assert len(self.commands) < 40, "it goes on and on"
+        code, output = (127, "not found") if any(word in command for word in refuse) else self.run(command)
+        number = f"c{len(self.messages)}"
+        function = {"name": "bash", "arguments": json.dumps(call.arguments)}
+        self.messages += [
+            {"role": "assistant", "content": "", "tool_calls": [{"id": number, "function": function}]},
+            {"role": "tool", "tool_call_id": number, "content": as_json(code, output)},
+        ]
+        return command != END
+
+
+def test_it_tries_repairs_and_makes_the_one_that_helps(program: Path) -> None:
+    shell = Shell(program)
+    while shell.turn():
+        pass
+    assert (program / "fits.py").read_text() == SOURCE.replace("<", "<=")
+    tools = [one.tool for one in understood(Talk.of(shell.request)).exchanges]
+    assert tools[-2:] == ["apply_patch", "run"]
+    assert shell.commands[-1] == END
+    assert sorted(path.name for path in program.iterdir()) == ["fits.py", "test_fits.py"]
+
+
+def test_where_nothing_can_be_tried_it_reads_and_guesses(program: Path) -> None:
+    odd = SOURCE.replace("    return", "    if width < 0:\n        return False\n    return")
+    (program / "fits.py").write_text(odd)
+    shell = Shell(program)
+    while shell.turn(refuse=["mechanic.packed"]):
+        pass
+    assert (program / "fits.py").read_text() == odd.replace("(text) <", "(text) <=")
+    talk = understood(Talk.of(shell.request))
+    assert talk.listed() == ["fits.py", "test_fits.py"]
+    assert talk.read() == {"fits.py": odd}
+    assert sum(one.tool == "apply_patch" for one in talk.exchanges) > 1, "the first guess is wrong"
+
+
+def test_a_patch_that_does_not_fit_is_refused(program: Path) -> None:
+    shell = Shell(program)
+    while "git apply" not in "".join(shell.commands):
+        if len(shell.commands) and "workshop" in shell.commands[-1]:
+            (program / "fits.py").write_text("# changed\n" * 9)
+        shell.turn()
+    patch = understood(Talk.of(shell.request)).made("apply_patch")[-1]
+    assert not patch.ok
+    assert "does not apply" in patch.result or "patch failed" in patch.result
+
+
+def test_it_gives_up_by_the_same_command(program: Path) -> None:
+    (program / "test_fits.py").write_text("def test_never():\n    assert 1 == 2\n")
+    shell = Shell(program)
+    while shell.turn():
+        pass
+    assert (program / "fits.py").read_text() == SOURCE
+    assert shell.commands[-1] == END
+
+
+def test_output_that_was_cut_is_not_taken_for_a_file() -> None:
+    cut = json.dumps({"returncode": 0, "output_head": "a = 1\n", "output_tail": "b = 2\n", "elided_chars": 9})
+    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps({"command": "cat -- a.py"})}}
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": cut}]
+    talk = understood(Talk.of({"messages": messages, "tools": SHELL}))
+    assert talk.made("read_file")[0].argument("path") == "a.py"
+    assert talk.read() == {}
+
+
+@pytest.mark.parametrize("result", ["", "killed", '{"returncode": -1, "output": "x"}', '{"returncode": "0"}', "[1]"])
+def test_a_command_that_did_not_end(result: str) -> None:
+    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps({"command": "sleep 9"})}}
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": result}]
+    (found,) = understood(Talk.of({"messages": messages, "tools": SHELL})).exchanges
+    assert (found.tool, found.ok) == ("run", False)
+
+
+def test_what_is_a_shell() -> None:
+    other = {"type": "function", "function": {"name": "read_file", "parameters": {}}}
+    assert only_a_shell(Talk.of({"tools": SHELL}))
+    assert not only_a_shell(Talk.of({"tools": [*SHELL, other]}))
+    assert not only_a_shell(Talk.of({"tools": [other]}))
+
+
+def test_where_nobody_says_how_to_end_it_says_so_in_words() -> None:
+    request = {"messages": [{"role": "user", "content": "Repair."}], "tools": SHELL, "max_tokens": 10}
+    said = next_answer(request)
+    assert [call.name for call in said.calls] == ["bash"]
+    looked = {"role": "tool", "tool_call_id": "a", "content": as_json(0, "")}
+    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps(said.calls[0].arguments)}}
+    request["messages"] = [{"role": "assistant", "tool_calls": [call]}, looked]
+    ended = next_answer(request)
+    assert (ended.calls, bool(ended.text)) == ((), True)

@@ -1,0 +1,69 @@
+"""mini-swe-agent as the package index has it, in an environment of its own, on tasks that ship."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, mechanic
+from tests.environments import ROOT, Environment, built, environment
+
+pytestmark = pytest.mark.index
+
+TASKS = ("durations-parse-units", "packlist-newest-release")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Everything that it depends on, as pip finds it."""
+    wanted = ("agentbench-mini-swe-agent", "agentbench-openrouter")
+    return environment(tmp_path_factory, "mini-swe-agent", *wanted)
+
+
+def test_an_agent_that_nobody_here_wrote_mends_programs(installed: Environment, tmp_path: Path) -> None:
+    chosen = [part for task in TASKS for part in ("--task", task)]
+    with LoopbackServer(mechanic) as server:
+        done = installed.run(
+            *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), *chosen),
+            *("--agent", "mini-swe-agent", "--llm", "openrouter", "--model", DEFAULT_MODEL),
+            *("--set", f"llm.base_url={server.base_url}", "--sandbox", "local", "--allow-unisolated"),
+            cwd=tmp_path,
+            HOME=str(tmp_path / "home"),
+            XDG_CACHE_HOME=str(tmp_path / "cache"),
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 scored attempts passed" in done.stdout, done.stdout
+    assert "mini-swe-agent version" not in done.stdout + done.stderr, "that is its banner"
+    assert not (tmp_path / "home").exists(), "it keeps its settings there"
+
+    (run,) = (tmp_path / "artifacts/runs").iterdir()
+    for record in lines(run / "attempts.jsonl"):
+        assert record["agent"] == "mini-swe-agent"
+        assert record["model"]["prompt_version"].startswith("mini-swe-agent-2.")
+    called = {event["tool"] for event in lines(run / "events.jsonl") if event["type"] == "tool_call_started"}
+    assert called == {"run"}
+    assert {tool["function"]["name"] for seen in server.chat_requests for tool in seen.body["tools"]} == {"bash"}
+
+
+def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The conformance kit among them."""
+    source = built(tmp_path_factory)["agentbench-mini-swe-agent"].source
+    alone = ("-c", "pyproject.toml", "-W", "error", "-p", "no:cacheprovider")  # nothing of this checkout is set up
+    done = installed.run("python", "-m", "pytest", "-q", *alone, "tests", cwd=source)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_it_is_in_order(installed: Environment, tmp_path: Path) -> None:
+    """By `plugins check`, which imports it alone."""
+    done = installed.run("agentbench", "plugins", "check", "mini-swe-agent", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mini-swe-agent" in done.stdout
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
