@@ -1,7 +1,8 @@
 """Write what `agentbench tasks attack --contrast --json` found into docs/attack.md; arguments are files of it.
 
-Exit code 1 when a cheater passed where none may, a control or a cheater went wrong, or what passes in the sandbox
-`local` is not what tests/run/attack.yaml says.
+A task that was attacked again is in two of them: what the later file says of it counts. Exit code 1 when a cheater
+passed where none may, a control or a cheater went wrong, a reference solution got a label, or what passes in the
+sandbox `local` is not what tests/run/attack.yaml says.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ Trials = dict[tuple[str, str], dict[str, list[tuple[str, dict[str, Any]]]]]
 
 
 def read(paths: list[str]) -> Trials:
-    trials: Trials = defaultdict(lambda: defaultdict(list))
-    for path in sorted(paths):
+    last: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for path in paths:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        for task in found["tasks"]:
-            for trial in task["trials"]:
-                trials[found["sandbox"], task["scorer"]][trial["cheater"]].append((task["task"], trial))
+        last |= {(found["sandbox"], task["scorer"], task["task"]): task["trials"] for task in found["tasks"]}
+    trials: Trials = defaultdict(lambda: defaultdict(list))
+    for (sandbox, scorer, task), tried in sorted(last.items()):
+        for trial in tried:
+            trials[sandbox, scorer][trial["cheater"]].append((task, trial))
     return trials
 
 
@@ -89,6 +92,8 @@ def wrong(trials: Trials) -> list[str]:
                 bad = trial["ended"] == "broken" or (
                     trial["control"] and (name == "oracle") != (trial["ended"] == "passed")
                 )
+                if name == "oracle" and scorer == "tests" and trial["labels"]:
+                    said.append(f"{sandbox}, {task}: oracle has labels: {[each['name'] for each in trial['labels']]}")
                 if bad:
                     said.append(f"{sandbox}, {scorer}, {task}: {name} is {trial['ended']}: {trial['explanation']}")
     return said

@@ -8,6 +8,18 @@ import pytest
 from propfile import Document, PropertiesError, dumps, loads
 
 
+def test_length_of_a_backslash_before_a_letter():
+    assert len(loads(r"a=\\n")["a"]) == 2
+
+
+def test_length_of_two_backslashes_before_a_letter():
+    assert len(loads(r"a=\\\\n")["a"]) == 3
+
+
+def test_entries_after_an_escaped_backslash():
+    assert len(loads("a=x\\\\\nb=1\nc=y\\\\\nd=2\n")) == 4
+
+
 @pytest.mark.parametrize(
     ("written", "value"),
     [

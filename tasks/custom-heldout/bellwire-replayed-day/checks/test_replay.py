@@ -17,6 +17,39 @@ def log_of(bus, *names):
     return log
 
 
+def test_calls_of_call_every_in_one_advance():
+    clock = Clock()
+    calls = []
+    clock.call_every(10, lambda: calls.append(clock.now))
+    clock.advance(60)
+    assert len(calls) == 6
+
+
+def test_calls_of_handlers_that_are_subscribed_meanwhile():
+    bus = Bus()
+    calls = []
+    bus.subscribe("a", lambda event: bus.subscribe("a", lambda event: calls.append(event.value)))
+    for number in range(3):
+        bus.publish("a", number)
+    assert len(calls) == 3
+
+
+def test_calls_of_handlers_that_cancel_themselves():
+    bus = Bus()
+    calls = []
+
+    def handler(number):
+        def handle(event):
+            calls.append(number)
+            subscriptions[number].cancel()
+
+        return handle
+
+    subscriptions = [bus.subscribe("a", handler(number)) for number in range(5)]
+    bus.publish("a")
+    assert len(calls) == 5
+
+
 def test_event_waits_until_the_one_before_has_been_everywhere():
     bus = Bus()
     log = []

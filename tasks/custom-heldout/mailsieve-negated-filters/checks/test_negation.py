@@ -33,6 +33,18 @@ def tagged(text):
     )
 
 
+def test_messages_without_one_and_with_another():
+    assert matched(Query.parse(tagged("not a b"))).count(True) == 4
+
+
+def test_messages_without_one_and_with_two_others():
+    assert matched(Query.parse(tagged("not a b c"))).count(True) == 2
+
+
+def test_messages_without_two():
+    assert matched(Query.parse(tagged("not a not b c or d"))).count(True) == 9
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
