@@ -56,9 +56,9 @@ def sealed_line(value: dict[str, Any]) -> bytes:
     return _sealed(json_line(value)[:-1])
 
 
-def event_line(seq: int, attempt_id: str | None, type_: str, fields: bytes) -> bytes:
+def event_line(seq: int, attempt_id: str | None, type_: str, fields: bytes, at: str = "") -> bytes:
     """The sealed line of an event whose fields are JSON already: the little that must wait for its turn."""
-    head = json_line(envelope(seq, attempt_id, type_))[:-2]
+    head = json_line(envelope(seq, attempt_id, type_, at))[:-2]
     return _sealed(head + (b"}" if fields == b"{}" else b"," + fields[1:]))
 
 
@@ -66,10 +66,10 @@ def _sealed(body: bytes) -> bytes:
     return body[:-1] + _SEAL % zlib.crc32(body) + b"\n"
 
 
-def envelope(seq: int, attempt_id: str | None, type_: str) -> dict[str, Any]:
-    """What every event line begins with; ``at`` is now, in UTC with milliseconds."""
+def envelope(seq: int, attempt_id: str | None, type_: str, at: str = "") -> dict[str, Any]:
+    """What every event line begins with; ``at`` is now if nothing else is said, in UTC with milliseconds."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"seq": seq, "at": now, "attempt_id": attempt_id, "type": type_}
+    return {"seq": seq, "at": at or now, "attempt_id": attempt_id, "type": type_}
 
 
 def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -36,6 +36,8 @@ _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
     FailureReason.TOOL_ERROR: Outcome.TOOL_ERROR,
 }
 _WHEN = "2026-01-02T03:04:05+00:00"
+_AT = "2026-01-02T03:04:05.000Z"
+"""The same, as events have it."""
 
 
 def write_run(
@@ -154,7 +156,7 @@ def _event_lines(
 
     def line(event: Event, attempt_id: str | None = None) -> bytes:
         return journal.event_line(
-            next(number), attempt_id, event_type(type(event)), journal.json_line(dump(event))[:-1]
+            next(number), attempt_id, event_type(type(event)), journal.json_line(dump(event))[:-1], _AT
         )
 
     yield line(RunStarted(run_id=manifest.run_id, attempts=len(manifest.tasks) * manifest.repeats))

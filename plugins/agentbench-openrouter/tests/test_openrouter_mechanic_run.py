@@ -25,6 +25,8 @@ SOLUTION = """\
 -    return len(text) < width
 +    return len(text) <= width
 """
+OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+"""Runs a program that Ctrl-C ends, also where these tests run in the background and ignore it."""
 COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider"
 
 
@@ -83,7 +85,7 @@ def test_it_does_so_through_an_outage(task: Path) -> None:
 
 def test_serving_by_hand() -> None:
     """It prints a line to try, which names the server, and ends on Ctrl-C."""
-    command = [sys.executable, "-m", "agentbench_openrouter.testing", "--model", "a/b"]
+    command = [sys.executable, "-c", OBEDIENT, sys.executable, "-m", "agentbench_openrouter.testing", "--model", "a/b"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         lines = []

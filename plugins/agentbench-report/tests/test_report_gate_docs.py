@@ -16,7 +16,6 @@ import attrs
 import pytest
 import yaml
 
-import agentbench_core
 from agentbench_core import describe
 from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.gate.checks import least_pairs
@@ -26,7 +25,7 @@ from agentbench_report.hindsight import Hindsight
 from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics import Interval, NonInferiority, PairTable
 
-ROOT = Path(agentbench_core.__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 GATE, POWER = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("gate.md", "power.md"))
 
 

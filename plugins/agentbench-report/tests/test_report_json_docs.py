@@ -12,12 +12,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-import agentbench_core
 from agentbench_report.comparison.compare_report import CompareReport
 from agentbench_report.comparison.paired_report import PairedReport
 from agentbench_report.summary import RunSummary
 
-PAGE = (Path(agentbench_core.__file__).parent.parent / "docs" / "report-json.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "report-json.md").read_text(encoding="utf-8")
 
 
 def reached(hint: object) -> Iterator[type]:

@@ -1,16 +1,17 @@
 """Run directories with every kind of evidence, harmless or hostile, and Chromium to look at reports on them."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
 
 from agentbench_core import (
     AttemptRecord,
@@ -30,6 +31,9 @@ from agentbench_core import (
 from agentbench_core.testing import write_run
 from agentbench_core.values import events
 from agentbench_report.html.page import write
+
+if TYPE_CHECKING:  # only tests with a browser need it
+    from playwright.sync_api import Browser, Page
 
 ENDINGS = {
     "daybook-clock-change": True,
@@ -251,6 +255,8 @@ def report_on(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, without a window."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)

@@ -1,0 +1,23 @@
+"""Options of the tool and the agent; light, because every command imports them."""
+
+from __future__ import annotations
+
+import attrs
+
+from agentbench_core import StopRules, option
+
+
+@attrs.frozen(kw_only=True)
+class OutlineOptions:
+    """Options of tool ``outline``."""
+
+    max_bytes: int = option(1 << 19, help="bytes of a file that is parsed; longer ones are refused", minimum=1)
+    max_definitions: int = option(300, help="classes and functions of one file that are shown", minimum=1, maximum=2000)
+
+
+@attrs.frozen(kw_only=True)
+class OutlineFirstOptions(StopRules):
+    """Options of agent ``outline-first``: how much it outlines, and when it gives up."""
+
+    max_files: int = option(6, help="files to outline; at most a quarter of the steps", minimum=0)
+    max_chars: int = option(9000, help="characters of all outlines; at most a quarter of the model's window", minimum=0)

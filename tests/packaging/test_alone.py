@@ -1,0 +1,72 @@
+"""Each plugin with the core and nothing else: what it needs and does not say would be missing here.
+
+Its own tests run, but for those that need an engine or a browser, and files that compute for long and know nothing of
+what is installed: these are imported all the same, and run with everything else. Who tries many examples, tries few.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.environments import ROOT, Environment, built, environment
+
+pytestmark = pytest.mark.index
+
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+LONG = (
+    *("openrouter/tests/test_openrouter_mechanic_repairs.py", "openrouter/tests/test_openrouter_mechanic_shell.py"),
+    *("report/tests/test_report_gate.py", "report/tests/test_report_paired.py", "report/tests/test_report_power.py"),
+    *("report/tests/test_report_statistics.py", "subagents/tests/test_subagents_failures.py"),
+)
+"""Half of the time that all tests of the plugins take."""
+FEW = """\
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("few", max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("few")
+"""
+
+
+def test_what_is_left_out_is_there() -> None:
+    """A file that was renamed would be left out no longer."""
+    assert [path for path in LONG if not (ROOT / f"plugins/agentbench-{path}").exists()] == []
+
+
+@pytest.fixture(params=PLUGINS)
+def name(request: pytest.FixtureRequest) -> str:
+    """A plugin's distribution."""
+    return str(request.param)
+
+
+@pytest.fixture
+def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with that plugin, what it says that it depends on, and what it says that its tests need."""
+    return environment(tmp_path_factory, f"alone-{name}", f"{name}[test]")
+
+
+def test_its_own_tests_pass(
+    name: str, alone: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All of them are found, and no other plugin is there."""
+    installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)
+    assert {row["distribution"] for row in installed} == {"agentbench-core", name}
+    assert [row for row in installed if row["status"] != "ok"] == []
+
+    deselected = [part for path in LONG for part in ("--deselect", f"plugins/agentbench-{path}")]
+    (tmp_path / "few_examples.py").write_text(FEW)
+    done = alone.run(
+        *("pytest", "-q", "-p", "few_examples", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "own")),
+        *("-m", "not docker and not browser", "--ignore-glob", "*_browser.py", *deselected, "tests"),
+        cwd=built(tmp_path_factory)[name].source,
+        seconds=900,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    passed = re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)
+    assert passed is not None
+    assert int(passed[1]) >= 20, done.stdout
+    assert " skipped" not in done.stdout

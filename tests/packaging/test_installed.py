@@ -1,0 +1,71 @@
+"""Everything installed from built files into one clean environment, and the demo suite run from there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.environments import ROOT, Environment, built, environment
+
+pytestmark = pytest.mark.index
+
+CHOSEN = (
+    "agentbench-docker",
+    "agentbench-openrouter",
+    "agentbench-outline",
+    "agentbench-report",
+    "agentbench-subagents",
+)
+"""``agentbench-mini-swe-agent`` brings 80 distributions of others, and has an environment of its own."""
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core, all plugins and an example."""
+    return environment(tmp_path_factory, "everything", *CHOSEN)
+
+
+def test_all_of_ours_came_from_the_built_files(
+    everything: Environment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """None was found anywhere else, and everything that they need is there, in a version that they take."""
+    origins = {
+        path.parent.name.partition("-")[0].replace("_", "-"): json.loads(path.read_text())["url"]
+        for path in everything.root.rglob("agentbench_*.dist-info/direct_url.json")
+    }
+    wheels = {name: each.wheel.as_uri() for name, each in built(tmp_path_factory).items()}
+    assert origins == {name: wheels[name] for name in ("agentbench-core", *CHOSEN)}
+    assert list(everything.root.rglob("agentbench*.pth")) == []
+    command = [sys.executable, "-m", "pip", "--python", str(everything.python), "check"]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
+    """In the list, and by ``plugins check``."""
+    listed = json.loads(everything.run("agentbench", "plugins", "list", "--json", cwd=tmp_path).stdout)
+    assert {row["distribution"] for row in listed} == {"agentbench-core", *CHOSEN}
+    assert [row for row in listed if row["status"] != "ok"] == []
+    checked = everything.run("agentbench", "plugins", "check", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_demo_suite_passes_from_an_empty_directory(everything: Environment, tmp_path: Path) -> None:
+    """As ``make demo``, without this checkout but for its tasks; a page of the run comes from the installed assets."""
+    done = everything.run(
+        *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
+        *("--agent", "scripted", "--sandbox", "local"),
+        cwd=tmp_path,
+        seconds=900,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "12 of 12 scored attempts passed" in done.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["artifacts"]
+    (run,) = (tmp_path / "artifacts/runs").iterdir()
+    made = everything.run("agentbench", "report", "html", "--run", str(run), "--out", "page.html", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "tillroll-credit-notes" in (tmp_path / "page.html").read_text(encoding="utf-8")
