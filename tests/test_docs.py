@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import attrs
 import pytest
@@ -76,17 +76,6 @@ def test_links_lead_somewhere(path: Path) -> None:
     """Within the repository."""
     for target in re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")):
         assert target.startswith("http") or (path.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_commands_exist(path: Path, agentbench: Any) -> None:
-    """Every ``agentbench ...`` that a page names is a command."""
-    for command in re.findall(r"agentbench ((?:[a-z][a-z-]+ ?){1,2})", path.read_text(encoding="utf-8")):
-        words = command.split()
-        if words[0] in ("run", "run-task", "validate-tasks", "doctor"):
-            words = words[:1]
-        if re.fullmatch(r"run|run-task|runs|validate-tasks|tasks|plugins|config|doctor", words[0]):
-            assert agentbench(*words, "--help").code == 0, command
 
 
 ROWS = {

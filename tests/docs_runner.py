@@ -1,0 +1,302 @@
+"""Pages of the documentation are run: their files are written, their commands typed, and what these print is compared.
+
+A fenced block says by its info string what it is::
+
+    ```console              typed in one shell per page, from top to bottom
+    $ agentbench tasks list
+    custom-dev ...
+    ```
+
+    `fixer.py`:             a file, written to where the shell is at that point
+    ```python
+    ...
+    ```
+
+    `fixer.py` says:        a file that must be there by then, and say that
+    ```python
+    ...
+    ```
+
+    ```text                 for reading only, as every block without a name above it
+
+Commands begin with ``$ ``; one that ends in a backslash goes on in the next line. The lines after a command are all
+that it prints, standard error included; ``...`` stands for any text within a line, and alone on a line for any lines.
+Without such lines the output is not compared. A command ends with 0, unless the next one is ``echo $?``. One that ends
+in `` &`` goes on in the background until the page ends; the page goes on when it has printed what is shown. What
+differs from one run to the next (times, paths, run ids, how wide columns are) is made equal before anything is
+compared: see :func:`settled`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+import agentbench_core
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+"""Every page, whether it has commands or not."""
+PLUGIN_PAGES = [page for page in PAGES if page.name.startswith("write-a") and page.name != "write-a-task.md"]
+"""Those about plugins, which `test_docs_plugins.py` runs; `test_docs_pages.py` runs all others."""
+
+_FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NAMED = re.compile(r"`([^`\s]+)`( says)?:$")
+_PASSED_ON = ("DOCKER_HOST", "LANG", "PATH", "SSL_CERT_FILE", "TMPDIR")
+_ANY_LINES = "\n...\n"
+
+
+@attrs.frozen(kw_only=True)
+class Block:
+    """One fenced block: its info string, the line where its text begins, and the file that it is, if any."""
+
+    language: str
+    text: str
+    line: int
+    file: str = ""
+    there: bool = False
+    """Whether the file is there already, and the block says what is in it."""
+
+
+@attrs.frozen(kw_only=True)
+class Command:
+    """What is typed, and what it prints; None where the page does not show it."""
+
+    typed: str
+    shown: str | None
+    line: int
+
+    @property
+    def in_background(self) -> bool:
+        """Whether the page goes on while it runs."""
+        return self.typed.endswith(" &")
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, from top to bottom."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for fence in _FENCE.finditer(text):
+        above = text[: fence.start()].rstrip().rpartition("\n")[2]
+        named = _NAMED.search(above) if fence[1] != "console" else None
+        found.append(
+            Block(
+                language=fence[1],
+                text=fence[2],
+                line=text.count("\n", 0, fence.start()) + 2,
+                file=named[1] if named else "",
+                there=bool(named and named[2]),
+            )
+        )
+    return found
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """The commands of a console block."""
+    assert block.text.startswith("$ "), f"line {block.line}: a console block begins with a command"
+    line = block.line
+    for part in re.split(r"^(?=\$ )", block.text, flags=re.MULTILINE)[1:]:
+        typed = re.match(r"\$ ((?:.*\\\n)*.*)\n", part)
+        assert typed is not None, part
+        shown = part[typed.end() :]
+        yield Command(typed=typed[1], shown=shown if shown.strip() else None, line=line)
+        line += part.count("\n")
+
+
+def has_commands(page: Path) -> bool:
+    """Whether there is something to run."""
+    return any(block.language == "console" for block in blocks(page))
+
+
+def run_page(
+    page: Path,
+    place: Path,
+    *,
+    programs: Path | None = None,
+    cache: Path | None = None,
+    instead: Mapping[str, str] | None = None,
+    seconds: float = 300,
+    **variables: str,
+) -> None:
+    """Follow a page word for word; AssertionError names the line that does not hold.
+
+    Args:
+        page: to be followed.
+        place: an empty directory. The shell begins in ``place/work``, where ``make demo`` would: with ``tasks`` and
+            ``configs``, copies of ours.
+        programs: directory of the programs that come first on PATH; those of this environment, if nothing is given.
+        cache: of AgentBench; pages that share it prepare tasks once.
+        instead: what is typed, and expected, in the place of words of the page: a free port, for example.
+        seconds: after which a command is killed.
+        variables: of the environment, besides the few that a shell needs. There is no key among these.
+    """
+    work = place / "work"
+    work.mkdir(parents=True)
+    for name in ("tasks", "configs"):
+        shutil.copytree(ROOT / name, work / name)
+    programs = programs or Path(sys.executable).parent
+    known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment = {
+        **known,
+        "PATH": os.pathsep.join([str(programs), known.get("PATH", os.defpath)]),
+        "HOME": str(place / "home"),
+        "XDG_CACHE_HOME": str(cache or place / "cache"),
+        "COLUMNS": "120",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        **variables,
+    }
+    with Shell.started(work, place, environment) as shell:
+        for block in blocks(page):
+            where = f"{page.name}:{block.line}"
+            if block.language == "console":
+                _type(shell, list(commands(block)), page.name, instead or {}, seconds)
+            elif block.file and block.there:
+                said = (shell.directory() / block.file).read_text(encoding="utf-8")
+                assert alike(block.text, said), _differs(where, block.file, block.text, said)
+            elif block.file:
+                file = shell.directory() / block.file
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(_put(block.text, instead or {}), encoding="utf-8")
+
+
+def _type(shell: Shell, typed: list[Command], page: str, instead: Mapping[str, str], seconds: float) -> None:
+    for command, following in zip(typed, [*typed[1:], None], strict=True):
+        words = _put(command.typed, instead)
+        shown = None if command.shown is None else _put(command.shown, instead)
+        where = f"{page}:{command.line}"
+        if command.in_background:
+            said = shell.begin(words, shown or "...", seconds)
+            assert alike(f"{shown or ''}\n...", said), _differs(where, words, shown or "", said)
+            continue
+        code, said = shell.run(words, seconds)
+        asked = following is not None and following.typed == "echo $?"
+        assert code == 0 or asked, f"{where}: {words}\nended with {code}:\n{said}"
+        assert shown is None or alike(shown, said), _differs(where, words, shown, said)
+
+
+def _put(text: str, instead: Mapping[str, str]) -> str:
+    for word, other in instead.items():
+        text = text.replace(word, other)
+    return text
+
+
+def _differs(where: str, what: str, shown: str, said: str) -> str:
+    return f"{where}: {what}\n--- the page says\n{shown}\n--- it says\n{said}"
+
+
+def alike(shown: str, said: str) -> bool:
+    """Whether the page shows what was said, with ``...`` for what it leaves out."""
+    pattern = re.escape(f"\n{settled(shown)}\n")
+    # An ellipsis alone on a line stands for any lines, none included.
+    several = re.escape(_ANY_LINES)
+    while several in pattern:
+        pattern = pattern.replace(several, r"\n(?:.*\n)*?", 1)
+    pattern = pattern.replace(re.escape("..."), ".*?")
+    return re.fullmatch(pattern, f"\n{settled(said)}\n") is not None
+
+
+_SETTLED = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\+0000(?:-\d+)?(?=__)"), "TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"), "TIME"),
+    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b"), "ULID"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
+    (re.compile(r"\b\d+(?:\.\d+)? (s|seconds|ms|h|hours|min)\b"), r"N \1"),
+    (re.compile(r"\bin \d+\.\d+s\b"), "in Ns"),
+    # Seconds in a column of their own have one digit behind the point.
+    (re.compile(r"(?<= {2})\d+\.\d(?= {2}|$)", re.MULTILINE), "N"),
+    (re.compile(r"-{3,}|={3,}"), "---"),
+    (re.compile(r"[ \t]+"), " "),
+    (re.compile(r" ?$", re.MULTILINE), ""),
+    (re.compile(r"\n{2,}"), "\n"),
+)
+
+
+def settled(text: str) -> str:
+    """The text without what differs between two equal runs, and without empty lines."""
+    for pattern, instead in _SETTLED:
+        text = pattern.sub(instead, text)
+    return text.strip()
+
+
+@attrs.frozen(eq=False)
+class Shell:
+    """A shell that stays: directories, variables and background processes are those of earlier commands."""
+
+    process: subprocess.Popen[str]
+    scratch: Path
+
+    @classmethod
+    @contextlib.contextmanager
+    def started(cls, work: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[Shell]:
+        """In ``work``; ends with everything that was started in it."""
+        (scratch / "home").mkdir()
+        process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=work,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield cls(process, scratch)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def run(self, typed: str, seconds: float) -> tuple[int, str]:
+        """Exit code and output of a command."""
+        output = self.scratch / "output"
+        # In braces it is a command of this shell: `cd` and variables stay. `$?` is handed from one to the next.
+        braces = f"{{ {typed}\n}} >{shlex.quote(str(output))} 2>&1 </dev/null"
+        code = self._ask(f"(exit ${{code:-0}})\n{braces}\ncode=$?\necho $code", seconds)
+        return int(code), output.read_text(encoding="utf-8", errors="backslashreplace")
+
+    def begin(self, typed: str, until: str, seconds: float) -> str:
+        """Start a command in the background; gives what it said by the time that it had said that much."""
+        output = self.scratch / f"background-{len(list(self.scratch.glob('background-*')))}"
+        self._ask(f"{{ {typed.removesuffix(' &')}\n}} >{shlex.quote(str(output))} 2>&1 </dev/null &\necho $!", seconds)
+        end = time.monotonic() + seconds
+        while True:
+            said = output.read_text(encoding="utf-8") if output.exists() else ""
+            if alike(f"{until}\n...", said) or time.monotonic() > end:
+                return said
+            time.sleep(0.05)
+
+    def directory(self) -> Path:
+        """Where the shell is."""
+        return Path(self._ask("pwd", 10))
+
+    def _ask(self, script: str, seconds: float) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(script + "\n")
+        self.process.stdin.flush()
+        return _line(self.process, script, seconds)
+
+
+def _line(process: subprocess.Popen[str], script: str, seconds: float) -> str:
+    """The one line that the shell answers with. When it is late everything is killed, so that nothing waits for it."""
+    assert process.stdout is not None
+    alarm = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
+    alarm.start()
+    try:
+        answer = process.stdout.readline()
+    finally:
+        alarm.cancel()
+    assert answer, f"no answer within {seconds} s, or the shell ended: {script}"
+    return answer.strip()

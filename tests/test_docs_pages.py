@@ -1,0 +1,260 @@
+"""Pages of the documentation, followed word for word: their files written, their commands run, the output compared."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import runpy
+import shlex
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from agentbench_core.cli.app import App
+from agentbench_core.cli.main import cli
+from agentbench_openrouter.testing import LoopbackServer, mechanic
+from tests.docs_runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
+
+PORT = "8123"
+"""Of the mechanic's server in all pages. A test takes one that is free."""
+RUN = [page for page in PAGES if page not in PLUGIN_PAGES and has_commands(page)]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tasks are prepared once for all pages that a process runs."""
+    return tmp_path_factory.mktemp("cache-of-pages")
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
+    run_page(page, tmp_path / "page", cache=cache, instead={PORT: str(free_port())})
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def test_each_statistic_has_the_source_that_its_function_names() -> None:
+    """Functions that the page names exist, and say the same source."""
+    statistics = ROOT / "plugins/agentbench-report/src/agentbench_report/statistics"
+    said = {
+        node.name: " ".join((ast.get_docstring(node) or "").split())
+        for module in statistics.glob("*.py")
+        for node in ast.parse(module.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    page = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 20
+    for function, source in rows:
+        assert said[function]
+        names, _, where = source.partition(": ")
+        for part in (*names.split(", "), where) if where else ():
+            assert part in chain_of_sources(function, said), f"{function}: {source}"
+
+
+def chain_of_sources(function: str, said: dict[str, str]) -> str:
+    """What a docstring says, with those of the functions that it refers to."""
+    return " ".join(
+        [said[function], *(said[other] for other in re.findall(r"``(\w+)``", said[function]) if other in said)]
+    )
+
+
+OWN_CLIENT = """
+    import os
+    import urllib.request
+
+    import attrs
+    from agentbench_core import AgentResult, LLMError, ToolCall, hookimpl, option
+
+    AGENTBENCH_API = 1
+
+    @attrs.frozen(kw_only=True)
+    class Options:
+        down: bool = option(False, help="whether its provider is down")
+
+    @attrs.frozen
+    class Asks:
+        options: Options
+
+        def solve(self, context):
+            if self.options.down:
+                raise LLMError("nobody answers")
+            urllib.request.urlopen(os.environ["WHERE_IT_ASKS"] + "/models").close()
+            context.tools.call(ToolCall(tool="run", arguments={"command": "echo fixed $WHERE_IT_ASKS > app.txt; env"}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("asks", Asks, Options, summary="")
+"""
+
+
+def test_an_agent_that_asks_its_provider_itself(
+    plugin: Any, make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `own-llm-access.md` says of the second way: it works, unasked for isolation, and nobody counts its calls."""
+    plugin("asks", OWN_CLIENT)
+    make_task()
+    flags = ("run", "--suite", "mini", "--agent", "asks", "--sandbox", "local", "--max-cost-usd", "1")
+    with LoopbackServer(mechanic) as server:
+        monkeypatch.setenv("WHERE_IT_ASKS", server.base_url)
+        done = agentbench(*flags)
+        agentbench(*flags, "--set", "agent.down=true", "--out", "failed")
+    assert "1 of 1 scored attempts passed" in done.out, done.err
+    (record,) = records()
+    assert (record["usage"]["llm_calls"], record["usage"]["cost_usd"], record["model"]) == (0, 0, None)
+    (run,) = Path("artifacts/runs").iterdir()
+    assert not (run / "tasks/one/agent/conversation.jsonl").exists()
+    assert server.base_url not in (run / "tasks/one/agent/tool_calls.jsonl").read_text(), "variables stay outside"
+    replayed = agentbench("replay", str(run))
+    assert (replayed.code, "asked no model" in replayed.err) == (2, True)
+    (failed,) = Path("failed").glob("*/attempts.jsonl")
+    assert json.loads(failed.read_text())["result"]["failure_reason"] == "AGENT_ERROR"
+
+
+def test_the_command_line_page_is_what_help_says() -> None:
+    """Made anew it is the page that is there."""
+    made = runpy.run_path(str(ROOT / "benchmarks/cli_page.py"))["page"]()
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == made, "make it anew: python benchmarks/cli_page.py"
+
+
+READMES = [
+    ROOT / "tasks/README.md",
+    *sorted(ROOT.glob("plugins/*/README.md")),
+    *sorted(ROOT.glob("examples/*/README.md")),
+]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_are_shown_exist(page: Path) -> None:
+    """In blocks that are run and in others, and within sentences: with the options that they are shown with."""
+    for words in shown_commands(page):
+        parse(words)
+
+
+def shown_commands(page: Path) -> Iterator[list[str]]:
+    """What begins with `agentbench`, without what is said about it after two blanks."""
+    text = page.read_text(encoding="utf-8")
+    lines: list[str] = []
+    for block in blocks(page):
+        if block.language == "console":
+            lines += [continued(command.typed) for command in commands(block)]
+        elif page.name != "cli.md" and block.language in ("", "text", "yaml"):
+            lines += continued(block.text).splitlines()
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines += [" ".join(found.split()) for found in re.findall(r"`(agentbench [^`]*)`", prose)]
+    for line in lines:
+        found = re.search(r"(?:^|run: |[|&] )(?:\$ )?agentbench ([a-z-].*)", line.strip())
+        if found and " ... " not in found[1]:
+            yield shlex.split(re.split(r" {2,}| [|>&] ?", found[1])[0].removesuffix(" ..."))
+
+
+def continued(text: str) -> str:
+    return re.sub(r"\\\n *", "", text)
+
+
+def parse(words: list[str]) -> None:
+    """Fail unless each word is a command, an option of that command, its value, or an argument that it takes."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="agentbench", obj=App.from_environment(()))
+    try:
+        while True:
+            _, rest, _ = command.make_parser(context).parse_args(list(words))
+            if not isinstance(command, click.Group) or not rest:
+                return
+            name, found, words = command.resolve_command(context, list(rest))
+            assert found is not None
+            command, context = found, click.Context(found, parent=context, info_name=name)
+    except click.BadOptionUsage:
+        return  # it is named without its value
+    except click.UsageError as error:
+        pytest.fail(f"{context.command_path} {shlex.join(words)}: {error.format_message()}")
+
+
+CHEAP = ("completion", "plugins list", "plugins new", "report power", "runs list", "tasks new")
+
+
+def test_cheap_commands_of_the_readme_are_run(agentbench: Any) -> None:
+    """In an empty directory; the others need runs, a key or an engine, and are at least parsed."""
+    shown = [words for words in shown_commands(ROOT / "README.md") if " ".join(words).startswith(CHEAP)]
+    assert len(shown) >= len(CHEAP)
+    for words in shown:
+        done = agentbench(*words)
+        assert (done.code, done.err) == (0, ""), words
+
+
+WRONG = {
+    "output": "```console\n$ echo this\nthat\n```\n",
+    "more output": "```console\n$ printf 'one\\ntwo\\n'\none\n```\n",
+    "less output": "```console\n$ echo one\none\n...\ntwo\n```\n",
+    "exit code": "```console\n$ false\n```\n",
+    "other exit code": "```console\n$ (exit 3)\n$ echo $?\n1\n```\n",
+    "ended": "```console\n$ exit\n```\n",
+    "file": "`a.txt`:\n\n```text\none\n```\n\n`a.txt` says:\n\n```text\ntwo\n```\n",
+    "background": "```console\n$ echo one &\ntwo\n```\n",
+    "no command": "```console\necho\n```\n",
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_page_that_is_wrong_fails(text: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(AssertionError):
+        run_page(page, tmp_path / "place", seconds=2)
+
+
+RIGHT = """\
+```console
+$ echo from 1.5 s to \\
+    2026-11-22T21:14:39+0000 in $PWD
+from 7.0 s to 2001-01-01T01:01:01+0000 in .../work
+$ printf 'one\\ntwo\\nthree\\n'
+one
+...
+three
+$ mkdir -p deep && cd deep
+$ (exit 3)
+$ echo $?
+3
+$ (echo begun; sleep 60) &
+begun
+```
+
+Then `a.txt`:
+
+```text
+one
+two
+```
+
+```console
+$ wc -l <a.txt
+2
+```
+
+It says, `a.txt` says:
+
+```text
+...
+two
+```
+"""
+
+
+def test_a_page_that_is_right_holds(tmp_path: Path) -> None:
+    """In one shell, with all that stands for something else."""
+    page = tmp_path / "page.md"
+    page.write_text(RIGHT)
+    run_page(page, tmp_path / "place", seconds=20)
+    assert (tmp_path / "place/work/deep/a.txt").read_text() == "one\ntwo\n"

@@ -1,0 +1,152 @@
+"""The pages about plugins, followed word for word: what they make is installed by pip, checked, tested and run."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from agentbench_core import (
+    AttemptContext,
+    CheatContext,
+    Environment,
+    LLMCall,
+    RunView,
+    Sandbox,
+    SandboxProvider,
+    ScoringContext,
+    ToolContext,
+    testing,
+)
+from agentbench_core.plugin.loading import HOOKS
+from agentbench_core.plugin.registry import CAPABILITIES
+from agentbench_core.testing import builtin_tools
+from tests.docs_runner import PLUGIN_PAGES, has_commands, run_page
+from tests.environments import Environment as CleanEnvironment
+from tests.environments import built, environment
+
+PORT = "8123"
+"""Of the server in all pages; here it is one that is free."""
+BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
+FROM_NOTHING = "write-an-agent"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tasks are prepared once for all pages."""
+    return tmp_path_factory.mktemp("cache-of-plugin-pages")
+
+
+@pytest.fixture(scope="module")
+def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
+    """What an author of plugins has, the core and pip, and what pip would fetch for each build."""
+    return environment(tmp_path_factory, "author", "agentbench-core", "pip", "hatchling", "editables")
+
+
+@pytest.mark.index
+def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> None:
+    """With the Python of this machine and the package index, where this project's wheels would be."""
+    constraints = tmp_path / "constraints.txt"
+    ours = built(tmp_path_factory).values()
+    constraints.write_text("".join(f"{each.name} @ {each.wheel.as_uri()}\n" for each in ours))
+    run_page(
+        BY_NAME[FROM_NOTHING],
+        tmp_path / "page",
+        programs=Path(sys.base_prefix, "bin"),
+        cache=cache,
+        instead={PORT: str(free_port())},
+        **variables(tmp_path),
+        **settings_of_pip(),
+        PIP_CONSTRAINT=str(constraints),
+    )
+
+
+@pytest.mark.index
+@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {FROM_NOTHING}))
+def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
+    """In one environment for all, so that nothing is fetched again: without an index, builds not isolated."""
+    assert has_commands(BY_NAME[name])
+    offline: dict[str, Any] = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "false"}
+    run_page(
+        BY_NAME[name],
+        tmp_path / "page",
+        programs=author.root / "bin",
+        cache=cache,
+        **variables(tmp_path),
+        **offline,
+    )
+
+
+def variables(tmp_path: Path) -> dict[str, Any]:
+    """With temporary files of its own a page is not told what dead runs of others have left behind."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    return {"TMPDIR": str(place)}
+
+
+def settings_of_pip() -> dict[str, Any]:
+    """Where this machine's pip finds its index: in variables, or in a file below the home that a page has not."""
+    home = os.environ.get("XDG_CONFIG_HOME", str(Path.home() / ".config"))
+    return {"XDG_CONFIG_HOME": home} | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def named(name: str) -> set[str]:
+    """The names of Python that a page has in its tables."""
+    rows = [line for line in BY_NAME[name].read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    return {
+        word for row in rows for code in re.findall(r"`([^`]+)`", row) for word in re.findall(r"[a-z_]\w*", code, re.I)
+    }
+
+
+def members(cls: type) -> Collection[str]:
+    """The fields of a context, or what a contract demands."""
+    fields = [field.name for field in attrs.fields(cls)] if attrs.has(cls) else vars(cls)
+    return {name for name in fields if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("write-an-agent", [AttemptContext]),
+        ("write-a-tool", [ToolContext]),
+        ("write-a-scorer", [ScoringContext]),
+        ("write-a-cheater", [CheatContext]),
+        ("write-a-reporter", [RunView]),
+        ("write-an-llm", [LLMCall]),
+        ("write-a-sandbox", [SandboxProvider, Environment, Sandbox]),
+    ],
+)
+def test_what_a_kind_gets_or_needs_is_in_its_page(name: str, classes: list[type]) -> None:
+    """Every field of its context, every member of its contract."""
+    assert {member for cls in classes for member in members(cls)} - named(name) == set()
+
+
+def test_the_overview_has_every_kind() -> None:
+    """Its hook, its capabilities and its class of checks."""
+    said = named("write-a-plugin")
+    checks = {name for name in testing.__all__ if name.endswith("Conformance")}
+    assert {*HOOKS.values(), *checks} | {word for words in CAPABILITIES.values() for word in words} <= said
+
+
+def test_the_built_in_tools_are_in_the_page() -> None:
+    """With their arguments."""
+    said = named("write-a-tool")
+    for tool in builtin_tools():
+        assert {tool.spec.name, *tool.spec.parameters["properties"]} <= said
