@@ -36,6 +36,8 @@ PORT = "8123"
 """Of the server in all pages; here it is one that is free."""
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
 FROM_NOTHING = "write-an-agent"
+PIP_CACHE = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "pip"
+"""Of this machine; tests have another cache."""
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +94,13 @@ def variables(tmp_path: Path) -> dict[str, Any]:
 
 
 def settings_of_pip() -> dict[str, Any]:
-    """Where this machine's pip finds its index: in variables, or in a file below the home that a page has not."""
-    home = os.environ.get("XDG_CONFIG_HOME", str(Path.home() / ".config"))
-    return {"XDG_CONFIG_HOME": home} | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    """Those of this machine, in variables or below the home that a page has not: where the index is, what is cached."""
+    return {
+        "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", str(Path.home() / ".config")),
+        "PIP_CACHE_DIR": str(PIP_CACHE),
+        "PIP_NO_COMPILE": "1",  # what is not imported need not be
+        **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+    }
 
 
 def free_port() -> int:
