@@ -56,7 +56,7 @@ def print_plugins(app: App, kind: str | None) -> None:
     unused = [
         (p.source.plugin, _origin(p.source), f"{p.status}: {p.problem or 'registers nothing'}")
         for p in app.plugins.plugins
-        if p.source in silent and kind is None
+        if p.source in silent
     ]
     sections += [("NOT IN USE", unused)] if unused else []
     widths = [max(len(row[column]) for _, rows in sections for row in rows) for column in (0, 1)]

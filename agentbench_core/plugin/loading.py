@@ -31,6 +31,9 @@ HOOKS: Mapping[str, str] = {
 }
 """The hook by which each kind of component comes."""
 
+_MANY = 12
+"""Names on one line of a trace."""
+
 Trace = Callable[[str], None]
 """Told of each import and hook call, in words."""
 
@@ -82,7 +85,8 @@ def _call_hooks(
         began, before = time.perf_counter(), len(components)
         with _silence(notes):
             caller(register=_register(kind, source, components))
-        added = ", ".join(component.name for component in components[before:]) or "nothing"
+        names = [component.name for component in components[before:]]
+        added = f"{len(names)} of them" if len(names) > _MANY else ", ".join(names) or "nothing"
         trace(f"{source.distribution}:{source.plugin}  {hook} added {added} in {_milliseconds(began)}")
     return components
 
