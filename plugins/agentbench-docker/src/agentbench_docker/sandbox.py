@@ -90,6 +90,10 @@ class DockerSandbox:
                 result = self._after_loss(error, deadline)
             limits, self._hit = sorted({*result.limits_hit, *self._hit}), ()
             result = attrs.evolve(result, limits_hit=tuple(limits))
+        except SandboxError:
+            if self._closed:  # what could not be found any more, we have removed ourselves
+                raise SandboxError("the sandbox was closed while a command ran") from None
+            raise
         finally:
             self._busy.release()
         if self._closed:
