@@ -18,7 +18,7 @@ from hypothesis import settings
 
 from agentbench_core.values.task import EnvironmentSettings
 
-settings.register_profile("usual", max_examples=40, deadline=None)  # no test is timed; CI's time is short
+settings.register_profile("usual", max_examples=25, deadline=None)  # no test is timed; CI's time is short
 settings.load_profile("usual")
 
 _IMAGE = EnvironmentSettings().docker_image

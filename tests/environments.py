@@ -66,7 +66,8 @@ class Environment:
             text=True,
             timeout=seconds,
             cwd=cwd,
-            env={**known, "PATH": paths, "VIRTUAL_ENV": str(self.root), **variables},
+            # What is imported from sources stays as it was built: others look at these, too.
+            env={**known, "PATH": paths, "VIRTUAL_ENV": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", **variables},
         )
 
 

@@ -1,13 +1,16 @@
 """Each plugin with the core and nothing else: what it needs and does not say would be missing here.
 
-Its own tests run, but for those that need an engine or a browser, and files that compute for long and know nothing of
-what is installed: these are imported all the same, and run with everything else. Who tries many examples, tries few.
+All of its own tests are collected, which imports them and what they import, but for those that need an engine or a
+browser. CI's time is short, so only the files are run there that go through the plugin's door; all others run with
+everything else. With ``AGENTBENCH_ALONE=all`` they run here, too, but for files that compute for long and know nothing
+of what is installed.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,11 +26,18 @@ LONG = (
     *("report/tests/test_report_statistics.py", "subagents/tests/test_subagents_failures.py"),
 )
 """Half of the time that all tests of the plugins take."""
-FEW = """\
+AT_THE_DOOR = ("plugin", "conformance", "command", "status", "config", "summary")
+"""Last words of the names of files that are run in CI."""
+FEW = f"""\
+import os
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("few", max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("few")
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("AGENTBENCH_ALONE") != "all":
+        items[:] = [item for item in items if item.path.stem.rpartition("_")[2] in {AT_THE_DOOR}]
 """
 
 
@@ -58,15 +68,16 @@ def test_its_own_tests_pass(
 
     deselected = [part for path in LONG for part in ("--deselect", f"plugins/agentbench-{path}")]
     (tmp_path / "few_examples.py").write_text(FEW)
-    done = alone.run(
-        *("pytest", "-q", "-p", "few_examples", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "own")),
-        *("-m", "not docker and not browser", "--ignore-glob", "*_browser.py", *deselected, "tests"),
-        cwd=built(tmp_path_factory)[name].source,
-        seconds=900,
-        PYTHONPATH=str(tmp_path),
-    )
+    with tempfile.TemporaryDirectory(prefix="own-") as short:  # sockets have short names
+        done = alone.run(
+            *("pytest", "-q", "-p", "few_examples", "-p", "no:cacheprovider", "--basetemp", f"{short}/t"),
+            *("-m", "not docker and not browser", "--ignore-glob", "*_browser.py", *deselected, "tests"),
+            cwd=built(tmp_path_factory)[name].source,
+            seconds=900,
+            PYTHONPATH=str(tmp_path),
+        )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     passed = re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)
     assert passed is not None
-    assert int(passed[1]) >= 20, done.stdout
+    assert int(passed[1]) >= 4, done.stdout
     assert " skipped" not in done.stdout

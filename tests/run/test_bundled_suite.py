@@ -65,11 +65,10 @@ def secrets_of(suite: str) -> list[str]:
     return found
 
 
-HERE = [pytest.param("local", id="local")]
 THERE = [pytest.param(name, id=name, marks=pytest.mark.docker) for name in ISOLATING]
 
 
-@pytest.mark.parametrize("sandbox", HERE + THERE)
+@pytest.mark.parametrize("sandbox", THERE)  # in `local` it is what `make demo` runs, and tests/packaging
 @pytest.mark.parametrize("suite", ["custom-dev"])
 def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox: str) -> None:
     """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one.
@@ -123,7 +122,7 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
     return run
 
 
-@pytest.mark.parametrize("suite", ["custom-dev", "custom-heldout"])
+@pytest.mark.parametrize("suite", ["custom-dev"])  # `make validate` looks at all of them, three times
 def test_a_suite_is_fair(agentbench: Any, suite: str) -> None:
     """As ``make validate`` checks three times each."""
     done = agentbench("validate-tasks", "--suite", suite, "--tasks", str(ROOT / "tasks"))

@@ -33,8 +33,8 @@ SCRIPT = """\
 - {tool: run, arguments: {command: "sleep %s"}}
 - {tool: apply_patch, arguments: {unified_diff: "--- a/app.txt\\n+++ b/app.txt\\n@@ -1 +1 @@\\n-broken\\n+fixed\\n"}}
 """
-RANDOM_KILLS = 18
-IN_AGENT_PHASE = 10
+RANDOM_KILLS = 30
+IN_AGENT_PHASE = 20
 
 
 @attrs.frozen

@@ -36,6 +36,7 @@ def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rul
         shutil.rmtree(tmp_path / "tasks", ignore_errors=True)
         make_task(hidden={"test_clamp.py": hidden}, patch=patch, files=files, **sections)
         done = agentbench("validate-tasks", "--suite", "mini", "--json", *flags)
+        assert done.out, done.err
         (finding,) = json.loads(done.out)
         assert finding["verdict"] == ("invalid" if finding["problems"] else "valid"), done.err
         assert all(problem["remedy"] for problem in finding["problems"])
