@@ -298,6 +298,24 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     assert pytest_task.read_text() == after
 
 
+def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any) -> None:
+    """As pytest names them, in both modes: after the file that collects them, although another one defines them."""
+    checks = pytest_task.parent / "checks"
+    head, _, body = (checks / "test_clamp_hidden.py").read_text().partition("\n\n\n")
+    method = body.replace("()", "(self)").replace("\n", "\n    ")
+    (checks / "test_clamp_hidden.py").write_text(f"{head}\n\nclass TestClamp:\n    {method}")
+    canary = head.splitlines()[0]
+    (checks / "test_clamp_only.py").write_text(f"{canary}\nfrom test_clamp_hidden import TestClamp\n")
+    before = pytest_task.read_text()
+    for mode in ("true", "false"):
+        pytest_task.write_text(before)
+        done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
+        assert done.code == 0, done.out + done.err
+        named = yaml.safe_load(pytest_task.read_text())["validation"]["fail_to_pass"]
+        ends = "::TestClamp::test_inside_and_at_the_ends"
+        assert named == [f"checks/test_clamp_hidden.py{ends}", f"checks/test_clamp_only.py{ends}", ABOVE]
+
+
 def rewrite(task_file: Path, *, flow: bool | None = None, **lists: list[str]) -> None:
     spec = yaml.safe_load(task_file.read_text())
     spec["validation"] |= lists
