@@ -22,7 +22,7 @@ from agentbench_core.run.variant import option_leaves
 _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery")
 
 
-@click.command("check")
+@click.command("check", short_help="Look at plugins for what is wrong with them.")
 @click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj

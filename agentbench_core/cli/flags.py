@@ -38,6 +38,14 @@ _SETTINGS = {
 """Flag to setting."""
 
 
+class OneOf(click.Choice[str]):
+    """A choice that says which one was meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """All of them, and the nearest."""
+        return f"{super().get_invalid_choice_message(value, ctx).rstrip('.')}{did_you_mean(str(value), self.choices)}"
+
+
 sandbox_flag = click.option(
     "--sandbox",
     metavar="NAME",

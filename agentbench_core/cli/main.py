@@ -58,10 +58,15 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Names and summaries, without importing any command."""
-        summaries = {c.name: c.summary for c in App.of(ctx).registry.all("command")}
+        summaries = {c.name: _sentence(c.summary) for c in App.of(ctx).registry.all("command")}
         summaries |= {name: summary for name, (_, summary) in CORE_COMMANDS.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(summaries.items()))
+
+
+def _sentence(summary: str) -> str:
+    """As the core's own commands are described; in tables of components summaries are written as they are."""
+    return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 
 def _imported(target: str) -> Any:

@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import run_settings
+from agentbench_core.cli.flags import OneOf, run_settings
 from agentbench_core.inputs.new_plugin import PLUGIN_KINDS, NewPlugin, write_plugin
 
 
-@click.command("new")
+@click.command("new", short_help="Make a plugin that works, to be turned into yours.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(list(PLUGIN_KINDS)), required=True, help="What it adds to AgentBench.")
+@click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="What it adds to AgentBench.")
 @click.option(
     "--into",
     metavar="DIR",

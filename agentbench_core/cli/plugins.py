@@ -10,6 +10,7 @@ import click
 from agentbench_core.cli.app import App, print_json, print_table, say
 from agentbench_core.cli.check_plugins import check_plugins
 from agentbench_core.cli.completion import names_of
+from agentbench_core.cli.flags import OneOf
 from agentbench_core.cli.new_plugin import new_plugin
 from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import UnknownNameError, did_you_mean
@@ -24,8 +25,8 @@ def plugins() -> None:
     """List, show, check and make plugins."""
 
 
-@plugins.command("list")
-@click.option("--kind", type=click.Choice(KINDS), help="Only components of this kind.")
+@plugins.command("list", short_help="Every component by kind, then plugins not in use.")
+@click.option("--kind", type=OneOf(KINDS), help="Only components of this kind.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
@@ -40,7 +41,7 @@ plugins.add_command(check_plugins)
 plugins.add_command(new_plugin)
 
 
-@plugins.command("show")
+@plugins.command("show", short_help="A component or a plugin: options, origin, state.")
 @click.argument("name", shell_complete=names_of(*KINDS))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context

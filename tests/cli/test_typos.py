@@ -57,6 +57,8 @@ RUN = ("run", "--suite", "mini", "--agent", "idle")
         ([*RUN, "--set", "scorer=tets"], "'tests'"),
         ([*RUN, "--set", "reporters=[consoel]"], "'console'"),
         (["tasks", "attack", "--suite", "mini", "--cheater", "rewrite-test"], "'c01-rewrite-tests'"),
+        (["plugins", "list", "--kind", "agnet"], "'agent'"),
+        (["plugins", "new", "mine", "--kind", "scoerr"], "'scorer'"),
         # settings, and options of components
         ([*RUN, "--set", "limits.max_step=1"], "'max_steps'"),
         ([*RUN, "--set", "workers=1"], "'run.workers'"),

@@ -34,7 +34,7 @@ class _ManyRuns(click.Command):
         return super().parse_args(ctx, spread)
 
 
-@click.command(cls=_ManyRuns)
+@click.command(cls=_ManyRuns, short_help="Put any number of runs side by side.")
 @click.option(
     "--runs", "directories", required=True, multiple=True, type=RUN_DIRECTORY, metavar="DIR...", help="Run directories."
 )

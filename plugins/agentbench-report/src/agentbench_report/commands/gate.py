@@ -18,7 +18,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 """Looked at by us and not by click: also where a path is wrong, no report of last time may be left."""
 
 
-@click.command()
+@click.command(short_help="Decide whether a candidate may replace a baseline.")
 @click.option("--baseline", required=True, type=_PATH, help="Run directory of what is in use.")
 @click.option("--candidate", required=True, type=_PATH, help="Run directory of what is to replace it.")
 @click.option("--config", required=True, type=_PATH, help="The gate file: margin, pairs and more, per suite.")

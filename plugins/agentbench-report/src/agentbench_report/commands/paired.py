@@ -18,7 +18,7 @@ from agentbench_report.commands.options import (
 )
 
 
-@click.command()
+@click.command(short_help="Compare two runs on the same tasks.")
 @click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory to compare with.")
 @click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory that is judged.")
 @click.option(

@@ -13,7 +13,7 @@ _PLANNING = ("discordance", "power", "tasks", "repeats", "pilot")
 _MOST = 100_000
 
 
-@click.command()
+@click.command(short_help="Say how many tasks a difference takes.")
 @click.option(
     "--effect",
     type=click.FloatRange(1e-6, 1, max_open=True),

@@ -9,7 +9,7 @@ import click
 from agentbench_report.commands.options import RUN_DIRECTORY, format_option
 
 
-@click.command()
+@click.command(short_help="Summarise one run, with intervals.")
 @click.option(
     "--run",
     "directory",
