@@ -1,7 +1,4 @@
-"""A seeded sample of the attack on the bundled suite, in containers: nobody passes. `make attack` tries all pairs.
-
-Each cheater is tried once: three times would take five of the twenty minutes that all tests together may take.
-"""
+"""A seeded sample of the attack on the bundled suite, in containers: nobody passes. `make attack` tries all pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTNERS = 1
+PARTNERS = 3
 SEED = 7
 QUICK = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*", "daybook-*")
 """Tasks whose tests take less than a second."""
@@ -41,7 +38,7 @@ def sample(run: Any, tasks: tuple[str, ...], cheaters: tuple[str, ...] = ()) -> 
 
 @pytest.mark.docker
 def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
-    """Each cheater on a task, and nobody passes.
+    """Each cheater on three tasks, and nobody passes.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, I03, I04, I05, I07, I09, I10, I11, I12.
@@ -56,5 +53,5 @@ def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
 
 @pytest.mark.docker
 def test_no_bundled_task_lets_the_strongest_pass(agentbench_process: Any) -> None:
-    """C11, C12, C14 and C25: each of the other tasks under one of those, or of the controls."""
+    """C11, C12, C14 and C25: each of the other tasks under three of those, or of the controls."""
     sample(agentbench_process, SLOW, STRONGEST)
