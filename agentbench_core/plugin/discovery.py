@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib.metadata
 import os
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
-import pluggy
 
 from agentbench_core.converter import load
 from agentbench_core.errors import PluginError
@@ -41,11 +42,21 @@ class Plugins:
     """Variables of the environment as they were before any plugin was loaded."""
 
 
+_LOCK = threading.RLock()
+"""Held while plugins are loaded: what they print is caught, and that is nobody else's."""
+_loaded: list[Plugins] = []
+"""What this process has loaded last, if it has."""
+
+
 def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -> Plugins:
     """Load every plugin but the ``disabled`` ones. Never raises because of a plugin."""
+    with _LOCK:
+        _loaded[:] = [_discover(disabled, trace)]
+        return _loaded[0]
+
+
+def _discover(disabled: Collection[str], trace: Trace) -> Plugins:
     environ = dict(os.environ)
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
     found: list[Plugin] = []
     components: list[Component] = []
     for source, entry_point in _entry_points():
@@ -53,7 +64,7 @@ def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -
             found.append(Plugin(source=source, status="disabled", problem="switched off by the user"))
             continue
         try:
-            loaded = load_plugin(manager, source, entry_point, trace)
+            loaded = load_plugin(source, entry_point, trace)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the others go on
             problem = sentence(error)
             trace(f"{source.distribution}:{source.plugin}  broken: {problem}")
@@ -68,10 +79,13 @@ def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -
 def installed(kind: str, name: str, **options: Any) -> Any:
     """A component of another plugin, to be wrapped by one's own: ``installed("sandbox", "docker", pip_cache=False)``.
 
-    Call it in a factory, never while plugins are loaded. Plugins that ``AGENTBENCH_DISABLE_PLUGINS`` names are not
-    there. Raises UnknownNameError, PluginError (see :meth:`Registry.find`), and InputError for wrong options.
+    Call it in a factory, never while plugins are loaded. There is what the command has loaded, without what the user
+    switched off; where no command runs, as in a test, all that is installed. Raises UnknownNameError, PluginError (see
+    :meth:`Registry.find`), and InputError for wrong options.
     """
-    component = discover(disabled_by_environment()).registry.find(kind, name)
+    with _LOCK:
+        plugins = _loaded[0] if _loaded else discover(disabled_by_environment())
+    component = plugins.registry.find(kind, name)
     if component.options is None:
         raise PluginError(f"a {kind} is not made from options, so it cannot be wrapped")
     return component.make(load(options, component.options, where=f"options of {kind} {name!r}"))
@@ -92,7 +106,7 @@ def _entry_points() -> list[tuple[Provenance, importlib.metadata.EntryPoint]]:
     """Entry points with where they come from, sorted; the same one found twice on the path counts once."""
     by_source: dict[tuple[str, str, str], tuple[Provenance, importlib.metadata.EntryPoint]] = {}
     for distribution in importlib.metadata.distributions():
-        ours = distribution.entry_points.select(group=hookspecs.PROJECT)
+        ours = _ours(distribution)
         if not ours:
             continue  # reading the metadata of every distribution would take longer than all the rest
         name, version = _metadata(distribution, "Name"), _metadata(distribution, "Version")
@@ -100,6 +114,22 @@ def _entry_points() -> list[tuple[Provenance, importlib.metadata.EntryPoint]]:
             source = Provenance(plugin=entry_point.name, distribution=name, version=version)
             by_source.setdefault((source.plugin, source.distribution, entry_point.value), (source, entry_point))
     return [by_source[key] for key in sorted(by_source)]
+
+
+def _ours(distribution: importlib.metadata.Distribution) -> Collection[importlib.metadata.EntryPoint]:
+    """The plugins of a distribution. In a file of which a line is damaged, in any group, they are read all the same."""
+    group = hookspecs.PROJECT
+    try:
+        return distribution.entry_points.select(group=group)
+    except Exception:  # noqa: BLE001 - files of strangers break in many ways, and none of them is ours
+        parser = configparser.RawConfigParser(delimiters=("=",), allow_no_value=True, strict=False)
+        parser.optionxform = str  # type: ignore[assignment, method-assign]  # names are what they are
+    try:
+        parser.read_string(distribution.read_text("entry_points.txt") or "")
+    except Exception:  # noqa: BLE001 - then nobody can say what it has
+        return ()
+    found: Iterable[tuple[str, str | None]] = parser.items(group) if parser.has_section(group) else ()
+    return [importlib.metadata.EntryPoint(name, value or "", group) for name, value in found]
 
 
 def _metadata(distribution: importlib.metadata.Distribution, key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import inspect
 import io
 import re
 import time
@@ -46,10 +47,9 @@ class Loaded:
     notes: tuple[str, ...]
 
 
-def load_plugin(
-    manager: pluggy.PluginManager, source: Provenance, entry_point: importlib.metadata.EntryPoint, trace: Trace
-) -> Loaded:
+def load_plugin(source: Provenance, entry_point: importlib.metadata.EntryPoint, trace: Trace) -> Loaded:
     """Load one plugin. Raises whatever it raises, and PluginError for what it does wrong."""
+    _check_entry_point(entry_point.value)
     notes: list[str] = []
     who = f"{source.distribution}:{source.plugin}"
     trace(f"{who}  imports {entry_point.value}")
@@ -58,28 +58,22 @@ def load_plugin(
         module = entry_point.load()
     trace(f"{who}  imported in {_milliseconds(began)}")
     _check_version(module, source)
+    _check_hooks(module)
+    manager = pluggy.PluginManager(hookspecs.PROJECT)  # of its own: what is wrong with a plugin stays in here
+    manager.add_hookspecs(hookspecs)
     with warnings.catch_warnings(record=True) as warned:  # pluggy warns of hooks that will go
         warnings.simplefilter("always")
-        if manager.register(module, who) is None:
-            raise PluginError("the entry point is blocked")
-    try:
-        components = _call_hooks(manager, module, source, notes, trace)
-    except BaseException:
-        manager.unregister(module)
-        raise
+        manager.register(module, who)
+    manager.check_pending()
+    components = _call_hooks(manager, source, notes, trace)
     notes += [str(warning.message) for warning in warned]
     return Loaded(components=tuple(components), notes=tuple(notes))
 
 
-def _call_hooks(
-    manager: pluggy.PluginManager, module: object, source: Provenance, notes: list[str], trace: Trace
-) -> list[Component]:
-    _check_hook_names(module)
-    manager.check_pending()
+def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[str], trace: Trace) -> list[Component]:
     components: list[Component] = []
-    others = [plugin for plugin in manager.get_plugins() if plugin is not module]
     for kind, hook in HOOKS.items():
-        caller = manager.subset_hook_caller(hook, remove_plugins=others)
+        caller = getattr(manager.hook, hook)
         if not caller.get_hookimpls():
             continue
         began, before = time.perf_counter(), len(components)
@@ -123,14 +117,26 @@ def _check_version(module: object, source: Provenance) -> None:
         )
 
 
-def _check_hook_names(module: object) -> None:
-    """A misspelt hook is an error with the nearest name, whether it is marked or not."""
+def _check_entry_point(value: str) -> None:
+    module = re.split(r"[:\[]", value)[0].strip()
+    if not all(part.isidentifier() for part in module.split(".")):
+        near = module.replace("-", "_")
+        meant = f" (did you mean {near!r}?)" if near != module else ""
+        raise PluginError(f"its entry point names no module: {value!r}{meant}")
+
+
+def _check_hooks(module: object) -> None:
+    """A misspelt hook is an error with the nearest name, whether it is marked or not; so is another parameter."""
     for name in dir(module):
-        if name.startswith(f"{hookspecs.PROJECT}_register_") and name not in HOOKS.values():
-            raise PluginError(f"there is no hook {name!r}{did_you_mean(name, HOOKS.values())}")
-        marked = hasattr(getattr(module, name, None), f"{hookspecs.PROJECT}_impl")
-        if name in HOOKS.values() and not marked:
+        found = getattr(module, name, None)
+        marked = inspect.isroutine(found) and hasattr(found, f"{hookspecs.PROJECT}_impl")
+        if name not in HOOKS.values():
+            if marked or name.startswith(f"{hookspecs.PROJECT}_register_"):
+                raise PluginError(f"there is no hook {name!r}{did_you_mean(name, HOOKS.values())}")
+        elif not marked:
             raise PluginError(f"{name} is not marked with @hookimpl, so it would never be called")
+        elif others := [each for each in inspect.signature(found).parameters if each != "register"]:  # type: ignore[arg-type]
+            raise PluginError(f"the parameter of {name} is called 'register', and not {others[0]!r}")
 
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
@@ -147,6 +153,9 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         capabilities: Collection[str] = (),
         aliases: Collection[str] = (),
     ) -> None:
+        for what, words in (("capabilities", capabilities), ("aliases", aliases)):
+            if isinstance(words, str):
+                raise PluginError(f"the {what} of {kind} {name!r} are a text and not a list of them: {words!r}")
         for each in (name, *aliases):
             check_name(each)
         if not attrs.has(options):
@@ -162,6 +171,10 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
 
     def plain(name: str, target: Any, *, summary: str) -> None:
         check_name(name)
+        if kind == "command" and not (isinstance(target, str) and ":" in target):
+            raise PluginError(f"command {name!r} is not where a click command is, 'package.module:command': {target!r}")
+        if kind == "variant" and not isinstance(target, Mapping):
+            raise PluginError(f"variant {name!r} is not a mapping of settings: {target!r}")
         add(name, target, None, summary, frozenset(), frozenset())
 
     def add(
@@ -172,6 +185,8 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         capabilities: frozenset[str],
         aliases: frozenset[str],
     ) -> None:
+        if not isinstance(summary, str):
+            raise PluginError(f"the summary of {kind} {name!r} is no text: {summary!r}")
         if any(each.kind == kind and each.names & {name, *aliases} for each in into):
             raise PluginError(f"{kind} {name!r} is registered twice")
         into.append(

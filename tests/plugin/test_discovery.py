@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,40 @@ BROKEN = {
         @hookimpl
         def agentbench_register_agents(registry): pass
         """,
-        "PluginValidationError",
+        "the parameter of agentbench_register_agents is called 'register', and not 'registry'",
+    ),
+    "marked helper": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def register_agents(register): pass
+        """,
+        "there is no hook 'register_agents' (did you mean 'agentbench_register_agents'?)",
+    ),
+    "aliases as text": (
+        GOOD.replace("summary=", "aliases='hi', summary="),
+        "the aliases of agent 'greeter' are a text",
+    ),
+    "capabilities as text": (
+        GOOD.replace("summary=", "capabilities='needs_llm', summary="),
+        "the capabilities of agent 'greeter' are a text and not a list of them: 'needs_llm'",
+    ),
+    "no summary": (GOOD.replace('summary="', 'summary=None and "'), "the summary of agent 'greeter' is no text: None"),
+    "a command and not where it is": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def agentbench_register_commands(register): register("hello", print, summary="x")
+        """,
+        "command 'hello' is not where a click command is, 'package.module:command': <built-in function print>",
+    ),
+    "a variant that is a file": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def agentbench_register_variants(register): register("mine", "mine.yaml", summary="x")
+        """,
+        "variant 'mine' is not a mapping of settings: 'mine.yaml'",
     ),
     "hook that raises": (
         """
@@ -228,6 +263,32 @@ def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin
     assert caught.value.remedy == "Switch one of them off: --no-plugin good"
 
 
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("[console_scripts]\nother\n[agentbench]\n{good}", "ok"),
+        ("{good}[console_scripts]\nother", "ok"),
+        ("[agentbench]\nMine = agentbench-mine.plugin\n", "broken"),
+        ("[agentbench]\nMine\n", "broken"),
+        ("other = 1\n[agentbench", None),
+    ],
+)
+def test_damaged_entry_points_of_strangers_stop_nothing(
+    plugin: Callable[..., Path], text: str, becomes: str | None
+) -> None:
+    """Also in groups that are no business of ours: one line would end every command."""
+    (file,) = plugin("good", GOOD).glob("*.dist-info/entry_points.txt")
+    good = file.read_text()
+    file.write_text(text.format(good=good.replace("[agentbench]", "") if text.startswith("[c") else good))
+    found = discover()
+    ours = [each for each in found.plugins if each.source.distribution == "agentbench-good"]
+    assert [each.status for each in ours] == ([becomes] if becomes else [])
+    assert ("greeter" in found.registry.names("agent")) == (becomes == "ok")
+    assert "scripted" in found.registry.names("agent")
+    if becomes == "broken":
+        assert "its entry point names no module" in ours[0].problem
+
+
 def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:
     """A distribution without METADATA, as an interrupted installation leaves it."""
     site = plugin("good", GOOD)
@@ -249,11 +310,26 @@ def test_a_component_of_another_plugin_can_be_wrapped(
             "class Greeter:", "@attrs.frozen\n    class Greeter:\n        options: Options"
         ),
     )
+    discover()
     assert installed("agent", "greeter", word="hi").options.word == "hi"
     with pytest.raises(InputError, match=r"options of agent 'greeter': wrod: unknown field"):
         installed("agent", "greeter", wrod="hi")
     with pytest.raises(PluginError, match="a variant is not made from options"):
         installed("variant", "idle")
-    monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "good")
+    discover({"good"})
     with pytest.raises(UnknownNameError):
         installed("agent", "greeter")
+
+
+def test_components_are_wrapped_in_many_threads_at_once(plugin: Callable[..., Path], tmp_path: Path) -> None:
+    """Plugins are loaded once: what is caught of what they print is caught of a process, and so of all threads."""
+    loaded = str(tmp_path / "loaded")
+    slow = f"\n        import os, time; time.sleep(0.05); os.mkdir({loaded!r})\n"  # a second time it would be broken
+    plugin("good", GOOD + slow)
+    before = sys.stdout, sys.stderr
+    discover()
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: installed("agent", "greeter"), range(32)))
+    assert len(made) == 32
+    assert (sys.stdout, sys.stderr) == before
+    assert (tmp_path / "loaded").is_dir()

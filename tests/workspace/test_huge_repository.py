@@ -21,5 +21,5 @@ def test_ten_times_the_files() -> None:
     for name, value in large.items():
         if name.startswith("peak"):
             assert value < 1.4 * small[name] + 10, (name, small, large)
-        else:
-            assert value < 40 * small[name] + 1, (name, small, large)
+        else:  # a square would be a hundred times; the machine may be busy with other things
+            assert value < 60 * small[name] + 5, (name, small, large)
