@@ -104,11 +104,17 @@ def json_schema(cls: type) -> dict[str, Any]:
         for limit in ("minimum", "maximum"):
             if field.metadata.get(limit) is not None:
                 schema[limit] = field.metadata[limit]
-        if field.default is not attrs.NOTHING and not attrs.has(type(_default(field))):
-            schema["default"] = _plain(_default(field))
         properties[key_of(field)] = schema
+    for key, value in defaults(cls).items():
+        properties[key]["default"] = value
     required = [key_of(field) for field in attrs.fields(cls) if field.default is attrs.NOTHING]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """What the fields of a frozen class are if nothing is given: not those that are required, or classes themselves."""
+    given = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
+    return {key_of(field): _plain(_default(field)) for field in given if not attrs.has(type(_default(field)))}
 
 
 def type_name(hint: Any) -> str:

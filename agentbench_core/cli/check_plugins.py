@@ -15,7 +15,7 @@ from agentbench_core.inputs.config import layer, resolve
 from agentbench_core.inputs.variants import SECTIONS
 from agentbench_core.plugin.checking import check_plugin
 from agentbench_core.plugin.discovery import Plugin
-from agentbench_core.plugin.findings import Finding, ok, problem
+from agentbench_core.plugin.findings import Finding, ok, problem, surviving
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import option_leaves
 
@@ -83,34 +83,34 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
     """The kinds that only the command line knows: commands and variants."""
     for component in app.registry.all():
         if component.source == plugin.source and component.kind == "command":
-            yield _command(component)
+            yield from surviving(_command(component), f"command {component.name!r}")
         elif component.source == plugin.source and component.kind == "variant":
-            yield _variant(app, component)
+            yield from surviving(_variant(app, component), f"variant {component.name!r}")
 
 
-def _command(component: Component) -> Finding:
+def _command(component: Component) -> Iterator[Finding]:
     if component.name in CORE_COMMANDS:
-        return problem(f"command {component.name!r} can never be typed: the core has one", "Choose another name.")
+        yield problem(f"command {component.name!r} can never be typed: the core has one", "Choose another name.")
+        return
     module, _, attribute = component.target.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # noqa: BLE001 - whatever its module does
-        return problem(f"command {component.name!r} cannot be loaded: {type(error).__name__}: {error}")
+    found = getattr(importlib.import_module(module), attribute)
     if not isinstance(found, click.Command):
-        return problem(f"command {component.name!r}: {component.target} is no click command")
-    if not found.help:
-        return problem(f"command {component.name!r} has no help", "Give it a docstring.")
-    return ok(f"command {component.name!r}: loads, and has its help")
+        yield problem(f"command {component.name!r}: {component.target} is no click command")
+    elif not found.help:
+        yield problem(f"command {component.name!r} has no help", "Give it a docstring.")
+    else:
+        yield ok(f"command {component.name!r}: loads, and has its help")
 
 
-def _variant(app: App, component: Component) -> Finding:
+def _variant(app: App, component: Component) -> Iterator[Finding]:
     where = f"variant {component.name!r}"
     try:
         settings = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of).settings
         option_leaves(settings, app.registry)  # finds every component that it names, and checks its options
     except AgentBenchError as error:
-        return problem(f"{where} cannot be used: {error.message}", error.remedy)
-    return ok(f"{where}: settings that can be used")
+        yield problem(f"{where} cannot be used: {error.message}", error.remedy)
+        return
+    yield ok(f"{where}: settings that can be used")
 
 
 def _print(plugin: Plugin, findings: Sequence[Finding], *, whole: bool) -> None:

@@ -156,7 +156,7 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
         assert component.options is not None
         provider = component.make(load({}, component.options, where=name))
         try:
-            warnings = ask(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience)
+            warnings = list(ask(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience) or ())
         finally:
             provider.close()
     except AgentBenchError as error:

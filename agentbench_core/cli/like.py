@@ -11,6 +11,7 @@ import click
 from agentbench_core.cli.app import App, say, shortened
 from agentbench_core.cli.flags import flag_layers, project_layers
 from agentbench_core.cli.groups import check_redacted, check_same_plan, make_group, runs_of_one_plan, tasks_of
+from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory
@@ -19,7 +20,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group import Group
 from agentbench_core.run.variant import Variant, make_ready
-from agentbench_core.schema import json_schema
+from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
 
 _LAYERED = frozenset({"tasks", "out", "workers", "max_cost_usd", "assignments"})
@@ -119,6 +120,6 @@ def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
     chosen += [("tool", f"tool.{name}", name) for name in settings.tools]
     chosen += [("reporter", f"reporter.{name}", name) for name in settings.reporters]
     for kind, section, name in chosen:
-        properties = json_schema(registry.find(kind, name).options or Layer)["properties"]
-        usual |= {f"{section}.{key}": schema.get("default") for key, schema in properties.items()}
+        options = registry.find(kind, name).options
+        usual |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}
     return usual

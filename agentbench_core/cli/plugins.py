@@ -13,11 +13,11 @@ from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import OneOf
 from agentbench_core.cli.new_plugin import new_plugin
 from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
-from agentbench_core.errors import UnknownNameError, did_you_mean
+from agentbench_core.errors import PluginError, UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
 from agentbench_core.plugin.registry import KINDS, Component
-from agentbench_core.schema import describe
+from agentbench_core.schema import OptionDescription, describe
 
 
 @click.group()
@@ -116,10 +116,19 @@ def _as_plain(component: Component) -> dict[str, object]:
         "distribution": component.source.distribution,
         "version": component.source.version,
         "options": [
-            {"name": o.name, "type": o.type, "default": o.default, "help": o.help}
-            for o in (describe(component.options) if component.options else ())
+            {"name": o.name, "type": o.type, "default": o.default, "help": o.help} for o in _options(component)
         ],
     }
+
+
+def _options(component: Component) -> tuple[OptionDescription, ...]:
+    try:
+        return describe(component.options) if component.options else ()
+    except Exception as error:
+        raise PluginError(
+            f"the options of {component.kind} {component.name!r} cannot be read: {type(error).__name__}: {error}",
+            remedy=f"See what is wrong with it: agentbench plugins check {component.source.plugin}",
+        ) from error
 
 
 def _show(component: Component) -> None:
@@ -137,11 +146,11 @@ def _show(component: Component) -> None:
     if component.kind == "sandbox" and "isolated" not in component.capabilities:
         say("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
     if component.kind == "variant":
-        say(f"  settings: {yaml.safe_dump(component.target, default_flow_style=True).strip()}")
+        say(f"  settings: {yaml.safe_dump(dict(component.target), default_flow_style=True).strip()}")
     if component.kind == "command":
         say(f"  try: agentbench {component.name} --help")
     if component.options:
-        rows = [(f"  {o.name}", o.type, o.default, o.help) for o in describe(component.options)]
+        rows = [(f"  {o.name}", o.type, o.default, o.help) for o in _options(component)]
         if rows:
             print_table(("  OPTION", "TYPE", "DEFAULT", "HELP"), rows)
         else:

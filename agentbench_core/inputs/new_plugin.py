@@ -18,6 +18,7 @@ from packaging.version import Version
 
 import agentbench_core
 from agentbench_core.errors import InputError
+from agentbench_core.inputs.documents import parse_yaml
 
 _FAMILY = "agentbench"
 _NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
@@ -94,7 +95,7 @@ class NewPlugin:
 
 def plugin_names(name: str) -> PluginNames:
     """The names that follow from what a user says, with ``agentbench-`` before it or not. Raises InputError."""
-    component = re.sub(rf"^{_FAMILY}[-_]+(?=.)", "", name)
+    component = _component(name)
     try:
         distribution = canonicalize_name(f"{_FAMILY}-{component}", validate=True)
     except InvalidName:
@@ -103,6 +104,11 @@ def plugin_names(name: str) -> PluginNames:
         raise InputError(
             f"{name!r} is no name for a plugin: small letters, digits, '-' and '_', the first and the last a letter "
             "or a digit, at most 64",
+            remedy=_instead(name),
+        )
+    if not _is_text(component):
+        raise InputError(
+            f"{name!r} is no name for a plugin: where YAML is read, as for --set, it is no text",
             remedy=_instead(name),
         )
     return PluginNames(component=component, distribution=distribution, module=distribution.replace("-", "_"))
@@ -207,7 +213,20 @@ def _core_versions() -> str:
     return f">={major}.{minor},<{major + 1}" if major else f">=0.{minor},<0.{minor + 1}"
 
 
+def _component(name: str) -> str:
+    return re.sub(rf"^{_FAMILY}[-_]+(?=.)", "", name)
+
+
+def _is_text(component: str) -> bool:
+    try:
+        return isinstance(parse_yaml(component, component), str)
+    except InputError:
+        return False
+
+
 def _instead(name: str) -> str:
     """A good name that is near to a bad one, if there is any."""
-    near = re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-")
+    near = _component(re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-"))
+    if near and not _is_text(near):
+        near = f"my-{near}"[:64].strip("-")
     return f"Try: {near}" if re.fullmatch(_NAME, near) else "Try a name such as: my-agent"

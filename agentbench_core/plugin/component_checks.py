@@ -16,6 +16,7 @@ from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.cheater import Cheater
 from agentbench_core.plugin.findings import Finding, advice, ok, problem
 from agentbench_core.plugin.llm import LLM
+from agentbench_core.plugin.loading import silenced
 from agentbench_core.plugin.registry import Component
 from agentbench_core.schema import describe, json_schema
 
@@ -100,12 +101,19 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
             "Give them defaults, if that is possible: then it can be used without reading anything.",
         )
         return
-    try:
-        made = component.make(load({}, component.options, where=who))
-    except AgentBenchError as error:
-        yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
-        return
-    wrong = list(_check_methods(made, component.kind, who))
+    notes: list[str] = []
+    with silenced(notes, "made"):
+        try:
+            made = component.make(load({}, component.options, where=who))
+        except AgentBenchError as error:
+            yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
+            return
+        try:
+            wrong = list(_check_methods(made, component.kind, who))
+        finally:
+            if hasattr(_CONTRACTS[component.kind], "close") and callable(close := getattr(made, "close", None)):
+                close()
+    wrong += [problem(f"{who}: {note}", "Every run would print it: remove it.") for note in notes]
     yield from wrong
     if not wrong:
         count = len(attrs.fields(component.options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import attrs
@@ -29,3 +30,12 @@ def advice(text: str, remedy: str = "") -> Finding:
 def problem(text: str, remedy: str = "") -> Finding:
     """It will let somebody down."""
     return Finding(level="problem", text=text, remedy=remedy)
+
+
+def surviving(findings: Iterable[Finding], what: str) -> Iterator[Finding]:
+    """What is found; and where that ended, if what is looked at raises whatever it likes."""
+    try:
+        yield from findings
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is another's code, and all else is still looked at
+        said = str(error).strip().partition("\n")[0]
+        yield problem(f"{what} cannot be looked at: {type(error).__name__}: {said}")

@@ -54,7 +54,7 @@ def load_plugin(source: Provenance, entry_point: importlib.metadata.EntryPoint, 
     who = f"{source.distribution}:{source.plugin}"
     trace(f"{who}  imports {entry_point.value}")
     began = time.perf_counter()
-    with _silence(notes):
+    with silenced(notes):
         module = entry_point.load()
     trace(f"{who}  imported in {_milliseconds(began)}")
     _check_version(module, source)
@@ -77,7 +77,7 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
         if not caller.get_hookimpls():
             continue
         began, before = time.perf_counter(), len(components)
-        with _silence(notes):
+        with silenced(notes):
             caller(register=_register(kind, source, components))
         names = [component.name for component in components[before:]]
         added = f"{len(names)} of them" if len(names) > _MANY else ", ".join(names) or "nothing"
@@ -86,15 +86,15 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
 
 
 @contextlib.contextmanager
-def _silence(notes: list[str]) -> Iterator[None]:
-    """Nothing that a plugin prints when it is loaded gets between the lines, or into the JSON, of a command."""
+def silenced(notes: list[str], doing: str = "loaded") -> Iterator[None]:
+    """Nothing that a plugin prints meanwhile gets between the lines, or into the JSON, of a command."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             yield
     finally:
         if text := said.getvalue().strip():
-            notes.append(f"it prints when it is loaded: {text.splitlines()[0]!r}")
+            notes.append(f"it prints when it is {doing}: {text.splitlines()[0]!r}")
 
 
 def _milliseconds(began: float) -> str:

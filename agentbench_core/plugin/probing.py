@@ -33,7 +33,8 @@ def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     after = _state()
     free = {*sys.stdlib_module_names, module.partition(".")[0], "agentbench_core"}
-    new = {name.partition(".")[0] for name in set(sys.modules) - loaded if sys.modules[name].__spec__ is not None}
+    added = {name: sys.modules[name] for name in set(sys.modules) - loaded}
+    new = {name.partition(".")[0] for name, each in added.items() if getattr(each, "__spec__", None) is not None}
     return {
         "seconds": seconds,
         "modules": sorted(name for name in new - free if not name.startswith("_")),
@@ -55,3 +56,6 @@ def _state() -> dict[str, object]:
 if __name__ == "__main__":
     found = probe(sys.argv[1], sys.argv[3:])
     Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads that the module has started would be waited for

@@ -67,6 +67,7 @@ class Component:
         factory: Callable[[object], Any] = self.target
         try:
             made = factory(options)
+            named = getattr(getattr(made, "spec", None), "name", None) if self.kind == "tool" else None
         except AgentBenchError:
             raise
         except (Exception, SystemExit) as error:
@@ -74,6 +75,8 @@ class Component:
         method = METHODS[self.kind]
         if not callable(getattr(made, method, None)):
             raise PluginError(f"{who} is {made!r}, which has no method {method!r}")
+        if named not in (None, self.name):  # models would call it by a name under which it is not found
+            raise PluginError(f"{who} calls itself {named!r} in its spec: both names must be the same")
         return made
 
 

@@ -32,6 +32,11 @@ WEAK = "weak_verdict"
 """The label of a verdict that the program which is judged could have forged; see docs/integrity.md."""
 
 
+def is_weak(score: Score) -> bool:
+    """Whether a verdict bears that label."""
+    return any(label.name == WEAK for label in score.labels)
+
+
 class ScorerHooks(WithBench):
     """What the author of a scorer says about it. Only ``make_scorer`` must be given.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from agentbench_core import ExecResult
 from agentbench_core.testing.looking import contents
-from agentbench_core.testing.scorer_stage import Court, Judged, ScorerHooks
+from agentbench_core.testing.scorer_stage import Court, Judged, ScorerHooks, is_weak
 
 _DEEP = b"[" * 100_000
 
@@ -63,18 +64,21 @@ class TraceChecks(ScorerHooks):
             for path in taken.rglob("*")
             if path.is_file()
         }
-        for how, put in _HOSTILE.items():
+        for (how, put), exit_code in itertools.product(_HOSTILE.items(), (1, 0)):
 
-            def written(results: Path | None, put: Callable[[Path], None] = put) -> ExecResult:
+            def written(
+                results: Path | None, put: Callable[[Path], None] = put, exit_code: int = exit_code
+            ) -> ExecResult:
                 for name in names if results is not None else ():
                     path = Path(results or "") / name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     put(path)
-                return ExecResult(exit_code=1)
+                return ExecResult(exit_code=exit_code)
 
             judged = court.judged(self.fixed, answering=written, each_test=True)
-            if judged.environment.results:
-                assert not judged.score.passed, f"a result file that is {how}: {judged.score}"
+            if judged.environment.results:  # who goes by the exit code says so: WEAK_VERDICT
+                passed = judged.score.passed and (exit_code != 0 or not is_weak(judged.score))
+                assert not passed, f"a result file that is {how}, exit code {exit_code}: {judged.score}"
 
 
 def _failed(results: Path | None) -> ExecResult:

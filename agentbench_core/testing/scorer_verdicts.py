@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from agentbench_core import Score, dump, load
-from agentbench_core.testing.scorer_stage import WEAK, Court, ScorerHooks
+from agentbench_core.testing.scorer_stage import WEAK, Court, ScorerHooks, is_weak
 from agentbench_core.testing.waiting import at_once
 
 _NO_TEST = "no such test"
@@ -63,7 +63,7 @@ class VerdictChecks(ScorerHooks):
         score = court.judged(self.fixed, expected=(*self.tests, _NO_TEST)).score
         if self.tests:
             assert not score.passed, score
-        assert not score.passed or _is_weak(score), f"{score} should have the label {WEAK}"
+        assert not score.passed or is_weak(score), f"{score} should have the label {WEAK}"
 
     def test_forged_passes_are_weak(self, court: Court) -> None:
         """Who is deceived by a program that ends or skips its tests says so, with the label ``weak_verdict``.
@@ -73,7 +73,7 @@ class VerdictChecks(ScorerHooks):
         """
         for how, change in self.forged.items():
             score = court.judged(change).score
-            weak = _is_weak(score) and _is_weak(court.fixed.score)
+            weak = is_weak(score) and is_weak(court.fixed.score)
             assert not score.passed or weak, f"a program that {how} passes, and not all verdicts have the label {WEAK}"
 
     def test_it_fits_into_a_record(self, court: Court) -> None:
@@ -105,10 +105,6 @@ def _told(score: Score) -> dict[str, Any]:
         "labels": [label.name for label in score.labels],
         "tests": score.tests,
     }
-
-
-def _is_weak(score: Score) -> bool:
-    return any(label.name == WEAK for label in score.labels)
 
 
 def _can_be_changed(options: Any) -> bool:

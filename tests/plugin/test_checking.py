@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -47,6 +48,29 @@ def agentbench_register_commands(register):
 """
 
 
+TOOL = """
+import attrs
+from agentbench_core import ToolSpec, hookimpl
+
+AGENTBENCH_API = 1
+
+@attrs.frozen(kw_only=True)
+class Options:
+    pass
+
+class Tool:
+    @property
+    def spec(self):
+        return SPEC
+    def call(self, arguments, context):
+        pass
+
+@hookimpl
+def agentbench_register_tools(register):
+    register("mine", lambda options: Tool(), Options, summary="mine")
+"""
+
+
 def variant(settings: str) -> str:
     hook = f"@hookimpl\ndef agentbench_register_variants(register):\n    register('mine', {settings}, summary='mine')\n"
     return f"from agentbench_core import hookimpl\nAGENTBENCH_API = 1\n{hook}"
@@ -68,7 +92,7 @@ WRONG = {
         "problem",
         "loading it changes variables of the environment",
     ),
-    "is slow": (f"import time\ntime.sleep(0.3)\n{GOOD}", "advice", "s, for every command"),
+    "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "advice", "s, for every command"),
     "options that change": (
         GOOD.replace("@attrs.frozen(kw_only=True)", "@attrs.define(kw_only=True)"),
         "problem",
@@ -109,7 +133,7 @@ WRONG = {
     "a command that is not there": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "goodbye"),
         "problem",
-        "command 'hi' cannot be loaded: AttributeError",
+        "command 'hi' cannot be looked at: AttributeError",
     ),
     "a command without help": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "hello"),
@@ -125,6 +149,26 @@ WRONG = {
         COMMAND.replace("NAME,", "'run',").replace("TARGET", "hello"),
         "problem",
         "command 'run' can never be typed",
+    ),
+    "a command that ends the program": (
+        COMMAND.replace("NAME,", "'hi',") + "\ndef __getattr__(name):\n    raise SystemExit(3)\n",
+        "problem",
+        "command 'hi' cannot be looked at: SystemExit: 3",
+    ),
+    "a factory that prints": (
+        GOOD.replace("lambda options: Greeter()", "lambda options: print('loading ...') or Greeter()"),
+        "problem",
+        "agent 'greeter': it prints when it is made: 'loading ...'",
+    ),
+    "a tool of another name": (
+        TOOL.replace("SPEC", "ToolSpec(name='other', description='x', parameters={'type': 'object'})"),
+        "problem",
+        "tool 'mine' of agentbench-mine calls itself 'other' in its spec: both names must be the same",
+    ),
+    "a tool that raises when it is asked": (
+        TOOL.replace("SPEC", "1 / 0"),
+        "problem",
+        "tool 'mine' of agentbench-mine cannot be made: ZeroDivisionError",
     ),
     "a variant of nobody": (
         variant("{'agent': 'surely-not-there'}"),
@@ -171,6 +215,31 @@ def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None
     found = [finding for finding in looked_at["findings"] if finding["level"] != "ok"]
     assert [(f["level"], text in f["text"]) for f in found] == [(level, True)], found
     assert done.code == (1 if level == "problem" else 0)
+
+
+def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> None:
+    """As a run does it; of a tool there is nothing to close."""
+    source = GOOD.replace("solve(self, context)", "prepare(self)").replace("agents", "sandboxes")
+    closes = f"class Greeter:\n    def close(self):\n        open({str(tmp_path / 'closed')!r}, 'x').close()\n"
+    plugin("mine", source.replace("class Greeter:\n", closes))
+    done = agentbench("plugins", "check", "mine")
+    assert "sandbox 'greeter' has no 'preflight'" in done.out
+    assert (tmp_path / "closed").exists()
+
+
+def test_what_goes_on_after_loading_is_not_waited_for(plugin: Any, agentbench: Any) -> None:
+    """A thread, and a child that keeps what was printed open; neither is there afterwards."""
+    begins = """
+import subprocess, sys, threading, time
+if sys.argv[0].endswith("probing.py"):
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    subprocess.Popen(["sleep", "600.0625"])
+"""
+    plugin("mine", begins + GOOD)
+    done = agentbench("plugins", "check", "mine")
+    assert "loading it changes running threads" in done.out
+    running = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 600.0625" not in running
 
 
 def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:

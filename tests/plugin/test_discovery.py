@@ -233,7 +233,7 @@ def test_a_hook_that_will_go_still_works_and_says_what_to_do(
 ) -> None:
     """This is how hooks are deprecated: marked with ``warn_on_impl``, and told to who implements them."""
     going = hookspecs.hookspec(warn_on_impl=DeprecationWarning("use agentbench_register_doers instead"))
-    monkeypatch.setattr(hookspecs, "agentbench_register_agents", going(hookspecs.agentbench_register_agents))
+    monkeypatch.setattr(hookspecs, "agentbench_register_agents", going(lambda register: None))
     plugin("good", GOOD)
     found = status("good")
     assert (found.status, found.notes) == ("ok", ("use agentbench_register_doers instead",))

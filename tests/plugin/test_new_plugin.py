@@ -102,7 +102,7 @@ def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command
     done = agentbench("plugins", "check", f"my-{kind}")
     assert (done.code, done.err) == (0, "")
     assert "looked at 1 plugin: 0 problems, " in done.out
-    assert [line for line in done.out.splitlines() if "advice" in line and "loading it took" not in line] == []
+    assert [line for line in done.out.splitlines() if "advice" in line and "loading it takes" not in line] == []
 
 
 def test_their_own_tests_pass(made: Made) -> None:
@@ -231,6 +231,9 @@ def test_the_last_steps_run(made: Made, run_agentbench: RunAgentbench) -> None:
         ("", "is no name for a plugin", "Try a name such as: my-agent"),
         ("x" * 65, "is no name for a plugin", f"Try: {'x' * 64}"),
         ("../up", "is no name for a plugin", "Try: up"),
+        ("123", "it is no text", "Try: my-123"),
+        ("123-", "is no name for a plugin", "Try: my-123"),
+        ("on", "it is no text", "Try: my-on"),
         ("idle", "a component of the kind agent called 'idle' already", "Choose another name"),
         ("core", "agentbench-core is installed already", "Choose another name"),
         ("agentbench-core", "agentbench-core is installed already", "Choose another name"),

@@ -400,6 +400,16 @@ class BelievesFiles(Careful):
         return "FAIL" not in said and "Error" not in said
 
 
+class BelievesFilesAndEnds(BelievesFiles):
+    """With an exit code of 0 beside it nobody can have forged it."""
+
+    def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
+        return result.ok and super().passes(context, result, said)
+
+    def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
+        return attrs.evolve(super().verdict(context, result, said), labels=())
+
+
 LEFT = threading.Event()
 
 DOUBLES: Mapping[str, type[Careful]] = {
@@ -444,6 +454,7 @@ MORE: Sequence[tuple[str, type[Careful]]] = (
     ("test_the_network_is_the_tasks", Offline),
     ("test_hostile_results", OpensWhatIsThere),
     ("test_hostile_results", BelievesFiles),
+    ("test_hostile_results", BelievesFilesAndEnds),
 )
 """Checks that ask for several things, and who fails by another one of them."""
 
