@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem, get_completion_class
 
 from agentbench_core.cli.app import App, say
+from agentbench_core.evidence.reader import find_runs
 from agentbench_core.inputs.config import RunSettings
-from agentbench_core.inputs.suite import suites
+from agentbench_core.inputs.suite import TASK_FILE, suites
 from agentbench_core.inputs.variants import variant_files
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -30,7 +33,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print what makes SHELL complete commands, flags, and the names of components, suites and variants."""
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the shells that are offered"
-    say(kind(ctx.find_root().command, {}, "agentbench", _VARIABLE).source())
+    for name in ("agentbench", "ab"):
+        say(kind(ctx.find_root().command, {}, name, _VARIABLE).source())
 
 
 def names_of(*kinds: str) -> Completion:
@@ -53,6 +57,27 @@ def suite_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[Comp
     """Completes names of suites, in the directory that was typed before or else in the usual one."""
     names = suites(Path(ctx.params.get("tasks") or RunSettings().tasks))
     return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def task_ids(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completes ids of tasks: of the suite that was typed before, or else of all."""
+    root = Path(ctx.params.get("tasks") or ctx.params.get("root") or RunSettings().tasks)
+    typed = ctx.get_parameter_source("suite") is not ParameterSource.DEFAULT and ctx.params.get("suite")
+    files = root.glob(f"{glob.escape(typed or '') or '*'}/*/{TASK_FILE}")
+    return [CompletionItem(name) for name in sorted({file.parent.name for file in files}) if name.startswith(begun)]
+
+
+def any_path(_ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Lets the shell complete files and directories."""
+    return [CompletionItem(begun, type="file")]
+
+
+def run_directories(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completes run directories, where results usually go or below what was typed; or else any directory."""
+    places = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{begun}x").parent}
+    known = sorted({str(run) for place in places for run in find_runs(place)})
+    found = [CompletionItem(run) for run in known if run.startswith(begun)]
+    return found or [CompletionItem(begun, type="dir")]
 
 
 def plugin_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:

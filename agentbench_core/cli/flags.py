@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.completion import names_of, suite_names, variants
+from agentbench_core.cli.completion import names_of, suite_names, task_ids, variants
 from agentbench_core.errors import did_you_mean
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
 from agentbench_core.inputs.documents import read_toml
@@ -64,6 +64,7 @@ task_flag = click.option(
     "--task",
     "task_globs",
     metavar="GLOB",
+    shell_complete=task_ids,
     multiple=True,
     help="Only tasks whose id matches, such as 'fix-*'. May be given several times.",
 )

@@ -46,7 +46,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self.list_commands(ctx):
-            raise click.UsageError(f"no command {name!r}{did_you_mean(name, self.list_commands(ctx))}", ctx)
+            near = did_you_mean(name, self.list_commands(ctx))
+            missing = "" if near else "; it may come with a plugin that is not installed: agentbench plugins list"
+            raise click.UsageError(f"no command {name!r}{near}{missing}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App, say
+from agentbench_core.cli.completion import any_path, run_directories
 from agentbench_core.cli.flags import replay_flags, resolved_variants, settings_flags, task_flag, variant_flags
 from agentbench_core.cli.groups import make_group, replayed_group, resumed_group
 from agentbench_core.cli.like import like_group
@@ -32,8 +33,21 @@ _UNISOLATED = click.option(
 @click.command()
 @settings_flags
 @task_flag
-@click.option("--resume", "resumed", metavar="RUN_DIR", multiple=True, help="Go on with that run, which was stopped.")
-@click.option("--like", metavar="RUN_DIR", multiple=True, help="Make the plan of that run again, as a new run.")
+@click.option(
+    "--resume",
+    "resumed",
+    metavar="RUN_DIR",
+    multiple=True,
+    shell_complete=run_directories,
+    help="Go on with that run, which was stopped.",
+)
+@click.option(
+    "--like",
+    metavar="RUN_DIR",
+    multiple=True,
+    shell_complete=run_directories,
+    help="Make the plan of that run again, as a new run.",
+)
 @click.option("--changed-ok", is_flag=True, help="With --resume: although tasks, settings or versions have changed.")
 @_UNISOLATED
 @click.pass_obj
@@ -85,7 +99,14 @@ def run(
 
 
 @click.command()
-@click.option("--task", "task_file", metavar="FILE", required=True, help="A task.yaml, or the directory with it.")
+@click.option(
+    "--task",
+    "task_file",
+    metavar="FILE",
+    required=True,
+    shell_complete=any_path,
+    help="A task.yaml, or the directory with it.",
+)
 @variant_flags
 @_UNISOLATED
 @click.pass_obj
@@ -100,7 +121,7 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 
 
 @click.command()
-@click.argument("run_dir")
+@click.argument("run_dir", shell_complete=run_directories)
 @replay_flags
 @task_flag
 @_UNISOLATED

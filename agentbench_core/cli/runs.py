@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
+from agentbench_core.cli.completion import run_directories
 from agentbench_core.cli.delegations import parties
 from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.cli.run_directories import open_typed
@@ -54,7 +55,7 @@ def list_runs(out: str, as_json: bool) -> None:
 
 
 @runs.command("show")
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 @json_flag
 def show_run(run_dir: Path, as_json: bool) -> None:
     """What a run was, and each of its records.
@@ -129,7 +130,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
 
 
 @runs.command("rebuild", short_help="Repair records and events after damage.")
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 def rebuild_run(run_dir: Path) -> None:
     """Make attempts.jsonl again from events.jsonl, and leave damaged lines out of both.
 

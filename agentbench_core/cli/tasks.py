@@ -10,6 +10,7 @@ import yaml
 
 from agentbench_core.cli.app import print_json, print_table, say
 from agentbench_core.cli.attack import attack_tasks
+from agentbench_core.cli.completion import task_ids
 from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
@@ -92,7 +93,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
 
 
 @tasks.command("show", short_help="One task: every setting, defaults included.")
-@click.argument("task")
+@click.argument("task", shell_complete=task_ids)
 @click.option(
     "--suite",
     metavar="NAME",

@@ -17,6 +17,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.component_checks import check_component
 from agentbench_core.plugin.discovery import Plugin, Plugins, entry_point_of
@@ -39,7 +40,9 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
         yield advice(f"not looked at: {plugin.problem}")
         return
     if plugin.status == "broken":
-        yield problem(plugin.problem, f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}")
+        ours = isinstance(plugin.error, PluginError)  # which says all that there is to say
+        traceback = f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}"
+        yield problem(plugin.problem, "" if ours else traceback)
         return
     yield from _check_import(plugin, plugins.environ, loaded_anyway)
     for note in plugin.notes:

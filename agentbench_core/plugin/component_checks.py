@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.converter import dump, load
-from agentbench_core.errors import AgentBenchError
+from agentbench_core.errors import AgentBenchError, InputError
 from agentbench_core.plugin import contracts
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.cheater import Cheater
@@ -73,6 +73,8 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
         json_schema(options)
         if all(field.default is not attrs.NOTHING for field in attrs.fields(options)):
             load(dump(load({}, options, where=who)), options, where=who)
+    except InputError as error:
+        yield problem(f"the defaults of {who} break their own rules: {error.message}", "Mend the default or the rule.")
     except Exception as error:  # noqa: BLE001 - types of strangers break the converter in many ways
         yield problem(
             f"the options of {who} cannot be read and written: {type(error).__name__}: {error}",

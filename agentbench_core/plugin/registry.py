@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -74,7 +75,11 @@ class Component:
             raise PluginError(f"{who} cannot be made: {type(error).__name__}: {error}") from error
         method = METHODS[self.kind]
         if not callable(getattr(made, method, None)):
-            raise PluginError(f"{who} is {made!r}, which has no method {method!r}")
+            near = difflib.get_close_matches(method, dir(made), n=1)
+            hint = f": is it {near[0]!r}?" if near else ""
+            raise PluginError(
+                f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Give it the method {method!r}."
+            )
         if named not in (None, self.name):  # models would call it by a name under which it is not found
             raise PluginError(f"{who} calls itself {named!r} in its spec: both names must be the same")
         return made

@@ -161,6 +161,7 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
     ("arguments", "message"),
     [
         (["rnu"], "no command 'rnu' (did you mean 'run'?)"),
+        (["moonbase"], "no command 'moonbase'; it may come with a plugin that is not installed"),
         (["run", "--suite", "none"], "there is no tasks directory 'tasks'"),
         (
             ["run", "--suite", "mini", "--agent", "scriptd", "--tasks", "T"],

@@ -25,6 +25,12 @@ TYPED = {
     "a component": ("plugins show apply", "apply_patch"),
     "a plugin": ("plugins check cor", "core"),
     "a cheater": ("tasks attack --cheater c31", "c31-words-to-a-judge"),
+    "a task": ("run --suite mini --task on", "one"),
+    "a task to be shown": ("tasks show on", "one"),
+    "a run to go on with": ("run --resume arti", "artifacts/runs/2026__mini__idle"),
+    "a run to repeat": ("run --like artifacts/runs/20", "artifacts/runs/2026__mini__idle"),
+    "a run elsewhere": ("replay elsewhere/", "elsewhere/2026__mini__idle"),
+    "a run to be shown": ("runs show ", "artifacts/runs/2026__mini__idle"),
     "a shell": ("completion fi", "fish"),
 }
 
@@ -34,6 +40,10 @@ def project(make_task: Any, tmp_path: Path) -> Path:
     make_task()
     (tmp_path / "other/elsewhere").mkdir(parents=True)
     shutil.copytree(tmp_path / "tasks/mini/one", tmp_path / "other/elsewhere/one")
+    for place in ("artifacts/runs", "elsewhere"):
+        run = tmp_path / place / "2026__mini__idle"
+        run.mkdir(parents=True)
+        (run / "run.json").touch()
     variants = tmp_path / "configs/variants"
     variants.mkdir(parents=True)
     (variants / "mine-too.yaml").write_text("agent: scripted\n")
@@ -48,19 +58,20 @@ def test_what_is_completed(case: str, project: Path, agentbench_process: Any) ->
     variables = {
         "_AGENTBENCH_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
     done = agentbench_process(**variables)
     assert done.out.splitlines() == [f"plain,{expected}"]
 
 
-def test_in_bash(project: Path) -> None:
-    """The script is loaded as its help says, and completes."""
+@pytest.mark.parametrize("name", ["agentbench", "ab"])
+def test_in_bash(project: Path, name: str) -> None:
+    """The script is loaded as its help says, and completes; also after the short name."""
     lines = [
         f"PATH={Path(sys.executable).parent}:$PATH",
         'eval "$(agentbench completion bash)"',
-        "COMP_WORDS=(agentbench run --agent scr); COMP_CWORD=3",
-        "_agentbench_completion agentbench; echo ${COMPREPLY[@]}",
+        f"COMP_WORDS=({name} run --agent scr); COMP_CWORD=3",
+        f"_{name}_completion {name}; echo ${{COMPREPLY[@]}}",
     ]
     done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("scripted\n", "")

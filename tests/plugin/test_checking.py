@@ -118,7 +118,16 @@ WRONG = {
         "problem",
         "agent 'greeter' of agentbench-mine cannot be made: ZeroDivisionError",
     ),
-    "no such method": (GOOD.replace("def solve", "def sovle"), "problem", "has no method 'solve'"),
+    "no such method": (
+        GOOD.replace("def solve", "def sovle"),
+        "problem",
+        "has no method 'solve': is it 'sovle'?",
+    ),
+    "a default below its minimum": (
+        GOOD.replace('word: str = option("hello",', "word: float = option(-1.0, minimum=0.0,"),
+        "problem",
+        "the defaults of agent 'greeter' break their own rules: ",
+    ),
     "a method with other parameters": (
         GOOD.replace("def solve(self, context)", "def solve(self)"),
         "problem",
