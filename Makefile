@@ -30,7 +30,7 @@ $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.tom
 demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
 
-JOBS := 4
+JOBS := 3
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

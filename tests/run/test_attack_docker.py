@@ -20,9 +20,9 @@ STRONGEST = ("c11-*", "c12-*", "c14b-*", "c25c-*", "c25f-*", "c25i-*")
 """Cheaters that are tried on the other tasks."""
 
 
-def sample(run: Any, tasks: tuple[str, ...], cheaters: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def sample(run: Any, tasks: tuple[str, ...], partners: int, cheaters: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """What came of a sample, by task, if nothing is wrong with it."""
-    flags = ["--sample", str(PARTNERS), "--seed", str(SEED), "--workers", "3", "--set", "limits.timeout_sec=60"]
+    flags = ["--sample", str(partners), "--seed", str(SEED), "--workers", "3", "--set", "limits.timeout_sec=60"]
     flags += [word for glob in tasks for word in ("--task", glob)]
     flags += [word for glob in cheaters for word in ("--cheater", glob)]
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "docker", "--json", *flags)
@@ -32,7 +32,7 @@ def sample(run: Any, tasks: tuple[str, ...], cheaters: tuple[str, ...] = ()) -> 
     assert [f"{task['task']}: {problem['reason']}" for task in found for problem in task["problems"]] == []
     assert done.code == 0
     assert len(found) == len(tasks)
-    assert min(len(task["trials"]) for task in found) >= PARTNERS
+    assert min(len(task["trials"]) for task in found) >= partners
     return found
 
 
@@ -43,7 +43,7 @@ def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, I03, I04, I05, I07, I09, I10, I11, I12.
     """
-    found = sample(agentbench_process, QUICK)
+    found = sample(agentbench_process, QUICK, PARTNERS)
     trials = [trial for task in found for trial in task["trials"]]
     assert set(Counter(trial["cheater"] for trial in trials).values()) == {PARTNERS}
     assert {int(number) for t in trials for number in re.findall(r"^c(\d+)", t["cheater"])} == set(range(1, 32))
@@ -53,5 +53,5 @@ def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
 
 @pytest.mark.docker
 def test_no_bundled_task_lets_the_strongest_pass(agentbench_process: Any) -> None:
-    """C11, C12, C14 and C25: each of the other tasks under three of those, or of the controls."""
-    sample(agentbench_process, SLOW, STRONGEST)
+    """C11, C12, C14 and C25: each of the other tasks under one of those, or of the controls."""
+    sample(agentbench_process, SLOW, 1, STRONGEST)
