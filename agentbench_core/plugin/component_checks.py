@@ -104,17 +104,17 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
         )
         return
     notes: list[str] = []
-    with silenced(notes, "made"):
-        try:
+    try:
+        with silenced(notes, "made"):
             made = component.make(load({}, component.options, where=who))
-        except AgentBenchError as error:
-            yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
-            return
-        try:
-            wrong = list(_check_methods(made, component.kind, who))
-        finally:
-            if hasattr(_CONTRACTS[component.kind], "close") and callable(close := getattr(made, "close", None)):
-                close()
+            try:
+                wrong = list(_check_methods(made, component.kind, who))
+            finally:
+                if hasattr(_CONTRACTS[component.kind], "close") and callable(close := getattr(made, "close", None)):
+                    close()
+    except AgentBenchError as error:
+        yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
+        return
     wrong += [problem(f"{who}: {note}", "Every run would print it: remove it.") for note in notes]
     yield from wrong
     if not wrong:

@@ -128,14 +128,14 @@ def _check_entry_point(value: str) -> None:
 def _check_hooks(module: object) -> None:
     """A misspelt hook is an error with the nearest name, whether it is marked or not; so is another parameter."""
     for name in dir(module):
-        found = getattr(module, name, None)
+        found: Any = getattr(module, name, None)
         marked = inspect.isroutine(found) and hasattr(found, f"{hookspecs.PROJECT}_impl")
         if name not in HOOKS.values():
             if marked or name.startswith(f"{hookspecs.PROJECT}_register_"):
                 raise PluginError(f"there is no hook {name!r}{did_you_mean(name, HOOKS.values())}")
         elif not marked:
             raise PluginError(f"{name} is not marked with @hookimpl, so it would never be called")
-        elif others := [each for each in inspect.signature(found).parameters if each != "register"]:  # type: ignore[arg-type]
+        elif others := [each for each in inspect.signature(found).parameters if each != "register"]:
             raise PluginError(f"the parameter of {name} is called 'register', and not {others[0]!r}")
 
 
