@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import configparser
+import contextlib
 import importlib.metadata
 import os
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -118,18 +118,17 @@ def _entry_points() -> list[tuple[Provenance, importlib.metadata.EntryPoint]]:
 
 def _ours(distribution: importlib.metadata.Distribution) -> Collection[importlib.metadata.EntryPoint]:
     """The plugins of a distribution. In a file of which a line is damaged, in any group, they are read all the same."""
-    group = hookspecs.PROJECT
-    try:
-        return distribution.entry_points.select(group=group)
-    except Exception:  # noqa: BLE001 - files of strangers break in many ways, and none of them is ours
-        parser = configparser.RawConfigParser(delimiters=("=",), allow_no_value=True, strict=False)
-        parser.optionxform = str  # type: ignore[assignment, method-assign]  # names are what they are
-    try:
-        parser.read_string(distribution.read_text("entry_points.txt") or "")
-    except Exception:  # noqa: BLE001 - then nobody can say what it has
-        return ()
-    found: Iterable[tuple[str, str | None]] = parser.items(group) if parser.has_section(group) else ()
-    return [importlib.metadata.EntryPoint(name, value or "", group) for name, value in found]
+    with contextlib.suppress(Exception):  # files of strangers break in many ways, and none of them is ours
+        return distribution.entry_points.select(group=hookspecs.PROJECT)
+    found, group = [], ""
+    with contextlib.suppress(OSError, ValueError):  # then nobody can say what it has
+        for line in map(str.strip, (distribution.read_text("entry_points.txt") or "").splitlines()):
+            name, _, value = (part.strip() for part in line.partition("="))
+            if line.startswith("["):
+                group = line.strip("[]")
+            elif name and group == hookspecs.PROJECT and not line.startswith(("#", ";")):
+                found.append(importlib.metadata.EntryPoint(name, value, group))
+    return found
 
 
 def _metadata(distribution: importlib.metadata.Distribution, key: str) -> str:
