@@ -132,6 +132,8 @@ class Watchdog:
             for watched in self._watched:
                 watched.end()
             self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while True:
