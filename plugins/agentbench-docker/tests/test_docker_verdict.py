@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import ExecResult, SandboxError
+from agentbench_docker.container import Container
 
 pytestmark = pytest.mark.docker
 
@@ -62,12 +63,12 @@ def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
     assert errors == []
 
 
-def running(stage: Any, known: set[str]) -> str:
-    """The id of a container that runs `sleep 2.71` and that was not known."""
+def running(stage: Any, known: set[str], command: str = "sleep 2.71") -> str:
+    """The id of a container that runs a command and that was not known."""
     give_up_at = time.monotonic() + 30
     while time.monotonic() < give_up_at:
         for container in set(stage.containers()) - known:
-            if any("sleep 2.71" in line for line in stage.processes_of(container)):
+            if any(command in line for line in stage.processes_of(container)):
                 return str(container)
         time.sleep(0.02)
     raise AssertionError("it was never started")
@@ -164,12 +165,40 @@ def test_ended_from_outside(stage: Any, meanwhile: Any, action: str, hosted: boo
     with stage.start(hosted=hosted) as started:
 
         def act() -> None:
-            started.wait_for("sleep 5")
+            started.wait_for("sleep 60")
             assert docker(*action.split(), started.id).returncode == 0 or not hosted  # it may be gone by then
 
         meanwhile(act)
         with pytest.raises(SandboxError):
-            started.run(["sleep", "5"])
+            started.run(["sleep", "60"])
+
+
+@pytest.mark.parametrize("action", ["kill", "restart --time 0"])
+def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    """X04: a command's end can be known before that of its container, which is said to run as before."""
+    with stage.start(hosted=False) as started:
+        before = started.sandbox.container.state()
+        asked = Container.state
+        stale = iter([before])
+        monkeypatch.setattr(Container, "state", lambda self: next(stale, None) or asked(self))
+
+        def act() -> None:
+            started.wait_for("sleep 60")
+            docker(*action.split(), started.id)
+
+        meanwhile(act)
+        with pytest.raises(SandboxError):
+            started.run(["sleep", "60"])
+        assert next(stale, None) is None, "nobody asked"
+
+
+def test_a_command_that_leaves_no_room(stage: Any) -> None:
+    """F11, F27: where nothing more can be started, a command that ended its own wrapper is no outsider's doing."""
+    fill = "try:\n    while os.fork(): pass\nexcept OSError: os.kill(os.getppid(), 9)\ntime.sleep(20)"
+    with stage.start(hosted=False) as started:
+        result = started.run(["python3", "-c", f"import os, time\n{fill}"])
+        assert (result.exit_code, result.timed_out) == (137, False)
+        assert started.ask("echo alive") == "alive"
 
 
 @LINES
@@ -190,9 +219,9 @@ def test_asked_politely_from_outside(stage: Any, meanwhile: Any, hosted: bool) -
 def test_ended_from_outside_while_scoring(stage: Any, meanwhile: Any, action: str) -> None:
     """F10, X04: the same for a command in a start of its own."""
     known = set(stage.containers())
-    meanwhile(lambda: _succeeds(docker(*action.split(), running(stage, known))))
+    meanwhile(lambda: _succeeds(docker(*action.split(), running(stage, known, "sleep 60"))))
     with pytest.raises(SandboxError):
-        stage.once("sleep 2.71; exit 0")
+        stage.once("sleep 60; exit 0")
     assert set(stage.containers()) <= known
 
 

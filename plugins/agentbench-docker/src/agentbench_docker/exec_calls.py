@@ -22,6 +22,8 @@ from agentbench_docker.inside.watching import Capture
 
 END_GRACE = 0.2
 _EXEC_SEC = 60.0
+_SURE_SEC = 5.0
+"""For the engine to know that a container has ended whose commands have."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a shell can export."""
 
@@ -100,13 +102,27 @@ class ExecCalls:
             _kill(self._running)
 
     def _was_cut(self, proof: str) -> bool:
-        """Whether somebody outside ended the client, whose command still runs, or started the container anew."""
-        state = self._container.state()
-        if not state.running or state.started_at != self._started_at:
-            return True
-        command = [*self._container.client.argv(_EXEC_SEC), "top", self._container.id, "-eo", "pid,args"]
-        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        """Whether somebody outside ended the container, or the client, whose command still runs.
+
+        The engine may know of a command's end before that of its container, and then says that this runs as before.
+        Its word is sure once something else has run there; where nothing can, for want of room, it has had its time.
+        """
+        give_up_at = time.monotonic() + _SURE_SEC
+        sure = False
+        while True:
+            state = self._container.state()
+            if not state.running or state.paused or state.started_at != self._started_at:
+                return True
+            if sure or time.monotonic() > give_up_at:
+                break
+            sure = self._asked("exec", self._container.id, "/bin/sh", "-c", ":").returncode == 0
+            time.sleep(0 if sure else POLL)
+        shown = self._asked("top", self._container.id, "-eo", "pid,args")
         return shown.returncode == 0 and proof in shown.stdout
+
+    def _asked(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*self._container.client.argv(_EXEC_SEC), *words]
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
 
     def _file(self, words: list[str], data: bytes, *, cap: int) -> bytes:
         command = [*self._container.client.argv(_EXEC_SEC), "exec", "--interactive", self._container.id, *words]
