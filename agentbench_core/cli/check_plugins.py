@@ -105,10 +105,10 @@ def _command(component: Component) -> Iterator[Finding]:
 def _variant(app: App, component: Component) -> Iterator[Finding]:
     where = f"variant {component.name!r}"
     try:
-        settings = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of).settings
-        option_leaves(settings, app.registry)  # finds every component that it names, and checks its options
+        resolved = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of)
+        option_leaves(resolved, app.registry)  # finds every component that it names, and checks its options
     except AgentBenchError as error:
-        yield problem(f"{where} cannot be used: {error.message}", error.remedy)
+        yield problem(f"{where} cannot be used: {error.message.removeprefix(f'{where}: ')}", error.remedy)
         return
     yield ok(f"{where}: settings that can be used")
 

@@ -29,7 +29,7 @@ def show(app: App, /, as_json: bool, **typed: object) -> None:
     The later wins: defaults, the model's preset, agentbench.toml, the variant, flags.
     """
     variants = {
-        name: dict(sorted({**resolved.leaves, **option_leaves(resolved.settings, app.registry)}.items()))
+        name: dict(sorted({**resolved.leaves, **option_leaves(resolved, app.registry)}.items()))
         for name, resolved in resolved_variants(app, typed).items()
     }
     if as_json:

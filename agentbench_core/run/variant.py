@@ -120,14 +120,14 @@ def make_ready(
     named = {settings.agent.name} if settings.agent.name else {t.spec.agent.entrypoint for t in tasks}
     names = sorted({registry.name_of("agent", agent) for agent in named})
     _check_entrypoints(settings, names, registry)
-    agents = {agent: _ready(registry, "agent", agent, settings.agent.options) for agent in names}
+    agents = {agent: _ready(registry, resolved, "agent", agent) for agent in names}
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]
-    llm = _llm(settings, registry, steered[0]) if steered else None
+    llm = _llm(resolved, registry, steered[0]) if steered else None
     if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
         raise _unisolated(steered[0], ready.sandbox, registry)
     return attrs.evolve(
         ready,
-        leaves=dict(sorted({**resolved.leaves, **option_leaves(settings, registry)}.items())),
+        leaves=dict(sorted({**resolved.leaves, **option_leaves(resolved, registry)}.items())),
         agents=agents,
         llm=llm,
     )
@@ -139,35 +139,44 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
     for kind, listed in (("tool", settings.tools), ("reporter", settings.reporters)):
         if len(set(listed)) < len(listed):
             raise InputError(f"{kind}s: one of {', '.join(listed)} is named twice")
-    _check_unused("tool", settings.tool, registry)
-    _check_unused("reporter", settings.reporter, registry)
+    for kind in ("tool", "reporter"):  # options may be kept for what is not in use now, as long as they are right
+        for unused in getattr(settings, kind):
+            _ready(registry, resolved, kind, unused)
     return Variant(
         name=name,
         leaves=resolved.leaves,
         settings=settings,
         agents={},
-        tools=tuple(_ready(registry, "tool", tool, settings.tool.get(tool, {})) for tool in sorted(settings.tools)),
+        tools=tuple(_ready(registry, resolved, "tool", tool) for tool in sorted(settings.tools)),
         llm=None,
-        sandbox=_ready(registry, "sandbox", settings.sandbox.name, settings.sandbox.options),
-        scorer=_ready(registry, "scorer", settings.scorer.name, settings.scorer.options),
-        reporters=tuple(_ready(registry, "reporter", r, settings.reporter.get(r, {})) for r in settings.reporters),
+        sandbox=_ready(registry, resolved, "sandbox", settings.sandbox.name),
+        scorer=_ready(registry, resolved, "scorer", settings.scorer.name),
+        reporters=tuple(_ready(registry, resolved, "reporter", reporter) for reporter in settings.reporters),
     )
 
 
-def option_leaves(settings: Settings, registry: Registry) -> Mapping[str, Setting]:
+def option_leaves(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
     """Options that no layer has set, with their defaults, of the components that are named. Raises InputError."""
-    chosen = [(kind, kind, getattr(settings, kind).name, getattr(settings, kind).options) for kind in COMPONENTS]
-    chosen += [("tool", f"tool.{name}", name, settings.tool.get(name, {})) for name in settings.tools]
-    chosen += [("reporter", f"reporter.{name}", name, settings.reporter.get(name, {})) for name in settings.reporters]
+    settings = resolved.settings
+    chosen = [(kind, getattr(settings, kind).name) for kind in COMPONENTS]
+    chosen += [("tool", name) for name in settings.tools]
+    chosen += [("reporter", name) for name in settings.reporters]
     leaves: dict[str, Setting] = {}
-    for kind, section, name, given in chosen:
+    for kind, name in chosen:
         if name:
-            ready = _ready(registry, kind, name, given)
-            values = dump(ready.options)
+            section, given = _given(settings, kind, name)
+            values = dump(_ready(registry, resolved, kind, name).options)
             leaves |= {
                 f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)
             }
     return leaves
+
+
+def _given(settings: Settings, kind: str, name: str) -> tuple[str, Mapping[str, Any]]:
+    """The section with a component's options, and the options."""
+    if kind in COMPONENTS:
+        return kind, getattr(settings, kind).options
+    return f"{kind}.{name}", getattr(settings, kind).get(name, {})
 
 
 def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
@@ -179,13 +188,19 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
         )
 
 
-def _ready(registry: Registry, kind: str, name: str, options: Mapping[str, Any]) -> Ready:
+def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Ready:
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
-    return Ready(component=component, options=load(options, component.options, where=f"options of {kind} {name!r}"))
+    section, options = _given(resolved.settings, kind, name)
+    files = dict.fromkeys(resolved.leaves[f"{section}.{key}"].origin for key in options)
+    where = f"{', '.join(files)}: " if files else ""
+    return Ready(
+        component=component, options=load(options, component.options, where=f"{where}options of {kind} {name!r}")
+    )
 
 
-def _llm(settings: Settings, registry: Registry, agent: Ready) -> Ready:
+def _llm(resolved: Resolved, registry: Registry, agent: Ready) -> Ready:
+    settings = resolved.settings
     providers = sorted({c.name for c in registry.all("llm") if "replays" not in c.capabilities})
     if not providers and not settings.llm.name:
         raise UnavailableError(
@@ -198,7 +213,7 @@ def _llm(settings: Settings, registry: Registry, agent: Ready) -> Ready:
         )
     if not settings.llm.name and len(providers) > 1:
         raise InputError("several plugins provide models", remedy=f"Choose one: --llm {' | '.join(providers)}")
-    return _ready(registry, "llm", settings.llm.name or providers[0], settings.llm.options)
+    return _ready(registry, resolved, "llm", settings.llm.name or providers[0])
 
 
 def _unisolated(agent: Ready, sandbox: Ready, registry: Registry) -> UnavailableError:
@@ -208,9 +223,3 @@ def _unisolated(agent: Ready, sandbox: Ready, registry: Registry) -> Unavailable
         f"agent {agent.name!r} does what a model says, and sandbox {sandbox.name!r} does not hold it in",
         remedy=f"Use {choice}; or, where nothing can be lost, --allow-unisolated.",
     )
-
-
-def _check_unused(kind: str, given: Mapping[str, Mapping[str, Any]], registry: Registry) -> None:
-    """Options may be kept for what is not in use now, as long as they are right."""
-    for name, options in given.items():
-        _ready(registry, kind, name, options)

@@ -109,6 +109,12 @@ def test_every_name_has_a_suggestion(
             "limits: {max_step: 1}\n",
             "max_step: unknown field (did you mean 'max_steps'?)",
         ),
+        (
+            "configs/variants/idle2.yaml",
+            "agent: {name: scripted, stop_on_eror: true}\n",
+            "options of agent 'scripted': stop_on_eror: unknown field (did you mean 'stop_on_error'?)",
+        ),
+        ("agentbench.toml", "[tool.run]\nmax_char = 1\n", "max_char: unknown field (did you mean 'max_chars'?)"),
         ("configs/models.yaml", "version: '1'\nmodel: {}\n", "model: unknown field (did you mean 'models'?)"),
     ],
 )
