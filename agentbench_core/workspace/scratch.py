@@ -17,8 +17,9 @@ from agentbench_core.errors import SandboxError
 from agentbench_core.workspace.tree import remove_tree
 
 LOCK = "owner.lock"
-UNLOCKED_AGE = 60.0
-"""Seconds after which a directory without a lock file counts as dead: its owner died between two lines."""
+UNFINISHED = ".new"
+UNFINISHED_AGE = 60.0
+"""Seconds after which a directory that is not locked yet counts as dead: its owner died between two lines."""
 
 
 class Scratch:
@@ -44,10 +45,10 @@ class Scratch:
             if self._closed:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
             if self._path is None:
-                path = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose))).resolve()
-                self._lock = _lock_of(path)
+                made = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose), suffix=UNFINISHED)).resolve()
+                self._lock = _lock_of(made)
                 self._lock.acquire()
-                self._path = path
+                self._path = made.rename(made.with_suffix(""))  # locked: from here on it is dead when its owner is
             return self._path
 
     def place(self, name: str) -> Path:
@@ -120,4 +121,5 @@ def _may_be_dead(path: Path) -> bool:
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False
-    return (path / LOCK).exists() or time.time() - status.st_mtime >= UNLOCKED_AGE
+    finished = path.suffix != UNFINISHED and (path / LOCK).exists()
+    return finished or time.time() - status.st_mtime >= UNFINISHED_AGE

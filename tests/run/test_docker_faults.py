@@ -457,7 +457,7 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
         environment = living.prepare(SPEC, tree(), Quiet(), Deadline(60))
         sandbox = environment.start(tree(), read_only=False, network=False, deadline=Deadline(60))
         mine, scratch = set(engine.has()), set(temporary())
-        with subprocess.Popen(new, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as harness:
+        with subprocess.Popen(new, env=own) as harness:
             wait_until(lambda: running("sleep", "61") and running(*SETTING_UP))
             harness.kill()
         wait_until(lambda: set(engine.docker("ps", "-q", "--filter", OURS).stdout.split()) == mine)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,10 @@ def only_run() -> Path:
     return directory
 
 
-def wait_for(path: str) -> None:
+def wait_for(path: str, lives: Callable[[], bool] = lambda: True) -> None:
     end = time.monotonic() + 60
     while not Path(path).exists():
+        assert lives(), f"it ended before {path} came"
         assert time.monotonic() < end, f"{path} did not come"
         time.sleep(0.05)
 
@@ -266,8 +267,8 @@ def test_a_closed_terminal_and_a_polite_end(make_task: Any, site: str, number: s
     """F16: as Ctrl-C."""
     make_task("a")
     command = [AGENTBENCH, "run", "--suite", "mini", "--agent", "sleeps"]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": site}, stderr=subprocess.DEVNULL) as process:
-        wait_for("begun")
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": site}) as process:
+        wait_for("begun", lambda: process.poll() is None)
         process.send_signal(number)
         assert process.wait(timeout=20) == 130
     (record,) = open_run(only_run()).records()

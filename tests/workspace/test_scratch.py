@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import agentbench_core
 from agentbench_core import SandboxError, Scratch
-from agentbench_core.workspace.scratch import UNLOCKED_AGE
+from agentbench_core.workspace.scratch import UNFINISHED_AGE
 
 
 @pytest.fixture
@@ -57,13 +60,50 @@ os.kill(os.getpid(), 9)
     young, old = scratch / ("agentbench-test-young"), scratch / ("agentbench-test-old")
     young.mkdir()
     old.mkdir()
-    long_ago = time.time() - UNLOCKED_AGE - 1
+    long_ago = time.time() - UNFINISHED_AGE - 1
     os.utime(old, (long_ago, long_ago))
     assert sorted(Scratch.sweep("test")) == sorted([Path(dead), old])
     assert Scratch.sweep("test") == []
     assert living.path.is_dir()
     assert young.is_dir()
     living.close()
+
+
+def test_sweeping_while_others_begin(scratch: Path) -> None:
+    """What is just being made has an owner, at every moment."""
+    over = threading.Event()
+
+    def sweep() -> None:
+        while not over.is_set():
+            Scratch.sweep("test")
+
+    with ThreadPoolExecutor(3) as sweepers:
+        sweeping = [sweepers.submit(sweep) for _ in range(3)]
+        try:
+            for _ in range(300):
+                root = Scratch("test")
+                assert root.fresh("start").is_dir()
+                assert root.path.stat().st_mode & 0o777 == 0o700
+                root.close()
+        finally:
+            over.set()
+        for each in sweeping:
+            each.result()
+    assert not list(scratch.iterdir())
+
+
+def test_one_that_nobody_came_to_own_is_swept_later(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner died before it was finished."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            _ = Scratch("test").path
+    gc.collect()  # what was locked, is not any more
+    (left,) = scratch.iterdir()
+    assert Scratch.sweep("test") == []
+    long_ago = time.time() - UNFINISHED_AGE - 1
+    os.utime(left, (long_ago, long_ago))
+    assert Scratch.sweep("test") == [left]
 
 
 def test_places_are_new_and_end_with_the_scratch(scratch: Path) -> None:
