@@ -116,9 +116,8 @@ class Cache:
 
     def use(self, key: str, owner: Path) -> None:
         """Note that a provider with that scratch directory works with it, and when; forget those that are dead."""
-        for note in self._place(key).glob(f"{_IN_USE}*"):
-            known = note.read_text()
-            if known and not Scratch.alive(Path(known)):
+        for note, known in self._owners(key):
+            if not Scratch.alive(known):
                 note.unlink(missing_ok=True)
         (self._place(key) / f"{_IN_USE}{owner.name}").write_text(str(owner))
         os.utime(self._description(key))
@@ -148,8 +147,14 @@ class Cache:
         return total
 
     def _in_use(self, key: str) -> bool:
-        owners = (note.read_text() for note in self._place(key).glob(f"{_IN_USE}*"))
-        return any(owner and Scratch.alive(Path(owner)) for owner in owners)
+        return any(Scratch.alive(owner) for _, owner in self._owners(key))
+
+    def _owners(self, key: str) -> Iterator[tuple[Path, Path]]:
+        """Notes of use, and the scratch directories that they name."""
+        for note in self._place(key).glob(f"{_IN_USE}*"):
+            with contextlib.suppress(FileNotFoundError):  # who only looks holds no lock
+                if known := note.read_text():
+                    yield note, Path(known)
 
     def _place(self, key: str) -> Path:
         return self.root / "environments" / key.removeprefix("sha256:")[:32]
