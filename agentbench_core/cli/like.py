@@ -15,11 +15,11 @@ from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory
-from agentbench_core.inputs.config import COMPONENTS, Layer, RunSettings, recorded, resolve
+from agentbench_core.inputs.config import Layer, RunSettings, recorded, resolve
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.run.group import Group
-from agentbench_core.run.variant import Variant, make_ready
+from agentbench_core.run.variant import Variant, make_ready, named_components
 from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
 
@@ -115,11 +115,7 @@ def _say_plan(
 def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
     """What every setting of a variant's components would be if nobody said anything."""
     usual = {key: leaf.value for key, leaf in resolve([]).leaves.items()}
-    settings = variant.settings
-    chosen = [(kind, kind, getattr(settings, kind).name) for kind in COMPONENTS if getattr(settings, kind).name]
-    chosen += [("tool", f"tool.{name}", name) for name in settings.tools]
-    chosen += [("reporter", f"reporter.{name}", name) for name in settings.reporters]
-    for kind, section, name in chosen:
+    for kind, section, name in named_components(variant.settings):
         options = registry.find(kind, name).options
         usual |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}
     return usual

@@ -157,26 +157,27 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
 
 def option_leaves(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
     """Options that no layer has set, with their defaults, of the components that are named. Raises InputError."""
-    settings = resolved.settings
-    chosen = [(kind, getattr(settings, kind).name) for kind in COMPONENTS]
-    chosen += [("tool", name) for name in settings.tools]
-    chosen += [("reporter", name) for name in settings.reporters]
     leaves: dict[str, Setting] = {}
-    for kind, name in chosen:
-        if name:
-            section, given = _given(settings, kind, name)
-            values = dump(_ready(registry, resolved, kind, name).options)
-            leaves |= {
-                f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)
-            }
+    for kind, section, name in named_components(resolved.settings):
+        values = dump(_ready(registry, resolved, kind, name).options)
+        given = _given(resolved.settings, kind, name)
+        leaves |= {f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)}
     return leaves
 
 
-def _given(settings: Settings, kind: str, name: str) -> tuple[str, Mapping[str, Any]]:
-    """The section with a component's options, and the options."""
-    if kind in COMPONENTS:
-        return kind, getattr(settings, kind).options
-    return f"{kind}.{name}", getattr(settings, kind).get(name, {})
+def named_components(settings: Settings) -> Sequence[tuple[str, str, str]]:
+    """Kind, section and name of each component that is named."""
+    chosen = [(kind, kind, getattr(settings, kind).name) for kind in COMPONENTS if getattr(settings, kind).name]
+    chosen += [("tool", f"tool.{name}", name) for name in settings.tools]
+    return [*chosen, *(("reporter", f"reporter.{name}", name) for name in settings.reporters)]
+
+
+def _given(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
+    """The options of a component that were set."""
+    options: Mapping[str, Any] = (
+        getattr(settings, kind).options if kind in COMPONENTS else getattr(settings, kind).get(name, {})
+    )
+    return options
 
 
 def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
@@ -191,7 +192,8 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
 def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Ready:
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
-    section, options = _given(resolved.settings, kind, name)
+    options = _given(resolved.settings, kind, name)
+    section = kind if kind in COMPONENTS else f"{kind}.{name}"
     files = dict.fromkeys(resolved.leaves[f"{section}.{key}"].origin for key in options)
     where = f"{', '.join(files)}: " if files else ""
     return Ready(

@@ -173,14 +173,22 @@ def test_ended_from_outside(stage: Any, meanwhile: Any, action: str, hosted: boo
             started.run(["sleep", "60"])
 
 
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """An engine that says once more how a container was before."""
+
+    def make(started: Any) -> None:
+        asked, stale = Container.state, iter([started.sandbox.container.state()])
+        monkeypatch.setattr(Container, "state", lambda self: next(stale, None) or asked(self))
+
+    return make
+
+
 @pytest.mark.parametrize("action", ["kill", "restart --time 0"])
-def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, late: Any, action: str) -> None:
     """X04: a command's end can be known before that of its container, which is said to run as before."""
     with stage.start(hosted=False) as started:
-        before = started.sandbox.container.state()
-        asked = Container.state
-        stale = iter([before])
-        monkeypatch.setattr(Container, "state", lambda self: next(stale, None) or asked(self))
+        late(started)
 
         def act() -> None:
             started.wait_for("sleep 60")
@@ -189,7 +197,15 @@ def test_the_engine_hears_of_it_late(stage: Any, meanwhile: Any, monkeypatch: py
         meanwhile(act)
         with pytest.raises(SandboxError):
             started.run(["sleep", "60"])
-        assert next(stale, None) is None, "nobody asked"
+
+
+def test_the_engine_hears_of_it_late_while_a_file_is_written(stage: Any, late: Any) -> None:
+    """X04: nor is that the file's fault."""
+    with stage.start(hosted=False) as started:
+        late(started)
+        assert docker("kill", started.id).returncode == 0
+        with pytest.raises(SandboxError):
+            started.sandbox.write_file("app.txt", b"text")
 
 
 def test_a_command_that_leaves_no_room(stage: Any) -> None:

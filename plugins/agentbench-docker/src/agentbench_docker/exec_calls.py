@@ -102,7 +102,14 @@ class ExecCalls:
             _kill(self._running)
 
     def _was_cut(self, proof: str) -> bool:
-        """Whether somebody outside ended the container, or the client, whose command still runs.
+        """Whether somebody outside ended the container, or the client, whose command still runs."""
+        if self._has_ended():
+            return True
+        shown = self._asked("top", self._container.id, "-eo", "pid,args")
+        return shown.returncode == 0 and proof in shown.stdout
+
+    def _has_ended(self) -> bool:
+        """Whether the container has ended, was started anew or is paused.
 
         The engine may know of a command's end before that of its container, and then says that this runs as before.
         Its word is sure once something else has run there; where nothing can, for want of room, it has had its time.
@@ -114,11 +121,9 @@ class ExecCalls:
             if not state.running or state.paused or state.started_at != self._started_at:
                 return True
             if sure or time.monotonic() > give_up_at:
-                break
+                return False
             sure = self._asked("exec", self._container.id, "/bin/sh", "-c", ":").returncode == 0
             time.sleep(0 if sure else POLL)
-        shown = self._asked("top", self._container.id, "-eo", "pid,args")
-        return shown.returncode == 0 and proof in shown.stdout
 
     def _asked(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [*self._container.client.argv(_EXEC_SEC), *words]
@@ -129,11 +134,12 @@ class ExecCalls:
         done = subprocess.run(command, input=data, capture_output=True, check=False)
         if done.returncode == 0:
             return done.stdout[:cap]
-        if not self._container.state().running:
-            raise ChannelLostError("the container has ended", ended=True)
-        said = done.stderr.decode("utf-8", "backslashreplace").strip()
-        numbers = {44: errno.ENOENT, 45: errno.EISDIR}
-        number = numbers.get(done.returncode, errno.EACCES if "denied" in said or "Read-only" in said else errno.EIO)
+        number = {44: errno.ENOENT, 45: errno.EISDIR}.get(done.returncode)
+        if number is None:
+            if self._has_ended():
+                raise ChannelLostError("the container has ended", ended=True)
+            said = done.stderr.decode("utf-8", "backslashreplace").strip()
+            number = errno.EACCES if "denied" in said or "Read-only" in said else errno.EIO
         raise FileRefusedError(number, os.strerror(number))
 
     def _call(
