@@ -137,7 +137,8 @@ def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
 def test_the_files(made: Made, kind: str) -> None:
     """All that a distribution has, nothing left to be filled in, and files that can be read."""
     directory = made.place / f"agentbench-my-{kind}"
-    files = {str(path.relative_to(directory)): path.read_text() for path in directory.rglob("*") if path.is_file()}
+    paths = [path for path in directory.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    files = {str(path.relative_to(directory)): path.read_text() for path in paths}
     package = f"src/agentbench_my_{kind}"
     wanted = {"pyproject.toml", "README.md", ".gitignore", ".github/workflows/ci.yml", f"tests/test_my_{kind}.py"}
     assert wanted | {f"{package}/{name}" for name in ("__init__.py", "plugin.py", "py.typed")} <= set(files)
