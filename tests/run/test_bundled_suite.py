@@ -103,7 +103,8 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
         Path("configs/variants").mkdir(parents=True)
         Path("configs/variants/spy.yaml").write_text("agent: spy\n")
         variants = [part for name in ("scripted", "idle", "spy") for part in ("--variant", name)]
-        certificates = ["--set", f"sandbox.ca_bundle={os.environ.get('SSL_CERT_FILE', '')}"] if isolated else []
+        bundle = os.environ.get("SSL_CERT_FILE", "") if isolated else ""
+        certificates = ["--set", f"sandbox.ca_bundle={bundle}"] if bundle else []
         flags = ("--tasks", str(ROOT / "tasks"), "--sandbox", sandbox, "--workers", "3", *certificates)
         done = agentbench("run", "--suite", suite, *flags, *variants)
         assert done.code == 0, done.err
