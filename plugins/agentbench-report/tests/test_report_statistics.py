@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from agentbench_report import statistics as of
@@ -705,6 +705,7 @@ def test_the_power_of_t_is_one_also_far_out(effect: float, se: float, df: int, a
 
 @LAW
 @given(st.floats(0.02, 0.9), st.floats(0.0, 1.0), st.floats(0.3, 0.97), st.sampled_from([0.2, 0.05, 0.01]))
+@example(0.5, 5e-324, 0.5, 0.2)
 def test_tasks_of_t_reach_the_power_and_one_less_does_not(
     effect: float, variance: float, power: float, alpha: float
 ) -> None:
@@ -712,9 +713,9 @@ def test_tasks_of_t_reach_the_power_and_one_less_does_not(
     assert n is not None
     assert n >= least
     if variance > 1e-6:
-        assert power_of.t_power(effect, math.sqrt(variance / n), n - 1, alpha) >= power
+        assert power_of.t_power(effect, math.sqrt(variance) / math.sqrt(n), n - 1, alpha) >= power
         if n > least:
-            assert power_of.t_power(effect, math.sqrt(variance / (n - 1)), n - 2, alpha) < power
+            assert power_of.t_power(effect, math.sqrt(variance) / math.sqrt(n - 1), n - 2, alpha) < power
     assert power_of.t_tasks(effect, variance, power, alpha, at_most=n - 1) is None
 
 

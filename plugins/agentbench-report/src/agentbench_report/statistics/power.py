@@ -240,8 +240,8 @@ def t_tasks(
     if not (effect and math.isfinite(effect)) or not 0 <= variance < math.inf:
         raise ValueError(f"no tasks for an effect of {effect} at a variance of {variance}")
 
-    def enough(n: int) -> bool:
-        return not variance or t_power(effect, math.sqrt(variance / n), n - 1, alpha) >= power
+    def enough(n: int) -> bool:  # a root of each: the quotient of the smallest variance would be 0
+        return not variance or t_power(effect, math.sqrt(variance) / math.sqrt(n), n - 1, alpha) >= power
 
     high = max(2, sign_flip_tasks(alpha))
     if high > at_most:
