@@ -93,6 +93,72 @@ def hostile(text: str) -> str:
     return text + HOSTILE
 
 
+def judged(record: AttemptRecord, say: Say = harmless) -> Mapping[str, Any]:
+    """``logs/tests.json`` of an attempt: 54 tests that must pass, of which 4 do not if the attempt failed."""
+    names = [
+        f"checks/test_parse.py::test_units[{n}{unit}]" for n in range(1, 11) for unit in ("s", "m", "h", "ms", "d")
+    ]
+    names += [f"tests/test_words.py::test_words[{n}]" for n in range(4)]
+    tests = [
+        {
+            "id": say(name),
+            "list": "fail_to_pass" if "units" in name else "pass_to_pass",
+            "outcome": "passed",
+            "seconds": 0.004,
+            "message": "",
+            "differences": [],
+            "more_differences": 0,
+        }
+        for name in names
+    ]
+    if not record.result.passed:
+        hour, milli, word, last = (tests[at] for at in (2, 3, 50, 53))
+        hour |= {
+            "outcome": "failed",
+            "differences": [
+                {
+                    "line": 12,
+                    "assertion": say("parse('1h') == 3600"),
+                    "expected": say("3600"),
+                    "got": say("60"),
+                    "difference": say("at index 0: 3600 != 60"),
+                },
+                {
+                    "line": 14,
+                    "assertion": say("parse_all(SPELLINGS) == EXPECTED"),
+                    "expected": say("{'1h': 3600, '90m': 5400, '1h 30m': 5400, '2 hours': 7200, '1.5h': 5400}"),
+                    "got": say("{'1h': 60, '90m': 5400, '1h 30m': 1860, '2 hours': 120, '1.5h': 90}"),
+                    "difference": say("at key '1h': 3600 != 60"),
+                },
+            ],
+            "more_differences": 2,
+        }
+        milli |= {"outcome": "error", "message": say(OUTPUT)}
+        word |= {"outcome": "not run", "seconds": None}
+        last |= {"outcome": "repeated"}
+    other = {
+        "id": say("tests/test_extra.py::test_other"),
+        "list": "",
+        "outcome": "failed",
+        "seconds": 1.5,
+        "message": say("it is not finished"),
+    }
+    return {
+        "schema": 1,
+        "passed": record.result.passed,
+        "explanation": "" if record.result.passed else say("4 of 54 expected tests did not pass"),
+        "tests": [*tests, other | {"differences": [], "more_differences": 0}],
+        "checks": {
+            "must_fail": "failed",
+            "must_pass": "passed",
+            "records": 54,
+            "assertions": 53,
+            "blinded": 42,
+            "problems": [],
+        },
+    }
+
+
 def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | bytes]:
     """The files of an attempt."""
     number = len(record.task_id)
@@ -163,6 +229,7 @@ def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | b
     }
     if record.scored:
         files["logs/passing_stdout.txt"] = say("43 passed in 0.37s\n" if record.result.passed else OUTPUT)
+        files["logs/tests.json"] = json.dumps(judged(record, say))
     return files
 
 

@@ -105,7 +105,16 @@ def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
     expect(heading).to_be_focused()
     assert page.title().startswith("durations-parse-units")
     assert page.url.endswith("#attempt=2")
-    for part in ("Final change", "Test output", "Timeline", "Delegation", "Conversation", "Tool calls", "Environment"):
+    for part in (
+        "Tests",
+        "Final change",
+        "Test output",
+        "Timeline",
+        "Delegation",
+        "Conversation",
+        "Tool calls",
+        "Environment",
+    ):
         expect(page.get_by_role("heading", name=part)).to_be_visible()
     page.go_back()
     expect(attempts(page)).to_have_count(12)
@@ -133,6 +142,39 @@ def test_expand_a_tool_call_and_its_diff(one: Path, visit: Visit) -> None:
     expect(changed).to_be_hidden()
     page.get_by_role("button", name="Open everything").click()
     expect(changed).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tests_by_name(make_evidence: Make, report_on: Report, visit: Visit, width: int) -> None:
+    """What failed is open, with what was expected and what came; what passed, and what checked it, is folded."""
+    path = report_on(make_evidence("a", {"failed": False, "passed": True}))
+    page, seen = visit(path, "#attempt=1", viewport={"width": width, "height": 900})
+    section = page.locator("#attempt section").first
+    headline = section.locator(".headline")
+    expect(headline).to_contain_text("4 of 54 expected tests did not pass: 1 failed, 1 error, 1 not run, 1 repeated")
+    red = headline.evaluate("e => getComputedStyle(e).color")
+    tests = section.locator("details.test")
+    expect(tests).to_have_count(2)
+    got = tests.first.locator(".got td").first
+    expect(got).to_be_visible()
+    expect(got).to_have_text("60")
+    expect(tests.last.get_by_text("DurationError: expected a number at 4")).to_be_visible()
+    expect(section.locator(".rest").get_by_text("not run")).to_be_visible()
+    passed = section.get_by_role("region", name="Tests that passed")
+    expect(passed).to_be_hidden()
+    section.get_by_text("Passed 50").click()
+    expect(passed.get_by_role("row")).to_have_count(51)
+    expect(passed).to_be_visible()
+    page.get_by_role("link", name="Next").click()
+    expect(headline).to_contain_text("54 of 54 expected tests passed")
+    assert headline.evaluate("e => getComputedStyle(e).color") != red
+    assert section.locator("details[open]").count() == 0
+    checks = section.get_by_text("Verdict checks: 42 of 53 assertions blinded, 54 values compared on the host")
+    expect(checks).to_be_visible()
+    checks.click()
+    expect(section.get_by_text("never enters the sandbox")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert seen.trouble == []
 
 
 def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import attrs
 
 from agentbench_core import InputError
+from agentbench_report.html import results
 from agentbench_report.html.conversation import conversations
 from agentbench_report.html.environment import templates
 from agentbench_report.html.listing import Listed
@@ -56,6 +57,8 @@ def page(listed: Listed, timeline: Timeline) -> str:
     problems: list[str] = []
     # The change comes first: texts that come late are cut shorter when there are many.
     final = texts.file("diffs/final.patch")
+    explanation = texts.cut(timeline.explanation, "events.jsonl")
+    tests = _tests(listed, texts, timeline.explanation, problems)
     logs = [(title, found) for phase, title in _LOGS.items() if (found := _logs(texts, phase))]
     lines = _sound(view.tool_calls(row.task_id, row.repeat), problems)
     calls = list(_uses(islice(lines, MOST_CALLS), texts, timeline))
@@ -66,7 +69,8 @@ def page(listed: Listed, timeline: Timeline) -> str:
         listed=listed,
         row=row,
         timeline=timeline,
-        explanation=texts.cut(timeline.explanation, "events.jsonl"),
+        explanation=explanation,
+        tests=tests,
         labels=[(label.name, texts.cut(label.evidence, "attempts.jsonl")) for label in row.labels],
         final=final,
         logs=logs,
@@ -79,6 +83,18 @@ def page(listed: Listed, timeline: Timeline) -> str:
         phases=phases(listed),
         directory=texts.path("").rstrip("/"),
     )
+
+
+def _tests(listed: Listed, texts: Texts, known: str, problems: list[str]) -> results.Tests | None:
+    """What the scorer wrote about each test, if it did; of a file that is damaged, that it is."""
+    data = listed.view.file(texts.task_id, texts.repeat, results.FILE, at_most=results.AT_MOST)
+    if data is None:
+        return None
+    try:
+        return results.shown(results.read(data), texts, known)
+    except InputError as error:
+        problems.append(f"{texts.path(results.FILE)} cannot be read: {error}")
+        return None
 
 
 def packed(html: str) -> str:

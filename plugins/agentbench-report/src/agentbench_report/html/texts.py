@@ -79,14 +79,14 @@ class Texts:
         left_out = int(cut[1]) if cut else 0
         return Text(text=data.decode("utf-8", "backslashreplace"), left_out=left_out, path=self.path(name))
 
-    def said(self, text: str, name: str) -> Text:
+    def said(self, text: str, name: str, at_most: int = AT_MOST) -> Text:
         """A text that was found in the file ``name`` of the attempt."""
-        return self.cut(text, self.path(name))
+        return self.cut(text, self.path(name), at_most)
 
-    def cut(self, text: str, path: str) -> Text:
-        """A text that was found in ``path`` of the run directory."""
+    def cut(self, text: str, path: str, at_most: int = AT_MOST) -> Text:
+        """A text that was found in ``path`` of the run directory; of more than ``at_most`` bytes, both ends."""
         data = text.encode("utf-8", "surrogatepass")
-        room = self._room()
+        room = min(self._room(), at_most)
         self.used += min(len(data), room)
         if len(data) <= room:
             return Text(text=text)
