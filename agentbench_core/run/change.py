@@ -79,7 +79,11 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
 
 
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths are the task's alone: what its globs say, its hidden tests, and the files of tests that it names."""
+    """Which paths are the task's alone: what its globs say, and the files of tests that it names.
+
+    And all that is below the directory of hidden tests: else an agent could leave a ``conftest.py`` or a module there
+    that the hidden tests load.
+    """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
     meant = matches((*task.validation.protected_globs, *hidden))
     named = {test.partition("::")[0] for test in task.validation.expected_tests}

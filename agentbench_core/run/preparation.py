@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -188,14 +189,14 @@ class Preparations:
 
     @staticmethod
     def add_hidden(task: Task, workspace: Path) -> None:
-        """Copy the hidden tests into a workspace, in place of whatever stands at their name."""
+        """Write the hidden tests into a workspace, each in place of what is there; other files below stay."""
         if not task.hidden:
             return
-        name = task.spec.validation.files.strip("/")
+        name, places = task.spec.validation.files.strip("/"), hidden_paths(task)
         with Tree(workspace) as tree:
-            for path in [path for path in tree.files() if path.startswith(f"{name}/")]:
+            for path in list(_in_the_way(tree, name, places)):
                 tree.remove(path)
-            for path, file in zip(hidden_paths(task), task.hidden, strict=True):
+            for path, file in zip(places, task.hidden, strict=True):
                 tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
@@ -244,6 +245,28 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
     """Where the hidden tests lie in a workspace that has them."""
     name = task.spec.validation.files.strip("/")
     return tuple(f"{name}/{file.path}" for file in task.hidden)
+
+
+def _in_the_way(tree: Tree, name: str, places: Sequence[str]) -> Iterator[str]:
+    """Entries below ``name`` where hidden tests cannot be written, and bytecode of files that they replace."""
+    files = set(places)
+    directories = {name, *itertools.chain.from_iterable(_above(place, name) for place in places)}
+    for entry in tree.walk():
+        path = entry.path
+        parent, _, base = path.rpartition("/")
+        source = f"{parent.removesuffix('__pycache__')}{base.partition('.')[0]}.py"
+        if path in directories or (path in files and entry.kind != "file"):
+            yield path
+        elif parent.endswith("/__pycache__") and source in files:
+            yield path  # Python trusts it if size and second of the source are the same
+        elif not files.isdisjoint(_above(path, name)):
+            yield path
+
+
+def _above(path: str, name: str) -> Iterator[str]:
+    """The directories of a path that lie below ``name``."""
+    while (path := path.rpartition("/")[0]).startswith(f"{name}/"):
+        yield path
 
 
 @contextlib.contextmanager

@@ -1,0 +1,141 @@
+"""Hidden tests are laid over the public tree file by file, and nothing that an agent leaves beside them counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.inputs.suite import Task, read_task
+from agentbench_core.run.preparation import Preparations
+from agentbench_core.testing.program import write_files
+
+PATCH = """\
+--- a/app.py
++++ b/app.py
+@@ -1,2 +1,2 @@
+ def add(left, right):
+-    return left - right
++    return left + right
+"""
+PUBLIC = {
+    "app.py": "def add(left, right):\n    return left - right\n",
+    "tests/__init__.py": "",
+    "tests/helpers.py": "from pathlib import Path\n\nDATA = Path(__file__).with_name('data') / 'sum.txt'\n",
+    "tests/data/sum.txt": "5\n",
+    "tests/test_add.py": "from app import add\n\n\ndef test_add():\n    assert add(2, 0) == 2\n",
+}
+HIDDEN = {
+    "test_add.py": (
+        "from app import add\nfrom tests.helpers import DATA\n\n\n"
+        "def test_add():\n    assert add(2, 3) == int(DATA.read_text())\n"
+    ),
+    "data/more.txt": "6\n",
+}
+COMMAND = "python -m pytest -q tests"
+
+Overlaid = Callable[..., Path]
+
+
+@pytest.fixture
+def overlaid(make_task: Any) -> Overlaid:
+    """Makes a task whose hidden tests lie in a directory of any name."""
+
+    def make(
+        name: str = "tests", *, files: Mapping[str, str] = PUBLIC, hidden: Mapping[str, str] = HIDDEN, **said: str
+    ) -> Path:
+        validation = {"failing_command": COMMAND, "passing_command": COMMAND, "files": f"{name}/", **said}
+        directory: Path = make_task(files=files, patch=PATCH, validation=validation)
+        write_files(directory / name, hidden)
+        return directory
+
+    return make
+
+
+WRITER = """
+    import attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Writer:
+        def solve(self, context):
+            lines = "import os; os._exit(0)"
+            for place in {places!r}:
+                command = f"mkdir -p $(dirname {{place}}); echo '{{lines}}' > {{place}}"
+                context.tools.call(ToolCall(tool="run", arguments={{"command": command}}))
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("writer", lambda options: Writer(), Options, summary="")
+"""
+
+
+def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
+    """I05: public helpers and data stay; whoever solves the task passes, and whoever forges helpers fails."""
+    overlaid()
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
+    (solved,) = records("scripted")
+    assert solved["result"]["passed"], solved
+    places = ["tests/helpers.py", "tests/conftest.py", "tests/data/more.txt", "tests/new/__init__.py", "app.py.bak"]
+    plugin("writer", WRITER.format(places=places))
+    assert agentbench("run", "--suite", "mini", "--agent", "writer").code == 0
+    (forged,) = records("writer")
+    assert not forged["result"]["passed"]
+    evidence = {label["name"]: label["evidence"] for label in forged["labels"]}
+    assert evidence["touched_protected"] == ", ".join(sorted(places[:4]))
+
+
+@pytest.mark.parametrize("public", [{}, {"checks/old.txt": "as it was\n"}], ids=["new", "public"])
+def test_nothing_of_an_agent_lies_beside_hidden_tests(
+    overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any, public: Mapping[str, str]
+) -> None:
+    """Whether the repository has that directory or not; what the repository has there stays as it was."""
+    listing = f"cd checks && find . -type f -not -name '*.pyc' | sort | tr '\\n' ' ' > {Path.cwd()}/seen; false"
+    overlaid("checks", files={**PUBLIC, **public}, failing_command="false", passing_command=listing)
+    places = ["checks/conftest.py", "checks/__init__.py", "checks/helpers.py", "checks/old.txt", "new.py"]
+    plugin("writer", WRITER.format(places=places))
+    assert agentbench("run", "--suite", "mini", "--agent", "writer").code == 0
+    (record,) = records()
+    assert record["result"]["failure_reason"] == "TESTS_FAILED"
+    assert Path("seen").read_text() == " ".join(
+        ["./data/more.txt", *(["./old.txt"] if public else []), "./test_add.py", ""]
+    )
+
+
+def read(directory: Path) -> Task:
+    return read_task(directory / "task.yaml")
+
+
+def test_what_stands_in_the_way(overlaid: Overlaid, tmp_path: Path) -> None:
+    """A file where a directory must be, a directory or link where a file must be; and bytecode of replaced files."""
+    hidden = {"a/b/c.txt": "1", "file.txt": "2", "link.txt": "3", "test_x.py": "4"}
+    task = read(overlaid(hidden=hidden))
+    work = tmp_path / "work"
+    write_files(
+        work,
+        {
+            "tests/a/b": "a file",
+            "tests/a/kept.txt": "kept",
+            "tests/file.txt/deep/er.txt": "x",
+            "tests/__pycache__/test_x.cpython-311.pyc": "x",
+            "tests/__pycache__/test_xy.cpython-311.pyc": "kept",
+            "file.txt/kept.txt": "kept",
+        },
+    )
+    (work / "tests/link.txt").symlink_to("/etc/passwd")
+    (work / "tests/a/link").symlink_to("b")
+    Preparations.add_hidden(task, work)
+    found = {path.relative_to(work).as_posix(): path.read_text() for path in work.rglob("*") if path.is_file()}
+    kept = {
+        "tests/a/kept.txt": "kept",
+        "tests/__pycache__/test_xy.cpython-311.pyc": "kept",
+        "file.txt/kept.txt": "kept",
+    }
+    assert found == {**{f"tests/{name}": text for name, text in hidden.items()}, **kept}
+    assert (work / "tests/a/link").is_symlink()
