@@ -25,6 +25,7 @@ from agentbench_core.plugin.cheater import CheatContext
 from agentbench_core.run.change import FrozenChange, editable_paths, freeze, protected_paths
 from agentbench_core.run.integrity import suspicious_edits
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
+from agentbench_core.run.leak_text import new_paths
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths, open_preparations
 from agentbench_core.run.scoring import Judge
@@ -184,7 +185,8 @@ class _Trying:
             with shared.turns.taken() as waited:
                 deadline.extend(waited)
                 change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
-            suspected = suspicious_edits(change.kept, shared.snapshots, task)
+            with Tree(prepared.environment.workspace) as tree:
+                suspected = suspicious_edits(change.kept, shared.snapshots, new_paths(task, tree))
             return change, (*toolbox.limits_hit.labels("agent"), *([suspected] if suspected else []))
         finally:
             shared.discard(workspace)

@@ -10,13 +10,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from agentbench_core.errors import ToolError
-from agentbench_core.inputs.suite import Task
 from agentbench_core.run.agent_phase import instruction, shown_output
 from agentbench_core.run.change import FrozenChange, some
-from agentbench_core.run.leak_text import Lines, found_in, secrets_of
+from agentbench_core.run.leak_text import Lines, found_in, new_paths, secrets_of
 from agentbench_core.run.looking_back import project_names
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Prepared, hidden_paths
+from agentbench_core.run.preparation import Baseline, Prepared
 from agentbench_core.run.suspicious_code import PARSED, Edit, hits, kinds
 from agentbench_core.run.trajectory import Told, suspicious_steps
 from agentbench_core.values.integrity import Integrity
@@ -38,20 +37,23 @@ def suspicions(
     directory: Path,
 ) -> tuple[Label, ...]:
     """All there are against an attempt whose files lie in ``directory``."""
-    found = [suspicious_edits(change.kept, snapshots, plan.task)]
+    with Tree(prepared.environment.workspace) as tree:
+        found = [suspicious_edits(change.kept, snapshots, new_paths(plan.task, tree))]
     if not plan.variant.agent_for(plan.task).can("needs_oracle"):  # that one was given what others must not know
         found.append(leaks(plan, prepared, baseline, directory))
     return tuple(label for label in found if label is not None)
 
 
-def suspicious_edits(changes: Sequence[Change], snapshots: Snapshots, task: Task) -> Label | None:
-    """``tamper_suspected`` if what is kept of a change looks for its judge; evidence is ``path:line: what``."""
+def suspicious_edits(changes: Sequence[Change], snapshots: Snapshots, hidden: Sequence[str]) -> Label | None:
+    """``tamper_suspected`` if what is kept of a change looks for its judge; evidence is ``path:line: what``.
+
+    ``hidden`` are paths of hidden tests that nobody should know of.
+    """
     gone = [change for change in changes if change.kind == "deleted"]
     rest = [change for change in changes if change.kind != "deleted"]
     room, to_parse = _BYTES, _PARSED_BYTES
     found: list[str] = []
     moved: frozenset[str] = frozenset()
-    hidden = hidden_paths(task)
     for number, (change, before, after) in enumerate(snapshots.contents([*gone, *rest])):
         room -= len(before) + len(after)
         parse = to_parse > 0
@@ -89,5 +91,5 @@ def leaks(plan: AttemptPlan, prepared: Prepared, baseline: Baseline, directory: 
             has=has,
             public=public,
         )
-        found = suspicious_steps(directory, secrets_of(task), hidden_paths(task), told)
+        found = suspicious_steps(directory, secrets_of(task, tree), new_paths(task, tree), told)
     return Label(name=Integrity.LEAK_SUSPECTED.value, evidence=some(found)) if found else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 import attrs
@@ -52,23 +52,46 @@ class Secrets:
         return tuple(text for text in (*self.tests, self.oracle) if text.lines)
 
 
-def secrets_of(task: Task) -> Secrets:
-    """The secrets of a task: its hidden tests, and what its oracle adds and does not merely move."""
+def secrets_of(task: Task, public: Tree) -> Secrets:
+    """The secrets of a task: its hidden tests, and what its oracle adds and does not merely move.
+
+    A hidden file may be a copy of a public one. It has no lines here if all of them stand in the file at the same path
+    of ``public``, and canaries that stand there are none.
+    """
     canaries: dict[str, str] = {}
+    known: set[str] = set()
     tests = []
     for path, file in zip(hidden_paths(task), task.hidden, strict=True):
-        text = file.data.decode("utf-8", "backslashreplace")
+        text = _text(file.data)
         canaries |= {name.lower(): path for name in _CANARY.findall(text)}
-        tests.append(SecretText(where=path, lines=_distinctive(text.splitlines())))
+        lines = _distinctive(text.splitlines())
+        there = _text(data_at(public, path, at_least=len(file.data)) or b"")
+        known |= canaries_in(there, canaries)
+        public_too = set(Lines(lines).found(there)).issuperset(lines)
+        tests.append(SecretText(where=path, lines=() if public_too else lines))
     solution = [text for call in task.script for text in texts_in(call.arguments)]
     for text in solution:
         canaries |= {name.lower(): "the oracle" for name in _CANARY.findall(text)}
-    lines = [line for text in solution for line in _added(text)]
+    added = [line for text in solution for line in _added(text)]
     return Secrets(
-        canaries=canaries,
+        canaries={name: where for name, where in canaries.items() if name not in known},
         tests=tuple(tests),
-        oracle=SecretText(where="the oracle", lines=_distinctive(lines)),
+        oracle=SecretText(where="the oracle", lines=_distinctive(added)),
     )
+
+
+def new_paths(task: Task, public: Tree) -> tuple[str, ...]:
+    """Where hidden tests lie that are no copies of public files, changed or not: paths that an agent cannot know."""
+    there = frozenset(public.files()) if task.hidden else frozenset()
+    return tuple(path for path in hidden_paths(task) if path not in there)
+
+
+def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
+    """What stands at a path: a few MiB, or one byte more than ``at_least``. ``None`` without such a file."""
+    try:
+        return public.read(path, limit=max(_FILE_BYTES, at_least + 1))
+    except (ToolError, OSError):
+        return None
 
 
 def texts_in(value: object) -> Iterator[str]:
@@ -90,25 +113,43 @@ def canaries_in(text: str, known: Collection[str]) -> set[str]:
 
 
 class Lines:
-    """Lines that are looked for in texts, also behind whatever a tool puts before a line."""
+    """Lines that are looked for in texts, also behind whatever a tool puts before a line.
+
+    They are kept backwards and sorted. All that a text ends with are then the last one that does not come after it, the
+    longest one that this begins with, and so on: a search in the list, however many lines have the same end.
+    """
 
     def __init__(self, lines: Collection[str]) -> None:
-        self._by_end: dict[str, list[str]] = defaultdict(list)
-        for line in lines:
-            ends = self._by_end[line[-SHORTEST:]]
-            if len(ends) < 8 and line not in ends:
-                ends.append(line)
+        self._backwards = sorted({line[::-1] for line in lines if line})
+        self._shortest = min(map(len, self._backwards), default=0)
+        self._longest = max(map(len, self._backwards), default=0)
+        self._ends = frozenset(line[: self._shortest] for line in self._backwards)
+        self._within: list[int] = []
+        """Of each, the place of the longest other one that it begins with, or -1."""
+        begun: list[int] = []
+        for place, line in enumerate(self._backwards):
+            while begun and not line.startswith(self._backwards[begun[-1]]):
+                begun.pop()
+            self._within.append(begun[-1] if begun else -1)
+            begun.append(place)
 
     def found(self, text: str) -> Iterator[str]:
         """Each line that stands in the text, as often as it does. Time is proportional to the text."""
-        if not self._by_end:
+        if not self._backwards:
             return
         for line in text.splitlines():
             for piece in (line, *line.split("\\n")) if "\\n" in line else (line,):  # as a literal has it
-                end = piece.rstrip()
-                for each in self._by_end.get(end[-SHORTEST:], ()):
-                    if end.endswith(each):
-                        yield each
+                yield from self._ending(piece.rstrip())
+
+    def _ending(self, text: str) -> Iterator[str]:
+        backwards = text[-self._longest :][::-1]
+        if backwards[: self._shortest] not in self._ends:
+            return
+        place = bisect.bisect_right(self._backwards, backwards) - 1
+        while place >= 0:
+            if backwards.startswith(self._backwards[place]):
+                yield self._backwards[place][::-1]
+            place = self._within[place]
 
 
 def found_in(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
@@ -122,9 +163,13 @@ def found_in(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
         except (ToolError, OSError):
             continue
         room -= len(data)
-        found = set(lines.found(data.decode("utf-8", "backslashreplace")))
+        found = set(lines.found(_text(data)))
         if found:
             yield path, found
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _distinctive(lines: Collection[str]) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.run.agent_phase import instruction, shown_output
 from agentbench_core.run.change import some
 from agentbench_core.run.leak_probes import Probe
-from agentbench_core.run.leak_text import ENOUGH, Lines, Secrets, SecretText, canaries_in, found_in, secrets_of
+from agentbench_core.run.leak_text import (
+    ENOUGH,
+    Lines,
+    Secrets,
+    SecretText,
+    canaries_in,
+    data_at,
+    found_in,
+    secrets_of,
+)
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Preparations, Prepared, hidden_paths
 from agentbench_core.run.rules import Problem, Rule
@@ -54,9 +63,11 @@ class LeakCheck:
         return [Problem(rule=rule, reason=_together(each)) for rule, each in reasons.items()]
 
     def _problems(self, deadline: Deadline) -> Iterator[Problem]:
-        task, secrets = self.plan.task, secrets_of(self.plan.task)
+        task = self.plan.task
         pristine = self.shared.source(task)
-        shared_lines = dict(self._public(pristine, secrets))
+        with Tree(pristine) as tree:
+            secrets = secrets_of(task, tree)
+            shared_lines = dict(found_in(tree, Lines([line for text in secrets.texts for line in text.lines])))
         yield from self._in_the_repository(secrets, shared_lines)
         secrets = _without(secrets, frozenset(line for lines in shared_lines.values() for line in lines))
         output = shown_output(self.baseline)
@@ -82,11 +93,6 @@ class LeakCheck:
         finally:
             self.shared.discard(workspace)
 
-    def _public(self, pristine: Path, secrets: Secrets) -> Iterator[tuple[str, set[str]]]:
-        lines = Lines([line for text in secrets.texts for line in text.lines])
-        with Tree(pristine) as tree:
-            yield from found_in(tree, lines)
-
     def _in_the_repository(self, secrets: Secrets, found: Mapping[str, set[str]]) -> Iterator[Problem]:
         """Public tests may share lines with hidden ones: they tell nothing unless all of a file is there."""
         for text in secrets.texts:
@@ -107,7 +113,7 @@ class LeakCheck:
         return "test" in text.where.rpartition("/")[2].lower()
 
     def _history(self, probe: Probe, pristine: Path) -> Iterator[Problem]:
-        wanted = dict(self._blobs())
+        wanted = dict(self._blobs(pristine))
         objects = probe.objects()
         if objects is None:
             yield from self._object_files(probe, pristine)
@@ -135,11 +141,13 @@ class LeakCheck:
         if more:
             yield _history(f"the workspace has objects of git that are not of the commit: {some(more)}")
 
-    def _blobs(self) -> Iterator[tuple[str, str]]:
-        """Ids of what must not be read, and what each is."""
-        for path, file in zip(hidden_paths(self.plan.task), self.plan.task.hidden, strict=True):
-            if len(file.data) >= _SMALLEST:
-                yield _blob_id(file.data), path
+    def _blobs(self, pristine: Path) -> Iterator[tuple[str, str]]:
+        """Ids of what must not be read, and what each is; copies of public files may be."""
+        with Tree(pristine) as tree:
+            for path, file in zip(hidden_paths(self.plan.task), self.plan.task.hidden, strict=True):
+                data = file.data
+                if len(data) >= _SMALLEST and data != data_at(tree, path, at_least=len(data)):
+                    yield _blob_id(data), path
         for change in self.solved:
             if change.new_blob:
                 yield change.new_blob, f"{change.path} as the oracle leaves it"

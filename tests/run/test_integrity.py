@@ -95,6 +95,24 @@ def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, age
     assert {r.integrity for r in run.records()} >= {Integrity.LEAK_SUSPECTED, Integrity.TAMPER_SUSPECTED}
 
 
+def test_what_is_public_is_no_leak(make_task: Any, plugin: Any, agentbench: Any, records: Any) -> None:
+    """Hidden tests may overlay public ones: an agent that reads those, and names them in its code, did nothing odd."""
+    tests = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
+    public = f"# agentbench-canary: {CANARY}\n{tests}"
+    named = "printf \"RUN = 'checks/test_app.py'\\n\" > run.py"
+    Path("steps.json").write_text(json.dumps({"honest": ["cat checks/test_app.py checks/*", named, FIX]}))
+    make_task(
+        description="honest",
+        files={"app.txt": "broken\n", "checks/test_app.py": public},
+        hidden={"test_app.py": f"{public}# one more\n"},
+    )
+    plugin("doer", DOER)
+    assert agentbench("run", "--suite", "mini", "--agent", "doer").code == 0
+    (record,) = records()
+    assert record["result"]["passed"]
+    assert labels(record).keys() == {"weak_verdict"}
+
+
 def test_the_oracle_is_no_leak(tasks: None, agentbench: Any, records: Any, tmp_path: Path) -> None:
     """It was given the solution by us, with a canary in it."""
     for patch in tmp_path.glob("tasks/mini/*/solution.patch"):

@@ -67,6 +67,27 @@ def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
     assert reason.startswith("the canary of checks/test_clamp.py stands in /")
 
 
+@pytest.mark.parametrize("changed", [("", ""), ("# as it was\n", "# changed\n")], ids=["equal", "short lines differ"])
+def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], changed: tuple[str, str]) -> None:
+    """Hidden tests that overlay a public directory bring along what is there; a canary of it is public, too."""
+    before, after = changed
+    public = {"app.txt": "broken\n", "checks/test_clamp.py": f"# agentbench-canary: {CANARY}\n{before}{HIDDEN}"}
+    assert broken(files=public, hidden=f"# agentbench-canary: {CANARY}\n{after}{HIDDEN}") == {}
+    elsewhere = {**public, "old/clamp.txt": HIDDEN + SOLUTION.replace("+", "")}
+    assert broken(files=elsewhere, hidden=public["checks/test_clamp.py"]) == {
+        "hidden_absent": "all of the oracle stands in the repository: old/clamp.txt"
+    }
+
+
+def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None:
+    """The old ones are in the repository and count for nothing, also where many of them have the same end."""
+    same = "".join(f"    assert value({n:02}) == the_same_forty_characters_at_the_end_of_all\n" for n in range(40))
+    public = {"app.txt": "broken\n", "checks/test_clamp.py": same}
+    assert broken(files=public, hidden=same + HIDDEN) == {}
+    said = broken(files=public, hidden=same + HIDDEN, setup={"commands": [f"cat > notes <<'E'\n{HIDDEN}E"]})
+    assert said["hidden_absent"].startswith("8 lines of checks/test_clamp.py stand in /"), said
+
+
 def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """By its description, by what the failing command prints, by a variable of the environment."""
     said = {"hidden_absent": "8 lines of checks/test_clamp.py stand in what an agent is told"}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import agentbench_core
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.run.integrity import suspicious_edits
+from agentbench_core.run.preparation import hidden_paths
 from agentbench_core.run.suspicious_code import PARSED, Edit, hits, kinds
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.patching import apply_hunks, parse_patch
@@ -236,12 +237,11 @@ def test_no_reference_solution_is_suspected(snapshots: Snapshots, tmp_path: Path
         solved(task, work)
         changes = snapshots.freeze(base, work).changes
         assert changes, task.spec.id
-        assert suspicious_edits(changes, snapshots, task) is None, task.spec.id
+        assert suspicious_edits(changes, snapshots, hidden_paths(task)) is None, task.spec.id
 
 
 def test_a_change_as_it_was_frozen(snapshots: Snapshots, tmp_path: Path) -> None:
     """Files that are moved, made, changed and removed; the label names the first few places."""
-    task = read_task(TASKS[0])
     work = tmp_path / "work"
     work.mkdir()
     (work / "old.py").write_text("import sys\nsys._getframe()\n")
@@ -249,10 +249,10 @@ def test_a_change_as_it_was_frozen(snapshots: Snapshots, tmp_path: Path) -> None
     base = snapshots.take(work)
     (work / "old.py").rename(work / "new.py")
     (work / "kept.py").write_text("import atexit\nimport os\n")
-    assert suspicious_edits(snapshots.freeze(base, work).changes, snapshots, task) is None
+    assert suspicious_edits(snapshots.freeze(base, work).changes, snapshots, ()) is None
     (work / "kept.py").write_text("import atexit\nimport os\nos._exit(0)\n")
     (work / "more.py").write_text("import gc\ngc.get_objects()\n")
-    label = suspicious_edits(snapshots.freeze(base, work).changes, snapshots, task)
+    label = suspicious_edits(snapshots.freeze(base, work).changes, snapshots, ())
     assert label is not None
     assert label.name == "tamper_suspected"
     assert label.evidence == ("kept.py:3: ends the process by force, more.py:2: looks at all objects of the process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tracemalloc
 from collections.abc import Collection
 from pathlib import Path
@@ -278,6 +279,51 @@ def test_whatever_stands_in_the_files(tmp_path_factory: pytest.TempPathFactory, 
     attempt = Attempt(tmp_path_factory.mktemp("wild"))
     good = [*lines, step(99, "cat", CANARY)]
     assert any("the canary of" in each for each in attempt.says(*good, calls=lines))
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=6), max_size=40), st.text("ab\n\\ ", max_size=120))
+@settings(max_examples=200, deadline=None)
+def test_no_line_is_forgotten(lines: list[str], text: str) -> None:
+    """However many have the same end, and if one is the end of another: as trying each of them finds them."""
+    pieces = [piece.rstrip() for line in text.splitlines() for piece in {line, *line.split("\\n")}]
+    assert set(Lines(lines).found(text)) == {line for line in lines for piece in pieces if piece.endswith(line)}
+
+
+SAME_END = " == the_same_forty_characters_at_the_end_of_all"
+
+
+def test_lines_with_the_same_end() -> None:
+    """As a table of cases has them: each is found, behind a prefix, too."""
+    lines = [f"assert value({n:05}){SAME_END}" for n in range(5000)]
+    assert set(Lines(lines).found("\n".join(f"{n}:  {line}" for n, line in enumerate(lines)))) == set(lines)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        f"x{SAME_END}\n",
+        f"assert value(1){SAME_END}\n",
+        f"assert value(00001){SAME_END}\\n",
+        f"{SAME_END} ",
+        "a" * 990 + "\n",
+    ],
+    ids=["no line", "nearly a line", "a line", "one long line", "as long as a line"],
+)
+def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
+    """An agent chooses the text: four times as much of it takes about four times as long, whatever ends alike."""
+    nested = ["a" * length for length in range(40, 1000)]
+    few = Lines([*nested, *(f"assert value({n:05}){SAME_END}" for n in range(1000))])
+    many = Lines([*nested, *(f"assert value({n:05}){SAME_END}" for n in range(64_000))])
+
+    def seconds(lines: Lines, size: int) -> float:
+        text = piece * (size // len(piece))
+        started = time.process_time()
+        for _ in lines.found(text):
+            pass
+        return time.process_time() - started
+
+    assert seconds(many, 1_200_000) < 12 * seconds(many, 300_000) + 0.5
+    assert seconds(many, 1_200_000) < 8 * seconds(few, 1_200_000) + 0.5
 
 
 @given(st.text(max_size=2000), st.text(max_size=300))
