@@ -115,6 +115,8 @@ def _print(findings: Sequence[Finding]) -> None:
             if problem.output:
                 say(textwrap.indent(problem.output, "  | "))
             say(f"  {REMEDIES[problem.rule]}")
+        for note in finding.notes:
+            say(f"\n{finding.task.spec.id}: note: {note.reason}\n  {note.remedy}")
     valid = sum(finding.verdict == "valid" for finding in findings)
     say(f"\n{valid} of {len(findings)} tasks are valid")
 
@@ -156,7 +158,8 @@ def _add_flakes(suite: Path, findings: Sequence[Finding], sandbox: str) -> Itera
 
 def _rows(finding: Finding) -> Iterator[tuple[str, ...]]:
     """One row for a task, and one more for each further reason."""
-    reasons = [shortened(f"{_how_often(finding, n)}{p.reason}", 100) for p, n in finding.problems]
+    said = [f"{_how_often(finding, n)}{p.reason}" for p, n in finding.problems]
+    reasons = [shortened(reason, 100) for reason in (*said, *(f"note: {note.reason}" for note in finding.notes))]
     first, *more = reasons or [""]
     times, seconds = str(len(finding.looks)), f"{finding.duration_sec:.1f}"
     yield finding.task.spec.id, finding.verdict, times, seconds, first
@@ -191,6 +194,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
             }
             for problem, times in finding.problems
         ],
+        "notes": [{"reason": note.reason, "remedy": note.remedy} for note in finding.notes],
     }
 
 

@@ -20,10 +20,11 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.run.change import FrozenChange, freeze, some
+from agentbench_core.run.failing_command import notes_on
 from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Preparations, Prepared
-from agentbench_core.run.rules import Problem, Rule
+from agentbench_core.run.rules import Note, Problem, Rule
 from agentbench_core.run.scoring import Judge
 from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.run.unrecorded import Notes, Printed
@@ -32,6 +33,7 @@ from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.record import Score
 from agentbench_core.workspace.snapshot import Change
+from agentbench_core.workspace.tree import Tree
 
 _EMPTY = FrozenChange(kept=(), dropped=(), diff=b"", labels=())
 
@@ -49,6 +51,8 @@ class Look:
     twins: Mapping[str, str] | None
     leaks: tuple[Problem, ...]
     """Those of the problems that are leaks: looked for once, and then as they were."""
+    notes: tuple[Note, ...]
+    """What is no problem, and should be known."""
     duration_sec: float
 
 
@@ -90,6 +94,7 @@ def look_at(
         after=looking.after,
         twins=looking.twins,
         leaks=looking.leaks or (),
+        notes=looking.notes,
         duration_sec=time.monotonic() - started,
     )
 
@@ -107,6 +112,7 @@ class _Looking:
     before: Mapping[str, str] | None = None
     after: Mapping[str, str] | None = None
     twins: Mapping[str, str] | None = None
+    notes: tuple[Note, ...] = ()
     solved: tuple[Change, ...] = ()
     """What the oracle changes."""
 
@@ -125,6 +131,8 @@ class _Looking:
         except SetupError as error:
             self.found(Rule.SETUP, str(error), Printed(*shared.setup_output(task)))
             return
+        with Tree(prepared.environment.workspace) as tree:
+            self.notes = notes_on(task, tree)
         baseline = self._baseline(prepared)
         self._empty_patch(prepared)
         if task.script:

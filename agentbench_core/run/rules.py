@@ -54,6 +54,14 @@ REMEDIES = {
 
 
 @attrs.frozen(kw_only=True)
+class Note:
+    """What makes a task no worse a measure, but harder than it looks; and what to do about it."""
+
+    reason: str
+    remedy: str
+
+
+@attrs.frozen(kw_only=True)
 class Problem:
     """A rule that does not hold, why, and the end of what was printed."""
 

@@ -17,7 +17,7 @@ from agentbench_core.run.fairness import Look, look_at
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import open_preparations
-from agentbench_core.run.rules import Problem, Rule
+from agentbench_core.run.rules import Note, Problem, Rule
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
 
@@ -84,6 +84,11 @@ class Finding:
         if any(times == len(self.looks) for _, times in self.problems):
             return "invalid"
         return "flaky" if self.problems else "valid"
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What is no problem, each once."""
+        return list(dict.fromkeys(note for look in self.looks for note in look.notes))
 
     @property
     def duration_sec(self) -> float:

@@ -227,6 +227,57 @@ def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
     assert validate()["verdict"] == "valid"
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("python -m pytest -q checks/test_x.py", "checks/test_x.py is"),
+        ("cd . && (python -m pytest ./checks//test_x.py::test_new[a-b])", "checks/test_x.py is"),
+        ("pytest --confcutdir=. -k 'x or y' /workspace/checks", "checks is"),
+        (
+            "pytest checks/public.py::test_old checks/public.py::TestNew::test_new",
+            "checks/public.py::TestNew::test_new is",
+        ),
+        ("pytest --deselect=checks/test_x.py::a checks/data.bin 'x", "checks/test_x.py, checks/data.bin are"),
+    ],
+)
+def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any, command: str, named: str) -> None:
+    """No agent could make it pass; the task is valid all the same, since it may be judged by another command."""
+    public = "def test_old(): pass\n"
+    hidden = {
+        "test_x.py": "def test_new(): assert 0\n",
+        "public.py": f"{public}class TestNew:\n    async def test_new(self): assert 0\n",
+        "data.bin": "\0",
+    }
+    files = {"app.txt": "broken\n", "tests/test_y.py": public}
+    if "public.py" in command:
+        files["checks/public.py"] = public
+    make_task(files=files, hidden=hidden, validation={"failing_command": f"{command} ; grep -q fixed app.txt"})
+    finding = validate()
+    assert (finding["verdict"], finding["problems"]) == ("valid", [])
+    (note,) = finding["notes"]
+    assert (
+        note["reason"] == f"an agent can never make failing_command pass: {named} not in the workspace that agents see"
+    )
+    assert "public tests" in note["remedy"]
+
+
+def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, agentbench: Any) -> None:
+    """Public tests, by name or not, also where hidden ones overlay them; notes are said in the table, too."""
+    files = {"app.txt": "broken\n", "checks/test_x.py": "class TestX:\n    def test_old(self): pass\n"}
+    hidden = {"test_x.py": f"{files['checks/test_x.py']}def test_new(): pass\n", "data/y.txt": "x"}
+    ends = "; grep -q fixed app.txt"
+    for command in ("pytest", "pytest checks", "pytest checks/test_x.py::TestX::test_old[a]", "echo checks/test_y.py"):
+        make_task(files=files, hidden=hidden, validation={"failing_command": command + ends})
+        assert validate()["notes"] == []
+    make_task(files=files, hidden=hidden, validation={"failing_command": f"cat checks/data/y.txt {ends}"})
+    done = agentbench("validate-tasks", "--suite", "mini")
+    assert done.code == 0
+    assert re.search(
+        r"^one +valid +1 +[\d.]+ +note: an agent can never make failing_command pass", done.out, re.MULTILINE
+    )
+    assert "  Let failing_command run public tests only" in done.out
+
+
 BAD_SCORER = """
     import attrs
     from agentbench_core import SandboxError, hookimpl

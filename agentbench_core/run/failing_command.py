@@ -1,0 +1,68 @@
+"""What agents see of the failing command: whether it names tests that are not in their workspace."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from agentbench_core.inputs.suite import Task
+from agentbench_core.run.change import some
+from agentbench_core.run.leak_text import data_at
+from agentbench_core.run.preparation import hidden_paths
+from agentbench_core.run.rules import Note
+from agentbench_core.workspace.tree import Tree
+
+_REMEDY = (
+    "Let failing_command run public tests only, such as the whole public suite. Hidden tests are judged all the same: "
+    "name them in fail_to_pass."
+)
+_LONGEST = 4 << 20  # bytes of a file in which tests are looked for
+
+
+def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
+    """A note if the failing command names hidden tests that are not in the public tree."""
+    hidden = {path: file.data for path, file in zip(hidden_paths(task), task.hidden, strict=True)}
+    absent = list(dict.fromkeys(_absent(task, hidden, public))) if hidden else []
+    if not absent:
+        return ()
+    what = f"{some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace that agents see"
+    return (Note(reason=f"an agent can never make failing_command pass: {what}", remedy=_REMEDY),)
+
+
+def _absent(task: Task, hidden: Mapping[str, bytes], public: Tree) -> Iterator[str]:
+    files = frozenset(public.files())
+    for word in _words(task.spec.validation.failing_command):
+        named, *parts = word.removeprefix(f"{task.spec.environment.workdir}/").split("::")
+        path = posixpath.normpath(named) if named else ""
+        if path in files:
+            new = [part for part in parts if _only_in(part.partition("[")[0], hidden.get(path), public, path)]
+            yield from [f"{path}::{'::'.join(parts)}"] if new else []
+        elif path in hidden or (_any_below(path, hidden) and not _any_below(path, files)):
+            yield path
+
+
+def _words(command: str) -> Iterator[str]:
+    """Words of a command, and what follows the ``=`` of those that have one."""
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        words = command.split()
+    for word in itertools.chain.from_iterable(re.split(r"[;&|()\s]+", word) for word in words):
+        yield word
+        if "=" in word.partition("::")[0]:
+            yield word.partition("=")[2]
+
+
+def _any_below(path: str, files: Mapping[str, object] | frozenset[str]) -> bool:
+    return any(file.startswith(f"{path}/") for file in files)
+
+
+def _only_in(name: str, hidden: bytes | None, public: Tree, path: str) -> bool:
+    """Whether the hidden file defines a test, or a class of tests, that the public one does not."""
+    if hidden is None:
+        return False
+    defines = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%b\b" % re.escape(name.encode()), re.MULTILINE)
+    return bool(defines.search(hidden)) and not defines.search(data_at(public, path, at_least=_LONGEST) or b"")
