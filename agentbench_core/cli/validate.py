@@ -69,10 +69,15 @@ def validate_tasks(
     if not variant.sandbox.can("isolated"):
         warn_unisolated()
     progress = _Progress(len(tasks) * times)
-    findings = validate(tasks, variant, progress, times=times, workers=settings.workers, each_test=write)
+    try:
+        validate(tasks, variant, progress, times=times, workers=settings.workers, each_test=write)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    findings = [found for task in tasks if (found := progress.findings.get(task.spec.id))]
     if as_json:
         print_json([_plain(finding) for finding in findings])
-    else:
+    elif findings:
         _print(findings)
         if times > 1 or flakes:
             _print_flakes(findings)
@@ -82,25 +87,40 @@ def validate_tasks(
     if write:
         for finding in findings:
             say(f"{finding.task.spec.id}: {_write(finding)}", err=as_json)
+    if interrupted:
+        say(f"interrupted: {len(findings)} of {len(tasks)} tasks were checked", err=True)
+        return 130
     return 0 if all(finding.verdict == "valid" for finding in findings) else 1
 
 
 class _Progress:
-    """One line per look."""
+    """One line per look, with what it found; what was printed comes once for each reason."""
 
     def __init__(self, looks: int) -> None:
+        self.findings: dict[str, Finding] = {}
         self._looks = looks
         self._finished = 0
+        self._shown: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def looked(self, task: Task, number: int, look: Look) -> None:
         """One line: how often there was nothing to say against a task is as much news as what there was."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
-        broken = ", ".join(problem.rule for problem in look.problems)
+        first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in look.problems] or [""]
         with self._lock:
             self._finished += 1
             place = f"[{self._finished}/{self._looks}]"
-            say(f"{place} {name}  {f'broken: {broken}' if broken else 'fair'}  {look.duration_sec:.1f} s", err=True)
+            say(f"{place} {name}  {f'broken: {first}' if first else 'fair'}  {look.duration_sec:.1f} s", err=True)
+            for said, problem in zip((first, *more), look.problems, strict=False):
+                if said != first:
+                    say(f"      broken: {said}", err=True)
+                if problem.output and (task.spec.id, said) not in self._shown:
+                    self._shown.add((task.spec.id, said))
+                    say(textwrap.indent(problem.output, "      | "), err=True)
+
+    def finished(self, finding: Finding) -> None:
+        """Keep it: an interrupt takes nothing back."""
+        self.findings[finding.task.spec.id] = finding
 
     def note(self, message: str) -> None:
         """One line."""

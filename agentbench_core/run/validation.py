@@ -45,6 +45,9 @@ class Watcher(Protocol):
     def looked(self, task: Task, number: int, look: Look) -> None:
         """A task was looked at for the ``number``-th time."""
 
+    def finished(self, finding: Finding) -> None:
+        """A task was looked at as often as it is to be."""
+
     def note(self, message: str) -> None:
         """Something a person should know."""
 
@@ -155,7 +158,7 @@ def validate(
 
     Raises:
         UnavailableError: the sandbox cannot work here.
-        KeyboardInterrupt: somebody stopped it; nothing is left running.
+        KeyboardInterrupt: somebody stopped it; nothing is left running, and ``watcher`` was told what was finished.
     """
     stop = Deadline(FOR_EVER)
     with contextlib.ExitStack() as stack:
@@ -175,7 +178,9 @@ def validate(
                 leaks = looks[0].leaks if looks else None
                 looks.append(look_at(plan, shared, stop, watcher.note, each_test=each_test, leaks=leaks))
                 watcher.looked(task, number, looks[-1])
-            return Finding(task=task, looks=tuple(looks))
+            finding = Finding(task=task, looks=tuple(looks))
+            watcher.finished(finding)
+            return finding
 
         return list(pool.map(find, tasks))
 

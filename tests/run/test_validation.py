@@ -462,18 +462,36 @@ def test_no_agent_is_named(make_task: Any, agentbench: Any) -> None:
     assert agentbench("validate-tasks").code == 0
 
 
+def test_reasons_are_told_as_they_are_found(make_task: Any, agentbench: Any) -> None:
+    """On the line of the look, with the end of what was printed, the first time; each reason on a line of its own."""
+    command = "test -f fixed.txt && exit 0; echo why it failed; exit 7"
+    make_task("a", validation={"failing_command": "true", "passing_command": command})
+    make_task("b")
+    done = agentbench("validate-tasks", "--suite", "mini", "--times", "2", "--workers", "1")
+    lines = [re.sub(r"[\d.]+ s$", "N s", line) for line in done.err.splitlines() if not line.startswith("note: ")]
+    first = "broken: baseline_fails: the failing command ended with exit code 0 before any agent came  N s"
+    second = "      broken: oracle_passes: the oracle does not pass (exit code 7)"
+    assert lines == [
+        f"[1/4] a  {first}",
+        second,
+        "      | why it failed",
+        f"[2/4] a@2  {first}",
+        second,
+        "[3/4] b  fair  N s",
+        "[4/4] b@2  fair  N s",
+    ]
+
+
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 """Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: signal.Signals) -> None:
-    """Exit 130; no process, no scratch directory."""
-    for name in "ab":
-        make_task(name, validation={"failing_command": f"echo $$ > {tmp_path}/pid-{name}; exec sleep 60"})
+def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str) -> tuple[str, str]:
+    """What a validation prints that is interrupted when a file is there; nothing of it is left behind."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     command = [str(Path(sys.executable).parent / "agentbench"), "validate-tasks", "--suite", "mini", "--workers", "1"]
+    command += flags
     with subprocess.Popen(
         [sys.executable, "-c", OBEDIENT, *command],
         env={**os.environ, "TMPDIR": str(scratch)},
@@ -482,7 +500,7 @@ def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: sig
         text=True,
     ) as process:
         end = time.monotonic() + 30
-        while time.monotonic() < end and not (tmp_path / "pid-a").exists():
+        while time.monotonic() < end and not (tmp_path / until).exists():
             time.sleep(0.05)
         assert list(scratch.iterdir()) != []
         process.send_signal(number)
@@ -490,9 +508,38 @@ def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: sig
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, out) == (130, "")
-    assert "interrupted" in err
-    assert not (tmp_path / "pid-b").exists()
+    assert process.returncode == 130, err
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid-a").read_text()), 0)
+        os.kill(int((tmp_path / until).read_text()), 0)
     assert list(scratch.iterdir()) == []
+    return out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """Exit 130; no process, no scratch directory."""
+    for name in "ab":
+        make_task(name, validation={"failing_command": f"echo $$ > {tmp_path}/pid-{name}; exec sleep 60"})
+    out, err = interrupted(tmp_path, number, until="pid-a")
+    assert out == ""
+    assert "interrupted: 0 of 2 tasks were checked" in err
+    assert not (tmp_path / "pid-b").exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--flakes",)], ids=" ".join)
+def test_what_was_finished_before_an_interrupt(make_task: Any, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """It is told and kept, and the rest is not."""
+    for name in "ac":
+        make_task(name)
+    make_task("b", validation={"failing_command": f"echo $$ > {tmp_path}/pid; exec sleep 60"})
+    out, err = interrupted(tmp_path, signal.SIGINT, *flags, until="pid")
+    assert err.splitlines()[-1] == "interrupted: 1 of 3 tasks were checked"
+    if "--json" in flags:
+        assert [finding["task"] for finding in json.loads(out)] == ["a"]
+    else:
+        assert re.search(r"^a +valid +1", out, re.MULTILINE)
+        assert re.search("^[bc] ", out, re.MULTILINE) is None
+    flakes = tmp_path / "tasks/mini/flakes.yaml"
+    assert flakes.exists() == ("--flakes" in flags)
+    if flakes.exists():
+        assert list(yaml.safe_load(flakes.read_text())["tasks"]) == ["a"]
