@@ -25,8 +25,9 @@ from agentbench_core.cli.flags import (
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.expected_tests import write_expected_tests
-from agentbench_core.inputs.flakes import FLAKES_FILE, add_looks, rate_of, rate_text, read_flakes
+from agentbench_core.inputs.flakes import FLAKES_FILE, Tally, add_looks, rate_of, rate_text, read_flakes
 from agentbench_core.inputs.suite import Task, read_suite, select
+from agentbench_core.run.change import some
 from agentbench_core.run.fairness import Look
 from agentbench_core.run.rules import REMEDIES
 from agentbench_core.run.validation import Finding, validate
@@ -146,9 +147,11 @@ def _print_flakes(findings: Sequence[Finding]) -> None:
     rows = []
     for finding in findings:
         tally = finding.tally
-        flaked = f"{tally.flaked} of {tally.looks}"
+        flaked = "-" if tally.broken else f"{tally.flaked} of {tally.looks}"
         broke = f"{tally.environment_failed} of {tally.environment_looks}"
         rate = rate_text(tally.flaked, tally.looks) if tally.looks else "not known"
+        if tally.broken:
+            rate = f"not known: it failed {tally.flaked} of {tally.looks} times"
         rows.append((finding.task.spec.id, flaked, broke, rate))
     print_table(("TASK", "FLAKED", "ENVIRONMENT FAILED", "FLAKE RATE"), rows)
 
@@ -166,7 +169,7 @@ def _add_flakes(suite: Path, findings: Sequence[Finding], sandbox: str) -> Itera
         name = finding.task.spec.id
         now = written.get(name)
         if now is None:
-            broken = "no look was as it must be, so it is broken and not flaky"
+            broken = "every look failed, so it is broken and not flaky"
             why = broken if finding.tally.looks else "no look got as far as a verdict"
             yield f"{name}: nothing written: {why}"
         else:
@@ -197,13 +200,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "times": len(finding.looks),
         "duration_sec": round(finding.duration_sec, 3),
-        "flakes": {
-            "looks": finding.tally.looks,
-            "flaked": finding.tally.flaked,
-            **rate_of(finding.tally.flaked, finding.tally.looks),
-            "environment_looks": finding.tally.environment_looks,
-            "environment_failed": finding.tally.environment_failed,
-        },
+        "flakes": _plain_flakes(finding.tally),
         "problems": [
             {
                 "rule": problem.rule,
@@ -215,6 +212,19 @@ def _plain(finding: Finding) -> dict[str, Any]:
             for problem, times in finding.problems
         ],
         "notes": [{"reason": note.reason, "remedy": note.remedy} for note in finding.notes],
+    }
+
+
+def _plain_flakes(tally: Tally) -> dict[str, Any]:
+    """What fails every time has not flaked, and has no rate."""
+    rate = rate_of(tally.flaked, tally.looks)
+    return {
+        "looks": tally.looks,
+        "failed_every_time": tally.broken,
+        "flaked": 0 if tally.broken else tally.flaked,
+        **(dict.fromkeys(rate) if tally.broken else rate),
+        "environment_looks": tally.environment_looks,
+        "environment_failed": tally.environment_failed,
     }
 
 
@@ -231,7 +241,11 @@ def _write(finding: Finding) -> str:
         return "nothing written: no single test fails before the fix and passes after it"
     lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass, "twins": found.twins}
     write_expected_tests(finding.task, lists)
-    left = f"; left out {found.unsteady} that did not always end the same" if found.unsteady else ""
+    left = ""
+    if found.failing:
+        left += f"; left out {len(found.failing)} that do not pass with the reference solution: {some(found.failing)}"
+    if found.unsteady:
+        left += f"; left out {found.unsteady} that did not always end the same"
     if found.twins_dropped:
         dropped = ", ".join(f"{name} ({ended})" for name, ended in found.twins_dropped.items())
         left += f"; dropped twins that do not fail at once with the oracle: {dropped}"

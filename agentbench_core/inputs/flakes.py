@@ -107,6 +107,11 @@ class Tally:
     environment_looks: int
     environment_failed: int
 
+    @property
+    def broken(self) -> bool:
+        """Whether every look failed: then nothing flakes."""
+        return 0 < self.looks == self.flaked
+
     def __add__(self, other: Tally) -> Tally:
         mine, theirs = attrs.asdict(self), attrs.asdict(other)
         return Tally(**{name: mine[name] + theirs[name] for name in mine})
@@ -168,8 +173,10 @@ def _standing(entry: TaskFlakes, digest: str, sandbox: str | None, today: str) -
         if measured.digest != digest or measured.expires < today:
             old = True
         elif measured.quarantined:
-            share = rate_text(measured.flaked, measured.looks)
-            found.append(f"{measured.flaked} of {measured.looks} looks flaked in {name}, {share}, {measured.date}")
+            share = f"{measured.flaked} of {measured.looks} looks flaked in {name}"
+            if measured.flaked == measured.looks:  # written by hand: what fails every time is broken
+                share = f"all {measured.looks} looks failed in {name}"
+            found.append(f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}")
     return found, old
 
 

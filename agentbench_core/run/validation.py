@@ -62,8 +62,10 @@ class ExpectedTests:
     """Altered copies of tests that always failed with the oracle, as a twin must."""
     twins_dropped: Mapping[str, str]
     """Those that did not, with how they ended instead."""
+    failing: tuple[str, ...]
+    """Tests that never passed with the oracle, and did not only skip."""
     unsteady: int
-    """Tests that are in neither list since they did not always end the same."""
+    """Tests that passed with the oracle, but did not always end the same, so that they are in neither list."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,8 +85,8 @@ class Finding:
 
     @property
     def verdict(self) -> Literal["valid", "flaky", "invalid"]:
-        """Invalid if a rule never held, flaky if one held only sometimes."""
-        if any(times == len(self.looks) for _, times in self.problems):
+        """Invalid if no look found it fair, whatever it found instead; flaky if some did and some did not."""
+        if all(look.problems for look in self.looks):
             return "invalid"
         return "flaky" if self.problems else "valid"
 
@@ -125,8 +127,12 @@ class Finding:
         passing = [name for name in seen if all(tests.get(name) == "passed" for tests in after)]
         fail_to_pass = tuple(name for name in passing if all(tests.get(name) in _FAILED for tests in before))
         pass_to_pass = tuple(name for name in passing if all(tests.get(name) == "passed" for tests in before))
+        never = [name for name in seen if not any(tests.get(name) == "passed" for tests in after)]
         unsteady = [
-            name for name in seen if any(len({each.get(name) for each in tests}) > 1 for tests in (before, after))
+            name
+            for name in seen
+            if name not in {*fail_to_pass, *pass_to_pass, *never}
+            and any(len({each.get(name) for each in tests}) > 1 for tests in (before, after))
         ]
         tried = self.looks[0].twins or {}  # the strongest come first
         good = [name for name in tried if all((look.twins or {}).get(name) == "failed" for look in self.looks)]
@@ -139,6 +145,7 @@ class Finding:
                 for name in tried
                 if name not in good
             },
+            failing=tuple(name for name in never if any(tests.get(name) != "skipped" for tests in after)),
             unsteady=len(unsteady),
         )
 

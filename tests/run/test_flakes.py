@@ -127,7 +127,12 @@ def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any
     assert "one: nothing written: no look got as far as a verdict" in done.out
     make_task(setup={"commands": []}, validation={"passing_command": "false"})
     done = agentbench("validate-tasks", *SUITE, "--flakes")
-    assert "one: nothing written: no look was as it must be, so it is broken and not flaky" in done.out
+    assert "one: nothing written: every look failed, so it is broken and not flaky" in done.out
+    assert re.search(r"^one +- +0 of 1 +not known: it failed 1 of 1 times$", done.out, re.MULTILINE)
+    assert " flaky " not in done.out.replace("not flaky", "")
+    (found,) = json.loads(agentbench("validate-tasks", *SUITE, "--times", "2", "--json").out)
+    assert (found["verdict"], found["flakes"]["failed_every_time"], found["flakes"]["flaked"]) == ("invalid", True, 0)
+    assert found["flakes"]["rate"] is None
     assert not FLAKES.exists()
 
 

@@ -220,6 +220,17 @@ def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path:
     assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("oracle_passes", 2), ("baseline_fails", 1)]
 
 
+def test_what_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_path: Path) -> None:
+    """Although it is something else each time."""
+    failing = f"! {{ {every_other_time(tmp_path / 'a')}; }}"
+    passing = f"grep -q fixed app.txt && ! {{ {every_other_time(tmp_path / 'b')}; }}"
+    make_task(validation={"failing_command": failing, "passing_command": passing})
+    finding = validate("--times", "2")
+    assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("baseline_fails", 1), ("oracle_passes", 1)]
+    assert finding["verdict"] == "invalid"
+    assert finding["flakes"]["failed_every_time"]
+
+
 def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
     """For the baseline as for the oracle: the public tree alone may pass."""
     command = "test ! -e checks/must || grep -q -f checks/must app.txt"
