@@ -41,7 +41,7 @@ from agentbench_core.run.variant import without_agents
 @click.option("--workers", type=int, help="Tasks at once. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--write", is_flag=True, help="Fill empty fail_to_pass, pass_to_pass and twins of valid tasks.")
+@click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of fair tasks.")
 @click.option("--flakes", is_flag=True, help="Add what was seen to the suite's flakes.yaml, which quarantines tasks.")
 @json_flag
 @click.pass_obj
@@ -230,23 +230,24 @@ def _plain_flakes(tally: Tally) -> dict[str, Any]:
 
 def _write(finding: Finding) -> str:
     """Write the expected tests of a task if it may be done; says what was done, or why not."""
-    if finding.verdict != "valid":
+    if not finding.lists_can_be_written:
         return f"nothing written: the task is {finding.verdict}"
-    if finding.task.spec.validation.expected_tests or finding.task.spec.validation.twins:
-        return "nothing written: it names its tests; empty all three lists to have them made anew"
     found = finding.expected_tests()
     if found is None:
         return "nothing written: its scorer does not know single tests; does passing_command start pytest?"
     if not found.fail_to_pass:
         return "nothing written: no single test fails before the fix and passes after it"
-    lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass, "twins": found.twins}
-    write_expected_tests(finding.task, lists)
+    lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass}
+    validation = finding.task.spec.validation
+    if not (validation.expected_tests or validation.twins):
+        lists["twins"] = found.twins
+    wrote = write_expected_tests(finding.task, lists)
     left = ""
     if found.failing:
         left += f"; left out {len(found.failing)} that do not pass with the reference solution: {some(found.failing)}"
     if found.unsteady:
         left += f"; left out {found.unsteady} that did not always end the same"
-    if found.twins_dropped:
+    if found.twins_dropped and "twins" in lists:
         dropped = ", ".join(f"{name} ({ended})" for name, ended in found.twins_dropped.items())
         left += f"; dropped twins that do not fail at once with the oracle: {dropped}"
-    return f"wrote {', '.join(f'{len(names)} {name}' for name, names in lists.items())}{left}"
+    return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import yaml
@@ -14,25 +14,43 @@ from agentbench_core.inputs.suite import TASK_FILE, Task
 _AFTER = "passing_command"  # required, so it is always there
 
 
-def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> None:
-    """Fill ``fail_to_pass`` and ``pass_to_pass`` of a task that has neither.
+def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
+    """Write ``fail_to_pass`` and ``pass_to_pass``, in place of the tests that a task names; says what changed.
 
-    Comments, order and quoting stay as they are. The file is replaced as a whole or not at all.
+    Names that stay keep their order, and new ones come after them. Comments elsewhere, order and quoting stay as they
+    are. The file is replaced as a whole or not at all; where nothing changes, it is not touched and the text is empty.
 
     Raises:
         InputError: the file has changed since the task was read, cannot be written, or is written in a way that
             leaves no place for lists.
     """
     path = (task.directory / TASK_FILE).resolve()
-    filled = {name: list(tests) for name, tests in lists.items() if tests}
-    text = with_lists(task.text, filled, str(path))
     expected = parse_yaml(task.text, str(path))
-    expected["validation"] |= filled
+    before = {name: list(expected["validation"].get(name, ())) for name in lists}
+    after = {name: _in_order(before[name], tests) for name, tests in lists.items()}
+    changed = {name: tests for name, tests in after.items() if tests != before[name]}
+    if not changed:
+        return ""
+    text = with_lists(task.text, changed, str(path))
+    expected["validation"] |= changed
     if parse_yaml(text, str(path)) != expected:
         raise InputError(f"{path}: found no place for the lists of tests", remedy="Write `validation` as plain lines.")
     if path.read_bytes() != task.text.encode():
         raise InputError(f"{path} was changed while the task was validated", remedy="Validate it again.")
     replace_text(path, text)
+    return ", ".join(_difference(name, before[name], tests) for name, tests in after.items())
+
+
+def _in_order(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    wanted = set(after)
+    return list(dict.fromkeys([*(test for test in before if test in wanted), *after]))
+
+
+def _difference(name: str, before: Sequence[str], after: Sequence[str]) -> str:
+    """Such as ``fail_to_pass: 12 (3 new, 1 gone)``."""
+    new, gone = len(set(after) - set(before)), len(set(before) - set(after))
+    said = ", ".join([*([f"{new} new"] if new else []), *([f"{gone} gone"] if gone else [])])
+    return f"{name}: {len(after)}{f' ({said})' if said and before else ''}"
 
 
 @attrs.frozen
@@ -43,7 +61,7 @@ class _Edit:
 
 
 def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str:
-    """The text with the lists under ``validation``: where an empty one stands, or after the passing command."""
+    """The text with the lists under ``validation``: in place of those that are there, or after the passing command."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode), "it has been read as a task"
     validation = next(value for key, value in root.value if key.value == "validation")
@@ -54,18 +72,37 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
     edits: list[_Edit] = []
     for name, tests in lists.items():
         items = "".join(f"\n{indent}  - {_quoted(test)}" for test in tests)
-        if name in places:  # an empty list: its brackets go, what follows on the line stays
+        if name not in places:
+            end = _end_of_line(text, places[_AFTER][1].end_mark.index)
+            edits.append(_Edit(end, end, f"\n{indent}{name}:{items or ' []'}"))
+        elif places[name][1].flow_style:  # its brackets go, what follows on the line stays
             key, value = places[name]
-            edits.append(_Edit(key.end_mark.index, value.end_mark.index, ":"))
+            edits.append(_Edit(key.end_mark.index, value.end_mark.index, ":" if tests else ": []"))
             end = _end_of_line(text, value.end_mark.index)
             edits.append(_Edit(end, end, items))
         else:
-            end = _end_of_line(text, places[_AFTER][1].end_mark.index)
-            edits.append(_Edit(end, end, f"\n{indent}{name}:{items}"))
+            edits += _in_block(text, *places[name], tests)
     edits.sort(key=lambda edit: edit.start)
     for edit in reversed(edits):  # from the end, so that places stay right
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
+
+
+def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequence[str]) -> Iterator[_Edit]:
+    """Other items in the place of all that a list has; those that stay are written as they were."""
+    first, last = value.start_mark.index, _end_of_line(text, value.value[-1].end_mark.index)
+    if not tests:
+        colon = text.index(":", key.end_mark.index) + 1
+        yield _Edit(colon, colon, " []")
+        yield _Edit(text.rindex("\n", 0, first), last, "")
+        return
+    written = {
+        item.value: text[item.start_mark.index : item.end_mark.index]
+        for item in value.value
+        if item.start_mark.line == item.end_mark.line
+    }
+    indent = " " * value.start_mark.column
+    yield _Edit(first, last, f"\n{indent}".join(f"- {written.get(test) or _quoted(test)}" for test in tests))
 
 
 def _end_of_line(text: str, index: int) -> int:

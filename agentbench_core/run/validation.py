@@ -16,7 +16,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.run.fairness import Look, look_at
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import open_preparations
+from agentbench_core.run.preparation import hidden_paths, open_preparations
 from agentbench_core.run.rules import Note, Problem, Rule
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
@@ -89,6 +89,23 @@ class Finding:
         if all(look.problems for look in self.looks):
             return "invalid"
         return "flaky" if self.problems else "valid"
+
+    @property
+    def lists_can_be_written(self) -> bool:
+        """Whether nothing is wrong but the lists: they name what passes already, does not pass yet, or is gone."""
+        rules = {problem.rule for problem, _ in self.problems}
+        if not rules <= {Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS, Rule.ORACLE_PASSES}:
+            return False
+        return Rule.ORACLE_PASSES not in rules or all(map(self._passes_what_is_left, self.looks))
+
+    def _passes_what_is_left(self, look: Look) -> bool:
+        """Whether the oracle fails for nothing but tests that are gone; those of a file that does not load are not."""
+        if Rule.ORACLE_PASSES not in {problem.rule for problem in look.problems}:
+            return True
+        tests = look.after or {}
+        absent = set(hidden_paths(self.task)) - {test.partition("::")[0] for test in tests}
+        bad = [test for test in self.task.spec.validation.expected_tests if tests.get(test) != "passed"]
+        return bool(bad) and not any(test in tests or test.partition("::")[0] in absent for test in bad)
 
     @property
     def notes(self) -> Sequence[Note]:

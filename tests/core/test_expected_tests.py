@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,39 @@ EMPTY = "validation:\n  pass_to_pass: []  # c\n  passing_command: p\n  fail_to_p
 INDENTED = "id: x\nvalidation:\n      passing_command: p\n      files: checks\n"
 
 
-@pytest.mark.parametrize("text", [LAST_FIELD, COMMENTS, BLOCK, FOLDED, SEVERAL_LINES, EMPTY, INDENTED])
+FLOW = "validation:\n  passing_command: p\n  fail_to_pass: [a,\n    b]  # c\n  pass_to_pass: [c]\n  files: f\n"
+LISTED = "validation:\n  passing_command: p\n  fail_to_pass: # c\n  # d\n  - t::b\n  pass_to_pass:\n      - 'c'\nid: x"
+
+
+@pytest.mark.parametrize("text", [LAST_FIELD, COMMENTS, BLOCK, FOLDED, SEVERAL_LINES, EMPTY, INDENTED, FLOW, LISTED])
 def test_only_the_lists_are_new(text: str) -> None:
     """Both lists are read back, and every other line is as it was."""
     new = with_lists(text, LISTS, "task.yaml")
     expected = yaml.safe_load(text)
     expected["validation"] |= LISTS
     assert yaml.safe_load(new) == expected
-    old = [line for line in text.splitlines() if "_to_pass" not in line and line.strip() != "]"]
+    old = [line for line in text.splitlines() if "_to_pass" not in line and line.strip() not in ("]", "b]  # c")]
     lines = iter(new.splitlines())
     assert all(line in lines for line in old)
+
+
+NAMES = st.lists(st.sampled_from(["a", "t::b", "x: [y]", "# z", 'q"', "é"]), unique=True, max_size=4)
+
+
+@given(NAMES, NAMES, st.sampled_from(["", "  "]), st.booleans())
+def test_lists_are_replaced(before: list[str], after: list[str], dent: str, last: bool) -> None:
+    """By longer and by shorter ones, and by none; what stands before and after them stays."""
+    items = "".join(f"\n  {dent}- {json.dumps(name)}  # of {number}" for number, name in enumerate(before)) or " []"
+    end = "" if last else "\n  # next\n  failing_command: f\nid: x"
+    text = f"validation:  # a\n  passing_command: p\n  fail_to_pass:  # b{items}{end}\n".replace("# b []", "[]  # b")
+    new = with_lists(text, {"fail_to_pass": after}, "task.yaml")
+    assert yaml.safe_load(new) == {
+        **yaml.safe_load(text),
+        "validation": {**yaml.safe_load(text)["validation"], "fail_to_pass": after},
+    }
+    assert new.endswith(f"{end}\n")
+    assert new.startswith("validation:  # a\n  passing_command: p\n  fail_to_pass:")
+    assert "# b" in new.splitlines()[2]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -347,7 +347,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     pytest_task.chmod(0o640)
     done = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert done.code == 0, done.err
-    assert "clamp: wrote 2 fail_to_pass, 1 pass_to_pass, 1 twins\n" in done.out
+    assert "clamp: wrote fail_to_pass: 2, pass_to_pass: 1, twins: 1\n" in done.out
     twins = f'  twins:\n    - "{HIDDEN}#1"\n'
     after = before.replace(old, f'{old}  fail_to_pass:\n    - "{HIDDEN}"\n    - "{ABOVE}"\n{twins}')
     after = after.replace("pass_to_pass: []  # soon\n", f'pass_to_pass:  # soon\n    - "{BELOW}"\n')
@@ -356,7 +356,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     assert [path for path in pytest_task.parent.iterdir() if path.name.startswith(".")] == []
     again = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert again.code == 0
-    assert "clamp: nothing written: it names its tests" in again.out
+    assert "clamp: nothing to write\n" in again.out
     assert pytest_task.read_text() == after
 
 
@@ -396,6 +396,87 @@ def test_lists_that_are_wrong(pytest_task: Path, validate: Any) -> None:
         "pass_to_pass": f"pass_to_pass names what does not pass before the fix: {HIDDEN} (failed)",
         "oracle_passes": f"the oracle does not pass (exit code 0): {why}",
     }
+
+
+PATH_NOW = "tests/test_clamp.py"
+
+
+def overlay(task_file: Path) -> None:
+    """Let the hidden tests lie over the public ones: one more in a public file, a new file, a copy of a helper."""
+    directory, public = task_file.parent, task_file.parent / "repo/tests"
+    (directory / "checks").rename(directory / "tests")
+    more = "\n\ndef test_ends() -> None:\n    assert clamp(99, 0, 10) == 10\n"
+    (directory / PATH_NOW).write_text((public / "test_clamp.py").read_text() + more)
+    text = task_file.read_text().replace('files: "checks/"', 'files: "tests/"')
+    task_file.write_text(text)
+    assert 'files: "tests/"' in text
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("mode", ["true", "false"])
+def test_write_where_hidden_tests_overlay_public_ones(
+    pytest_task: Path, agentbench: Any, named: bool, mode: str
+) -> None:
+    """Whether the task names tests already or not, in both modes."""
+    overlay(pytest_task)
+    if named:
+        rewrite(pytest_task, fail_to_pass=[ABOVE])
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
+    assert done.code == 0, done.out + done.err
+    assert f"clamp: wrote fail_to_pass: 3{' (2 new)' * named}, pass_to_pass: 1" in done.out
+    lists = yaml.safe_load(pytest_task.read_text())["validation"]
+    inside = HIDDEN.replace("checks/", "tests/")
+    assert set(lists["fail_to_pass"]) == {ABOVE, inside, f"{PATH_NOW}::test_ends"}
+    assert lists["pass_to_pass"] == [BELOW]
+
+
+def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
+    """What stays keeps its place and its quotes; the task was wrong for its lists alone, and is valid with new ones."""
+    old = 'passing_command: "python -m pytest -q"\n'
+    lists = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n\n  # old\n  - {BELOW}\n  - {ABOVE}::gone # x\n"
+    rest = f"  pass_to_pass: [{ABOVE}]  # also mine\n  # the end\n"
+    before = pytest_task.read_text().replace(old, f"{old}{lists}{rest}")
+    pytest_task.write_text(before)
+    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert done.code == 1
+    assert "clamp: wrote fail_to_pass: 2 (1 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
+    new = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n  - \"{ABOVE}\"\n"
+    new += f'  pass_to_pass:  # also mine\n    - "{BELOW}"\n  # the end\n'
+    assert pytest_task.read_text() == before.replace(lists, new).replace(rest, "")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
+    assert done.code == 0
+    assert "clamp: nothing to write\n" in done.out
+
+
+def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, agentbench: Any) -> None:
+    """They are not flaky, and not in the lists; a test that is in them, or whose file does not load, is not dropped."""
+    checks = pytest_task.parent / "checks"
+    (checks / "test_red.py").write_text("def test_red() -> None:\n    assert False\n")
+    rewrite(pytest_task, fail_to_pass=[HIDDEN])
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
+    assert done.code == 0, done.out
+    left = "left out 1 that do not pass with the reference solution: checks/test_red.py::test_red"
+    assert f"clamp: wrote fail_to_pass: 2 (1 new), pass_to_pass: 1; {left}\n" in done.out
+    after = pytest_task.read_text()
+    rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])
+    assert "nothing written: the task is invalid" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+    pytest_task.write_text(after)
+    (checks / "test_clamp_hidden.py").write_text("import nothing_of_that_name\n")
+    assert "nothing written: the task is invalid" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+
+
+def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
+    """With the solution they sometimes pass; once looked at, nothing differs."""
+    test = "import subprocess\n\n\ndef test_odd() -> None:\n    assert subprocess.run({!r}, shell=True).returncode\n"
+    (pytest_task.parent / "checks/test_odd.py").write_text(test.format(every_other_time(tmp_path / "counter")))
+    rewrite(pytest_task, fail_to_pass=[HIDDEN])
+    before = pytest_task.read_text()
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
+    assert "always end the same" not in done.out
+    pytest_task.write_text(before)
+    (tmp_path / "counter").write_text("1\n")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "4")
+    assert "left out 1 that did not always end the same" in done.out, done.out
 
 
 def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any) -> None:
