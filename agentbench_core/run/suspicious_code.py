@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.run import suspicious_names as names
+from agentbench_core.run.literals import UNKNOWN, Literals, Room, TooMuch
 
 PARSED = 1 << 19
 """Bytes of a file whose syntax is read; of a longer one words are."""
@@ -24,6 +25,12 @@ _NODES = 2000
 """Of a piece of code that is looked at as a whole; more is never what is looked for, and pieces lie in pieces."""
 _PARTS = 8
 """Of a dotted name; a longer one is no name of a module."""
+_LEVELS = 5
+"""Of literals that are executed by literals that are executed."""
+_ROOM, _ROOM_EACH = 1 << 12, 4
+"""Characters and expressions of literals that are looked at, in a file and for each byte of it."""
+_PARSING = 32
+"""What it takes to read a literal, besides its characters."""
 _WARNINGS = threading.Lock()
 """Filters of warnings belong to the process, and attempts run in threads."""
 
@@ -85,7 +92,8 @@ def _found(
     if tree is None:
         yield from _scanned(data[:_SCANNED], old)
     else:
-        yield from _Looking(tree, hidden, is_test=_is_test(path)).found()
+        room = Room(_ROOM + _ROOM_EACH * len(data))
+        yield from _Looking(tree, hidden, room, is_test=_is_test(path)).found()
 
 
 def _is_test(path: str) -> bool:
@@ -115,12 +123,19 @@ def _scanned(data: bytes, old: frozenset[bytes]) -> Iterator[tuple[int, str]]:
 class _Looking:
     """One module, node by node; nothing here calls itself, however deep the code is."""
 
-    def __init__(self, tree: ast.Module, hidden: Sequence[str], *, is_test: bool) -> None:
+    def __init__(
+        self, tree: ast.Module, hidden: Sequence[str], room: Room, *, is_test: bool, around: _Looking | None = None
+    ) -> None:
         self._tree = tree
+        self._room = room
+        self._level: int = around._level + 1 if around else 0
+        """Literals that are executed by literals that are executed."""
+        self._executed: set[str] = around._executed if around else set()
+        self._literals = Literals(tree, room, self._name)
         self._hidden = hidden
         self._names = {posixpath.basename(path) for path in hidden}
         self._is_test = is_test
-        self._modules: dict[str, str] = {}
+        self._modules: dict[str, str] = dict(around._modules) if around else {}
         """What names stand for: modules, and what was imported from one, dotted."""
         self._said: set[int] = set()
         """Texts that stand for themselves: docstrings."""
@@ -136,6 +151,8 @@ class _Looking:
             elif isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 self._modules |= {each.asname or each.name: f"{module}.{each.name}" for each in node.names}
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names.EXECUTES:
+                self._modules |= {each.id: node.value.id for each in node.targets if isinstance(each, ast.Name)}
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 self._said.add(id(node.value))
         self._patched = names.PATCHED.intersection(module.split(".")[0] for module in self._modules.values())
@@ -217,8 +234,38 @@ class _Looking:
             yield names.WORDS["PYTEST_CURRENT_TEST"]
         if called == "sys.modules.get" and texts and texts[0].split(".")[0] in names.RUNNERS:
             yield "asks whether pytest runs"
-        if called in ("exec", "eval", "compile") and any(_name_of(each) in names.UNPACKING for each in _within(node)):
-            yield "runs what it has unpacked"
+        if called.removeprefix("builtins.").removeprefix("__builtins__.") in names.EXECUTES:
+            yield from self._executes(node)
+
+    def _executes(self, node: ast.Call) -> Iterator[str]:
+        sources = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "source")]
+        try:
+            found = [each for source in sources if (each := self._literals.of(source)) is not None]
+            if any(each.encoded for each in found):
+                yield names.ENCODED
+            elif any(_name_of(each) in names.UNPACKING for each in _within(node)):
+                yield "runs what it has unpacked"
+            for literal in found:
+                yield from self._inside(literal.text)
+        except TooMuch:
+            yield names.HIDDEN_CODE
+
+    def _inside(self, text: str) -> Iterator[str]:
+        """What a text does when it is executed, read with what is not known of it as a name, and left out."""
+        for variant in dict.fromkeys((text.replace(UNKNOWN, "_"), text.replace(UNKNOWN, ""))):
+            if variant in self._executed:
+                continue
+            self._executed.add(variant)
+            self._room.take(_PARSING + len(variant))
+            if self._level >= _LEVELS:
+                raise TooMuch
+            data = variant.encode("utf-8", "replace")
+            tree = _parsed(data)
+            if tree is None:
+                yield from (what for _, what in _scanned(data, frozenset()))
+            else:
+                inside = _Looking(tree, self._hidden, self._room, is_test=self._is_test, around=self)
+                yield from (what for _, what in inside.found())
 
     def _item(self, base: str, item: ast.expr) -> Iterator[str]:
         text = item.value if isinstance(item, ast.Constant) else None
@@ -245,6 +292,11 @@ class _Looking:
         match node:
             case ast.Name(id=name):
                 first = self._modules.get(name, name)
+            case (
+                ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_])
+                | ast.Subscript(slice=ast.Constant(value=str() as name))
+            ) if name in names.EXECUTES:
+                first = name
             case ast.Call(args=[ast.Constant(value=str() as module), *_]) if _name_of(node.func) in names.IMPORTERS:
                 first = module
             case ast.Call():

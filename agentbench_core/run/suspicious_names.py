@@ -40,7 +40,16 @@ PATCHED = RUNNERS | {"builtins", "datetime", "importlib", "inspect", "operator",
 """Modules in which nothing is to be replaced."""
 IMPORTERS = frozenset({"__import__", "import_module"})
 BY_NAME = IMPORTERS | {"getattr", "setattr", "find_spec"}
-UNPACKING = frozenset({"b64decode", "b85decode", "a85decode", "unhexlify", "fromhex", "decompress"})
+UNPACKING = frozenset(
+    {
+        *("b64decode", "standard_b64decode", "urlsafe_b64decode", "decodebytes", "a2b_base64"),
+        *("b85decode", "a85decode", "b32decode", "b16decode", "unhexlify", "a2b_hex", "fromhex", "decompress"),
+    }
+)
+DECODING = frozenset({"codecs.decode", "codecs.encode", "marshal.loads", "pickle.loads"})
+EXECUTES = frozenset({"exec", "eval", "compile"})
+ENCODED = "executes an encoded literal"
+HIDDEN_CODE = "executes literals that are too large or too deep to be read"
 COMPILED = (".so", ".pyd", ".pyc", ".pyo", ".dll", ".dylib")
 PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".css", ".svg")
 OF_OURS = re.compile(r"AGENTBENCH_[A-Z_]*|PYTEST_[A-Z_]+")
