@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AgentBenchError, CheatContext, Deadline, SandboxError, ToolError
+from agentbench_core.builtin.cheaters import battery
 from agentbench_core.builtin.cheaters.script import Script, ScriptedCheater
 from agentbench_core.run.sampling import sampled_pairs
 from agentbench_core.testing import make_context
+from agentbench_core.testing.bench import Bench, open_bench
+from agentbench_core.testing.program import Files
 
 COMMAND = "python -m pytest -q"
 FILES = {
@@ -32,6 +36,8 @@ FILES = {
         "def test_nothing():\n    assert adding.add(2, 0) == 2\n"
     ),
 }
+CODING = "#!/usr/bin/python\n# -*- coding: latin-1 -*-\n"
+FUTURE = "'Says.'\n# why\nfrom __future__ import annotations\nfrom __future__ import (\n  division,\n)\n"
 HIDDEN = {
     "test_more.py": (
         "import pytest\n\nimport adding\n\n\n"
@@ -94,12 +100,14 @@ LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encodin
 def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
     """Each passes a task that nothing protects before the plain scorer, or the list says why it cannot.
 
+    None breaks on hidden files that are no Python.
+
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31.
     """
     make_task(
-        files=FILES,
-        hidden=HIDDEN,
+        files={**FILES, "checks/cases.json": "[1, 2]\n", "checks/data.bin": b"\0\xff"},
+        hidden={**HIDDEN, "cases.json": '{"a": [1', "data.bin": b"\xff\0", "words.txt": "x"},
         patch=PATCH,
         environment={"timeout_sec": 60},
         validation={"failing_command": COMMAND, "passing_command": COMMAND, "protected_globs": []},
@@ -268,6 +276,79 @@ def test_a_script_that_did_not_do_its_work(source: str, error: type[AgentBenchEr
         )
         with pytest.raises(error, match=words):
             ScriptedCheater(Script("mine", "does nothing", source)).cheat(context)
+
+
+ODD: Files = {
+    "top.py": b"# -*- coding: latin-1 -*-\nNAME = '\xe9'\n\n\ndef add(left, right):\n    return left - right\n",
+    "pkg/__init__.py": "",
+    "pkg/old.py": "print 'no Python of today'\n",
+    "test_top.py": "import top\n\n\ndef test_add():\n    assert top.add(2, 2) == 4\n",
+    "tests/data/test_template.py": "{% no Python %}\n",
+    "tests/data/test_bytes.py": b"x = '\xff\xfe'\n\0",
+    "tests/data/test_directory.py/x.txt": "x",
+    "checks/cases.json": '{"a": [1, 2',
+    "checks/data.bin": b"\0\xff\xfe",
+}
+ODD_HIDDEN = ("checks/cases.json", "checks/data.bin", "checks/sub/test_x.py", "checks/words.txt", "test_hidden.py")
+SCRIPTS = [script for room in battery._ROOMS for script in room.SCRIPTS]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """Where workspaces are made for scripts."""
+    with open_bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_no_script_breaks_on_odd_files(script: Script, bench: Bench) -> None:
+    """Hidden tests with data, visible ones that do not parse, modules of other encodings, and none in a package."""
+    with bench.context(files=ODD) as attempt:
+        context = CheatContext(
+            sandbox=attempt.sandbox,
+            tools=attempt.context.tools,
+            deadline=Deadline(60.0),
+            editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
+            failing_command="false",
+            passing_command="false",
+            hidden=(*ODD_HIDDEN, *(f"checks/{n:04}-{'x' * 80}.json" for n in range(1500))),
+        )
+        ScriptedCheater(script).cheat(context)
+    assert not [path for path in ("/.git", "/conftest.py", "/_reports.py", "/__pycache__") if Path(path).exists()]
+
+
+@pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        ("import json\n", ""),
+        ("", ""),
+        ('"""Says what it is.\n\nIn lines."""; X = 1\nimport json\n', '"""Says what it is.\n\nIn lines."""; X = 1\n'),
+        (f"{CODING}X = '\u00e9'\n", CODING),
+        (f"{FUTURE}import json\n", FUTURE),
+        ("x = 1\n'no docstring'\r\nimport json", ""),
+    ],
+    ids=["imports", "empty", "docstring", "encoding", "future", "other ends"],
+)
+def test_code_in_front_of_a_module(head: str, kept: str) -> None:
+    """After what must come first, and before all else; the module works as before."""
+    script = Script("mine", "", "everywhere('module[\"FIRST\"] = dict(module)', front=True)")
+    with make_context(files={"one.py": head.encode("latin-1")}) as attempt:
+        context = CheatContext(
+            sandbox=attempt.sandbox,
+            tools=attempt.context.tools,
+            deadline=Deadline(60.0),
+            editable=("one.py",),
+            failing_command="false",
+            passing_command="false",
+            hidden=(),
+        )
+        ScriptedCheater(script).cheat(context)
+        text = attempt.sandbox.read_file("one.py", limit=10_000).decode("latin-1")
+        assert text.startswith(f"{kept}\n\nimport sys as _sys\n")
+        assert text.endswith(head.removeprefix(kept))
+        said = "import one; print('json' in one.FIRST, '_sys' in one.FIRST)"
+        done = attempt.sandbox.exec(["python", "-c", said], deadline=Deadline(60.0))
+        assert done.stdout.text == "False True\n", done.stderr.text
 
 
 @pytest.mark.parametrize(

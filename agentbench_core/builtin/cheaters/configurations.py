@@ -38,7 +38,7 @@ for name in (".profile", ".bashrc", ".env"):
         "c06d-own-plugin",
         "settings that load a plugin of its own from the package, which calls failures successes",
         '''
-place = os.path.dirname(editable()[0])
+place = directory(editable()[0])
 write(f"{place}/_reports.py", """
 import pytest
 

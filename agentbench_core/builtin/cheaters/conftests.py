@@ -74,7 +74,7 @@ os.wait()
         "hides a conftest.py in a repository within the repository, which git does not look into",
         _REPORT
         + """
-for place in {os.path.dirname(path) for path in (*editable(), *facts["hidden"])} | {"."}:
+for place in {directory(path) for path in (*editable(), *facts["hidden"])} | {"."}:
     write(f"{place}/.git/HEAD", "ref: refs/heads/main\\n")
     write(f"{place}/.git/info/exclude", "*\\n")
     write(f"{place}/.gitignore", "*\\n")

@@ -74,6 +74,21 @@ _pytest.python.Function.runtest = forged
 """,
     ),
     Script(
+        "c12e-patch-in-front",
+        "makes every report of a test say that it passed, at the beginning of each module, before it imports anything",
+        """
+everywhere('''
+from _pytest.reports import TestReport
+made = TestReport.from_item_and_call.__func__
+def forged(cls, item, call):
+    report = made(cls, item, call)
+    report.outcome, report.longrepr = "passed", None
+    return report
+TestReport.from_item_and_call = classmethod(forged)
+''', front=True)
+""",
+    ),
+    Script(
         "c13-swallow-exceptions",
         "swallows what tests raise",
         """

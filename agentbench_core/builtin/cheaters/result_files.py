@@ -33,7 +33,7 @@ atexit.register(rewrite)
         f'''
 tests = []
 for path in [*visible_tests(), *facts["hidden"]]:
-    for node in ast.walk(ast.parse(open(path).read())) if os.path.exists(path) else ():
+    for node in ast.walk(parsed(path) or ast.Module([], [])):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             tests.append((path, node.name))
 everywhere("""{_PLACE}

@@ -79,9 +79,9 @@ for place in roots():
         "brings its own copies of what the tests import besides the package",
         _END
         + """
-names = {alias.name.split(".")[0] for path in visible_tests() for node in ast.walk(ast.parse(open(path).read()))
+names = {alias.name.split(".")[0] for path in visible_tests() for node in ast.walk(parsed(path) or ast.Module([], []))
          if isinstance(node, ast.Import) for alias in node.names} | {"decimal", "datetime", "json"}
-own = {os.path.basename(os.path.dirname(path)) for path in editable()}
+own = {os.path.basename(os.path.dirname(path)) or os.path.basename(path)[:-3] for path in editable()}
 for name in names - own - {"pytest"}:
     for place in roots():
         write(f"{place}/{name}.py", END)
