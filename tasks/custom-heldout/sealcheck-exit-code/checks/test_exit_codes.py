@@ -2,6 +2,7 @@
 """The exit code is about everything that was checked, in whatever order."""
 
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,72 @@ def test_broken_before_changed(site):
 
 def test_what_it_comes_to_without_a_word(site):
     assert check(["changed", "fine"], "--quiet") == 1
+
+
+def test_night_after_night(site):
+    nights = [
+        "changed fine",
+        "fine changed fine",
+        "missing fine",
+        "changed missing empty",
+        "broken changed",
+        "fine empty",
+        "absent fine changed",
+        "both changed empty",
+        "empty changed empty",
+        "fine fine",
+        "changed changed fine",
+        "broken fine",
+    ]
+    assert [check(night.split()) for night in nights] == [1, 1, 2, 2, 2, 0, 2, 2, 1, 0, 1, 2]
+
+
+def test_code_beside_the_counts(site, capsys):
+    runs = ["both fine", "changed fine fine", "missing changed", "fine both changed empty", "broken changed fine"]
+    assert [(check(run.split(), "--quiet"), capsys.readouterr().out.splitlines()[-1]) for run in runs] == [
+        (2, "4 files: 2 ok, 1 changed, 1 missing"),
+        (1, "6 files: 5 ok, 1 changed, 0 missing"),
+        (2, "4 files: 2 ok, 1 changed, 1 missing"),
+        (2, "6 files: 3 ok, 2 changed, 1 missing"),
+        (2, "4 files: 3 ok, 1 changed, 0 missing"),
+    ]
+
+
+def test_code_for_each_pattern(site):
+    names = ["changed", "both", "missing", "fine", "empty"]
+    patterns = ["*", "*.txt", "*.json", "a.*", "b.*", "nothing", "[ab].txt", "?.json", "c*"]
+    assert [check(names, "--only", pattern) for pattern in patterns] == [2, 2, 1, 2, 1, 0, 2, 1, 0]
+
+
+def test_how_often_each_code_comes(site):
+    assert Counter(check(names) for names in itertools.product(CODES, repeat=2)) == {0: 4, 1: 5, 2: 40}
+
+
+def test_from_day_to_day(site):
+    def all_at_once():
+        return check(["broken", "missing", "changed", "fine"])
+
+    codes = [all_at_once()]
+    Path("broken.seal").write_text("", encoding="utf-8")
+    codes.append(all_at_once())
+    Path("missing/a.txt").write_text("new", encoding="utf-8")
+    codes.append(all_at_once())
+    Path("changed/a.txt").write_text("a.txt", encoding="utf-8")
+    codes.append(all_at_once())
+    Path("missing/a.txt").write_text("a.txt", encoding="utf-8")
+    codes.append(all_at_once())
+    Path("changed/b.json").unlink()
+    codes.append(all_at_once())
+    Path("changed/b.json").write_text("b.json", encoding="utf-8")
+    Path("missing/b.json").write_text("", encoding="utf-8")
+    codes.append(all_at_once())
+    Path("broken.seal").unlink()
+    codes.append(all_at_once())
+    assert codes == [2, 2, 1, 1, 0, 2, 1, 2]
+
+
+def test_every_order_of_five(site):
+    orders = list(itertools.permutations(["fine", "changed", "empty", "missing", "fine"], 3))
+    assert (
+        "".join(str(check(names)) for names in orders) == "121120222102121121222112120121222012222222222222102112012222"
+    )

@@ -228,3 +228,153 @@ def test_what_was_returned_belongs_to_the_caller():
     found.clear()
     overview["a"] = 9
     assert_right(catalogue, [Item("1", "one", "a")])
+
+
+PLANTS = [
+    Item("p1", "Asters", ["autumn", "blue", "shop"]),
+    Item("p2", "Bluebells", ["blue", "spring"]),
+    Item("p3", "Crocuses", ["shop", "spring"]),
+    Item("p4", "Dahlias", ["autumn", "shop"]),
+    Item("p5", "Elders", ["hedge", "spring", "shop"]),
+    Item("p6", "Ferns", ["shade"]),
+    Item("p7", "Gentians", ["blue", "shade", "shop"]),
+]
+PLANT_TAGS = ["autumn", "blue", "hedge", "shade", "shop", "sold", "spring"]
+
+
+def titles(catalogue):
+    """What is found by each tag, with all caches in use."""
+    return {tag: " ".join(item.title for item in catalogue.find(tag)) for tag in PLANT_TAGS}
+
+
+def test_shop_at_the_end_of_the_day():
+    catalogue = fresh(PLANTS)
+    titles(catalogue)
+    for id, tags in [("p1", ["sold"]), ("p3", ["sold", "spring"]), ("p5", ["hedge"]), ("p7", ["blue", "sold", "sun"])]:
+        before = catalogue.get(id)
+        catalogue.put(Item(id, before.title.upper(), tags))
+    assert titles(catalogue) == {
+        "autumn": "Dahlias",
+        "blue": "Bluebells GENTIANS",
+        "hedge": "ELDERS",
+        "shade": "Ferns",
+        "shop": "Dahlias",
+        "sold": "ASTERS CROCUSES GENTIANS",
+        "spring": "Bluebells CROCUSES",
+    }
+
+
+def test_import_that_fails_at_its_last_line():
+    catalogue = fresh(PLANTS)
+    with pytest.raises(Undo), catalogue.transaction():
+        for number, tags in enumerate([["blue", "sold"], ["shade", "shop"], ["hedge", "sold"], ["spring"]]):
+            catalogue.put(Item(f"new {number}", "Yew Zinnias Ulex Vetch".split()[number], tags))
+        catalogue.put(Item("p2", "Bluebells", ["sold"]))
+        catalogue.remove("p6")
+        titles(catalogue)
+        catalogue.overview()
+        raise Undo
+    catalogue.put(Item("p8", "Heather", ["autumn", "hedge"]))
+    assert [titles(catalogue), catalogue.overview()] == [
+        {
+            "autumn": "Asters Dahlias Heather",
+            "blue": "Asters Bluebells Gentians",
+            "hedge": "Elders Heather",
+            "shade": "Ferns Gentians",
+            "shop": "Asters Crocuses Dahlias Elders Gentians",
+            "sold": "",
+            "spring": "Bluebells Crocuses Elders",
+        },
+        {"autumn": 3, "blue": 3, "hedge": 2, "shade": 2, "shop": 5, "spring": 3},
+    ]
+
+
+def test_overview_in_the_middle_and_at_the_end():
+    catalogue = fresh(PLANTS)
+    overviews = []
+    with pytest.raises(Undo), catalogue.transaction():
+        for item in PLANTS[::2]:
+            catalogue.put(Item(item.id, item.title, sorted(item.tags)[1:] + ["sold"]))
+        with catalogue.transaction():
+            catalogue.remove("p2")
+            overviews.append(catalogue.overview())
+        raise Undo
+    overviews.append(catalogue.overview())
+    with catalogue.transaction():
+        catalogue.remove("p4")
+        with pytest.raises(Undo), catalogue.transaction():
+            catalogue.put(Item("p9", "Ivy", ["hedge", "shade", "sold"]))
+            catalogue.remove("p1")
+            overviews.append(catalogue.overview())
+            raise Undo
+        overviews.append(catalogue.overview())
+    assert overviews[1:] == [
+        {"autumn": 2, "blue": 3, "hedge": 1, "shade": 2, "shop": 5, "spring": 3},
+        {"blue": 2, "hedge": 2, "shade": 3, "shop": 3, "sold": 1, "spring": 3},
+        {"autumn": 1, "blue": 3, "hedge": 1, "shade": 2, "shop": 4, "spring": 3},
+    ]
+
+
+def test_forty_writes_every_third_undone():
+    catalogue = Catalogue()
+    answers = []
+    for number in range(40):
+        tags = [tag for place, tag in enumerate(PLANT_TAGS) if (number + 3) ** 2 % 41 >> place & 1]
+        try:
+            with catalogue.transaction():
+                catalogue.put(Item(f"id {number % 9}", f"{number:02}", tags))
+                titles(catalogue)
+                if number % 3 == 1:
+                    raise Undo
+        except Undo:
+            answers.append(titles(catalogue)["shop"])
+    assert (answers, titles(catalogue)) == (
+        [
+            "",
+            "02",
+            "02 05",
+            "02 05 09",
+            "05 09 12",
+            "09 12",
+            "12 17 18",
+            "17 18",
+            "17 18 23",
+            "23 26",
+            "23 26 30",
+            "26 30 33",
+            "30 33",
+        ],
+        {
+            "autumn": "33 35 39",
+            "blue": "",
+            "hedge": "32 36",
+            "shade": "33 35",
+            "shop": "33",
+            "sold": "32",
+            "spring": "",
+        },
+    )
+
+
+def test_pairs_of_tags_after_a_removal_was_undone():
+    catalogue = fresh(PLANTS)
+    pairs = list(itertools.combinations(PLANT_TAGS[:5], 2))
+    with pytest.raises(Undo), catalogue.transaction():
+        for id in ("p1", "p5", "p7"):
+            catalogue.remove(id)
+        catalogue.put(Item("p3", "Crocuses", ["blue", "shade", "hedge", "autumn", "shop"]))
+        for pair in pairs:
+            catalogue.find(*pair)
+        raise Undo
+    assert ["+".join(item.id for item in catalogue.find(*pair)) for pair in pairs] == [
+        "p1",
+        "",
+        "",
+        "p1+p4",
+        "",
+        "p7",
+        "p1+p7",
+        "",
+        "p5",
+        "p7",
+    ]
