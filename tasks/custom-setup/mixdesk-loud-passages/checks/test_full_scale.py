@@ -201,3 +201,120 @@ def test_still_refused():
     ):
         with pytest.raises(ValueError):
             refused()
+
+
+def test_three_voices():
+    voices = [[30000, -32768, 12345, 32767, -7], [25001, 25003, -25005, -32768, 32767], [-9999, 31111, -31113]]
+    tracks = [Track(clip(voice, np.int16), at=2 * place) for place, voice in enumerate(voices)]
+    softer = [Track(track.clip, at=track.at, gain=0.75) for track in tracks]
+    turned = [Track(track.clip, at=track.at, gain=-1.5) for track in reversed(tracks)]
+    assert [values(mix(some)) for some in (tracks, softer, turned, [*softer, turned[0]], [*turned, *tracks])] == [
+        [30000, -32768, 32767, 32767, -32768, -1657, 1654],
+        [22500, -24576, 28010, 32767, -26258, -1243, 1240],
+        [-32768, 32767, -32768, -32768, 32767, 2486, -2481],
+        [22500, -24576, 28010, 32767, -11260, -32768, 32767],
+        [-15000, 16384, -18673, -28885, 17506, 828, -827],
+    ]
+
+
+def test_stereo_of_32_bits():
+    left_and_right = [[(frame * 1234567891) % 4294967296 - 2147483648, frame * -268435457] for frame in range(8)]
+    tone = clip(left_and_right, np.int32)
+    tracks = [Track(tone), Track(tone, at=3, gain=2), Track(tone, at=1, gain=-0.5), Track(tone, gain=0.25)]
+    assert mix(tracks).samples.tolist() == [
+        [-2147483648, 0],
+        [-67402872, -335544321],
+        [858523046, -536870914],
+        [-2147483648, -738197507],
+        [-2147483648, -1476395014],
+        [1058379597, -2147483648],
+        [2147483647, -2147483648],
+        [-2147483648, -2147483648],
+        [508498524, -1744830470],
+        [1929912804, -2147483648],
+        [-2147483648, -2147483648],
+    ]
+
+
+def test_meters():
+    low, high = bounds(np.int16)
+    clips = [
+        [20000, -20000, 20000],
+        [low, high, 0, 0, 0],
+        [low, low // 2, 100],
+        [12345, -23456, 31000, -4321],
+        [1000, -181, 182, 200],
+        [250, -251, 252],
+    ]
+    assert [(peak(clip(frames, np.int16)), round(rms(clip(frames, np.int16)), 8)) for frames in clips] == [
+        (0.6103515625, 0.61035156),
+        (1.0, 0.63244588),
+        (1.0, 0.64549963),
+        (0.946044921875, 0.62584366),
+        (0.030517578125, 0.01604631),
+        (0.0076904296875, 0.00765995),
+    ]
+
+
+def test_meters_of_32_bits():
+    low, high = bounds(np.int32)
+    clips = [[low, 0, 0], [46341, -46341], [2**30, low, high, 3**19], [5**13, -(7**11), 65536], [low, -high, 2**29]]
+    assert [(peak(clip(frames, np.int32)), round(rms(clip(frames, np.int32)), 10)) for frames in clips] == [
+        (1.0, 0.5773502692),
+        (2.1579209715127945e-05, 2.15792e-05),
+        (1.0, 0.7973266696),
+        (0.9207645165733993, 0.6247465413),
+        (1.0, 0.8291561974),
+    ]
+
+
+def test_as_loud_as_asked():
+    frames = [-32768, 20000, -12346, 8191, 31, -1]
+    levels = [1.0, 0.75, 0.5, 0.3125, 0.125, 0.0]
+    assert [values(normalized(clip(frames, np.int16), level)) for level in levels] == [
+        [-32768, 20000, -12346, 8191, 31, -1],
+        [-24576, 15000, -9260, 6143, 23, -1],
+        [-16384, 10000, -6173, 4096, 16, 0],
+        [-10240, 6250, -3858, 2560, 10, 0],
+        [-4096, 2500, -1543, 1024, 4, 0],
+        [0, 0, 0, 0, 0, 0],
+    ]
+
+
+def test_gains_that_are_whole_numbers():
+    frames = [17000, -9000, 11000, -32768, 5461, -1]
+    assert [values(amplified(clip(frames, np.int16), gain)) for gain in (2, 3, 6, -1, -5, 12)] == [
+        [32767, -18000, 22000, -32768, 10922, -2],
+        [32767, -27000, 32767, -32768, 16383, -3],
+        [32767, -32768, 32767, -32768, 32766, -6],
+        [-17000, 9000, -11000, 32767, -5461, 1],
+        [-32768, 32767, -32768, 32767, -27305, 5],
+        [32767, -32768, 32767, -32768, 32767, -12],
+    ]
+
+
+def test_what_is_left_between_quiet_ends():
+    low, high = bounds(np.int16)
+    frames = [[5, -5], [low // 4, 9], [low, 0], [300, -400], [0, high], [77, low], [low // 2, 1], [8, 8]]
+    levels = [0, 0.001, 0.125, 0.25, 0.5, 0.75, 0.99999, 1]
+    assert [[sum(frame) for frame in trimmed(clip(frames, np.int16), level).samples.tolist()] for level in levels] == [
+        [0, -8183, -32768, -100, 32767, -32691, -16383, 16],
+        [-8183, -32768, -100, 32767, -32691, -16383],
+        [-8183, -32768, -100, 32767, -32691, -16383],
+        [-32768, -100, 32767, -32691, -16383],
+        [-32768, -100, 32767, -32691],
+        [-32768, -100, 32767, -32691],
+        [-32768, -100, 32767, -32691],
+        [],
+    ]
+
+
+def test_a_whole_piece():
+    low, high = bounds(np.int16)
+    drums = clip([low if beat % 3 == 0 else (beat * 7919) % 32768 for beat in range(12)], np.int16)
+    horns = clip([[high - beat * 4000, low + beat * 4001] for beat in range(12)], np.int16)
+    both = mix([Track(mono(horns), at=2, gain=16), Track(drums, gain=1.5), Track(amplified(drums, -1), at=5)])
+    assert (
+        " ".join(map(str, values(crossfade(both, normalized(drums, 0.5), 3))))
+        == "-32768 11878 23757 -32768 32767 32767 -32768 18192 32767 -32768 13718 32767 -22601 -30504 20479 -4847 546 -16384 15838 3414 -16384 11332 15292 -16384 6827 10786"
+    )
