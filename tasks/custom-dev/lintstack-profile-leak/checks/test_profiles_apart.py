@@ -181,3 +181,240 @@ def test_show_several(tmp_path, capsys):
         expected += capsys.readouterr().out
     assert main(["show", *names, "--config", str(path)], {}) == 0
     assert capsys.readouterr().out == expected
+
+
+APART = """
+[settings]
+"+exclude" = ["dist"]
+rules."+select" = ["B"]
+hooks = { before = ["fetch"], after = [] }
+owners = ["al"]
+
+[profiles.fast]
+"+exclude" = ["slow", "docs"]
+rules."+select" = ["C4", "I"]
+"+owners" = ["ann"]
+
+[profiles.full]
+"+exclude" = ["tmp", "slow"]
+rules."+select" = ["I", "UP", "N"]
+rules.line-length = 99
+hooks."+before" = ["clean", "build"]
+"+owners" = ["bob"]
+
+[profiles.docs]
+hooks."+before" = ["spell"]
+rules.select = ["D"]
+"+exclude" = ["src"]
+jobs = 8
+
+[profiles.deploy]
+extends = ["full", "docs"]
+rules."+select" = ["S", "E"]
+"+owners" = ["cy", "bob"]
+hooks."+after" = ["tell"]
+
+[profiles.night]
+extends = ["docs", "full"]
+rules."+select" = ["W", "D", "N"]
+"+owners" = ["di"]
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """What a command prints."""
+    path = tmp_path / "lintstack.toml"
+    path.write_text(APART, encoding="utf-8")
+
+    def run(*arguments):
+        code = main([*arguments, "--config", str(path)], {})
+        return [code, *capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_two_shown_at_once(run):
+    assert run("show", "full", "fast") == [
+        0,
+        "[full]",
+        "color = true",
+        'exclude = [".git", ".venv", "dist", "tmp", "slow"]',
+        'format = "text"',
+        "hooks.after = []",
+        'hooks.before = ["fetch", "clean", "build"]',
+        "jobs = 1",
+        'owners = ["al", "bob"]',
+        "rules.line-length = 99",
+        'rules.quotes = "double"',
+        'rules.select = ["E", "F", "B", "I", "UP", "N"]',
+        "[fast]",
+        "color = true",
+        'exclude = [".git", ".venv", "dist", "slow", "docs"]',
+        'format = "text"',
+        "hooks.after = []",
+        'hooks.before = ["fetch"]',
+        "jobs = 1",
+        'owners = ["al", "ann"]',
+        "rules.line-length = 88",
+        'rules.quotes = "double"',
+        'rules.select = ["E", "F", "B", "C4", "I"]',
+    ]
+
+
+def test_profiles_of_profiles_shown_at_once(run):
+    assert run("show", "deploy", "night", "deploy", "--set", "+exclude=['z', 'dist']", "--set", "jobs=2") == [
+        0,
+        "[deploy]",
+        "color = true",
+        'exclude = [".git", ".venv", "dist", "tmp", "slow", "src", "z"]',
+        'format = "text"',
+        'hooks.after = ["tell"]',
+        'hooks.before = ["fetch", "clean", "build", "spell"]',
+        "jobs = 2",
+        'owners = ["al", "bob", "cy"]',
+        "rules.line-length = 99",
+        'rules.quotes = "double"',
+        'rules.select = ["D", "S", "E"]',
+        "[night]",
+        "color = true",
+        'exclude = [".git", ".venv", "dist", "src", "tmp", "slow", "z"]',
+        'format = "text"',
+        "hooks.after = []",
+        'hooks.before = ["fetch", "spell", "clean", "build"]',
+        "jobs = 2",
+        'owners = ["al", "bob", "di"]',
+        "rules.line-length = 99",
+        'rules.quotes = "double"',
+        'rules.select = ["D", "I", "UP", "N", "W"]',
+        "[deploy]",
+        "color = true",
+        'exclude = [".git", ".venv", "dist", "tmp", "slow", "src", "z"]',
+        'format = "text"',
+        'hooks.after = ["tell"]',
+        'hooks.before = ["fetch", "clean", "build", "spell"]',
+        "jobs = 2",
+        'owners = ["al", "bob", "cy"]',
+        "rules.line-length = 99",
+        'rules.quotes = "double"',
+        'rules.select = ["D", "S", "E"]',
+    ]
+
+
+def test_what_differs_is_printed(run):
+    assert [run("diff", *pair) for pair in (["fast", "full"], ["full", "docs"], ["deploy", "night"])] == [
+        [
+            0,
+            'exclude: [".git", ".venv", "dist", "slow", "docs"] -> [".git", ".venv", "dist", "tmp", "slow"]',
+            'hooks.before: ["fetch"] -> ["fetch", "clean", "build"]',
+            'owners: ["al", "ann"] -> ["al", "bob"]',
+            "rules.line-length: 88 -> 99",
+            'rules.select: ["E", "F", "B", "C4", "I"] -> ["E", "F", "B", "I", "UP", "N"]',
+        ],
+        [
+            0,
+            'exclude: [".git", ".venv", "dist", "tmp", "slow"] -> [".git", ".venv", "dist", "src"]',
+            'hooks.before: ["fetch", "clean", "build"] -> ["fetch", "spell"]',
+            "jobs: 1 -> 8",
+            'owners: ["al", "bob"] -> ["al"]',
+            "rules.line-length: 99 -> 88",
+            'rules.select: ["E", "F", "B", "I", "UP", "N"] -> ["D"]',
+        ],
+        [
+            0,
+            'exclude: [".git", ".venv", "dist", "tmp", "slow", "src"] -> [".git", ".venv", "dist", "src", "tmp", "slow"]',
+            'hooks.after: ["tell"] -> []',
+            'hooks.before: ["fetch", "clean", "build", "spell"] -> ["fetch", "spell", "clean", "build"]',
+            'owners: ["al", "bob", "cy"] -> ["al", "bob", "di"]',
+            'rules.select: ["D", "S", "E"] -> ["D", "I", "UP", "N", "W"]',
+        ],
+    ]
+
+
+def test_lists_of_one_profile_after_the_other():
+    resolver = Resolver(tomllib.loads(APART))
+    lists = []
+    for name in ("fast", "docs", "full", None):
+        settings = resolver.settings(name)
+        lists.append([*settings["exclude"], "/", *settings["rules"]["select"], "/", *settings["hooks"]["before"]])
+    assert [" ".join(words) for words in lists] == [
+        ".git .venv dist slow docs / E F B C4 I / fetch",
+        ".git .venv dist src / D / fetch spell",
+        ".git .venv dist tmp slow / E F B I UP N / fetch clean build",
+        ".git .venv dist / E F B / fetch",
+    ]
+
+
+def test_the_last_of_three():
+    def owners(names):
+        resolver = Resolver(tomllib.loads(APART), options=["+owners=['eve']"])
+        return [" ".join(resolver.settings(name)["owners"]) for name in names][-1]
+
+    orders = itertools.permutations(["fast", None, "docs", "full"], 3)
+    assert [owners(order) for order in orders] == [
+        "al eve",
+        "al bob eve",
+        "al eve",
+        "al bob eve",
+        "al eve",
+        "al eve",
+        "al eve",
+        "al bob eve",
+        "al ann eve",
+        "al bob eve",
+        "al ann eve",
+        "al eve",
+        "al eve",
+        "al bob eve",
+        "al ann eve",
+        "al bob eve",
+        "al ann eve",
+        "al eve",
+        "al eve",
+        "al eve",
+        "al ann eve",
+        "al eve",
+        "al ann eve",
+        "al eve",
+    ]
+
+
+def test_layers_on_one_base():
+    base = {"names": ["a", "b"], "deep": {"names": ["x"], "deeper": {"names": [1, 2]}}}
+    layers = [
+        {"+names": ["c"], "deep": {"+names": ["y", "x"]}},
+        {"+names": ["b", "d"], "deep": {"deeper": {"+names": [3, 1]}}},
+        {"deep": {"+names": ["z"], "deeper": {"+names": [2, 5]}}, "+names": ["e"]},
+        {"+more": [0], "deep": {"+names": ["x", "w"]}},
+    ]
+    assert [merge(base, layer) for layer in layers] == [
+        {"names": ["a", "b", "c"], "deep": {"names": ["x", "y"], "deeper": {"names": [1, 2]}}},
+        {"names": ["a", "b", "d"], "deep": {"names": ["x"], "deeper": {"names": [1, 2, 3]}}},
+        {"names": ["a", "b", "e"], "deep": {"names": ["x", "z"], "deeper": {"names": [1, 2, 5]}}},
+        {"names": ["a", "b"], "deep": {"names": ["x", "w"], "deeper": {"names": [1, 2]}}, "more": [0]},
+    ]
+
+
+def test_orders_of_profiles():
+    profiles = Resolver(
+        {
+            "profiles": {
+                "top": {"extends": ["mid", "left", "right"]},
+                "left": {"extends": ["low", "mid"]},
+                "right": {"extends": ["low", "mid", "left", "far"]},
+                "mid": {"extends": "low"},
+                "far": {"extends": ["mid"]},
+                "low": {},
+            }
+        }
+    ).profiles
+    assert [" < ".join(profiles.lineage(name)) for name in [*profiles.names(), "top", "right"]] == [
+        "low < mid < far",
+        "low < mid < left",
+        "low",
+        "low < mid",
+        "low < mid < left < far < right",
+        "low < mid < left < far < right < top",
+        "low < mid < left < far < right < top",
+        "low < mid < left < far < right",
+    ]
