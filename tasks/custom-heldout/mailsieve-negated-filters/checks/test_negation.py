@@ -205,3 +205,122 @@ def test_quoted_words_are_no_operators():
     assert query.matches({"text": "not b"})
     assert not query.matches({"text": "not b and c"})
     assert str(query) == '"not" and not "and" and b'
+
+
+MAIL = [
+    {"id": 11, "from": "ada", "subject": "Engine plans", "tag": ["work", "urgent"], "size": 120},
+    {"id": 12, "from": "ada", "subject": "Lunch?", "tag": [], "size": 2.5},
+    {"id": 13, "from": "grace", "subject": "Re: engine plans", "tag": ["work"], "size": 40},
+    {"id": 14, "from": "mallory", "subject": "WIN a lunch", "tag": ["spam"], "size": 7},
+    {"id": 15, "from": "ada", "subject": "Notes", "tag": ["home", "done"], "size": 900},
+    {"id": 16, "from": "grace", "subject": "Compiler and lunch", "tag": ["urgent"], "size": 64},
+    {"id": 17, "from": "alan", "subject": "Engine, again", "tag": ["work", "done"], "size": 81},
+    {"id": 18, "from": "mallory", "subject": "urgent: plans", "tag": ["spam", "urgent"], "size": 300},
+]
+
+
+def test_what_is_found_in_the_mail():
+    expressions = [
+        "not tag:work from:ada",
+        "not tag:spam not tag:work size>60",
+        "lunch not from:ada",
+        "not lunch tag:urgent or from:alan",
+        "not (tag:done or tag:spam) plans",
+        "from:ada or not tag:urgent not tag:done",
+        "not size<50 not tag:work or not not lunch not tag:urgent",
+        "not from:grace and not from:ada and size<100",
+    ]
+    assert [[message["id"] for message in Query.parse(text).select(MAIL)] for text in expressions] == [
+        [12, 15],
+        [15, 16],
+        [14, 16],
+        [11, 17, 18],
+        [11, 13],
+        [11, 12, 13, 14, 15],
+        [12, 14, 15, 16, 18],
+        [14, 17],
+    ]
+
+
+def test_saved_file_is_written():
+    text = """
+    later = not tag:work (lunch or size>100) -from:mallory
+    all = not (not tag:done engine) or (not tag:work -tag:spam)
+    best = (plans or engine) (not tag:spam) -(from:ada tag:urgent)
+    calm= -(tag:urgent or tag:spam) (((size<100)))
+    dull = (not lunch) (not (plans not engine))
+    even = (not "not") or (from:alan -"and more")
+    far = -(-tag:home lunch) not (tag:done) (from:ada or (from:grace -lunch))
+    """
+    searches = SavedSearches.loads("\n".join(line.strip() for line in text.splitlines()))
+    assert searches.dumps().splitlines() == [
+        "all = not (not tag:done and engine) or not tag:work and not tag:spam",
+        "best = (plans or engine) and not tag:spam and not (from:ada and tag:urgent)",
+        "calm = not (tag:urgent or tag:spam) and size<100",
+        "dull = not lunch and not (plans and not engine)",
+        'even = not "not" or from:alan and not "and more"',
+        "far = not (not tag:home and lunch) and not tag:done and (from:ada or from:grace and not lunch)",
+        "later = not tag:work and (lunch or size>100) and not from:mallory",
+    ]
+
+
+def test_sums_of_messages():
+    expressions = [
+        "not a b",
+        "not a b or c d",
+        "not a not b c",
+        "d not c not b",
+        "not (not a b) c",
+        "a not b or not c d",
+    ]
+    weights = [3**place for place in range(len(MESSAGES))]
+    assert [
+        sum(weight for weight, found in zip(weights, matched(Query.parse(tagged(text)))) if found)
+        for text in expressions
+    ] == [3240, 14529321, 36, 19686, 19368108, 1857009]
+
+
+def test_combined_with_operators_and_written():
+    ada, work, lunch, big = (Query.parse(text) for text in ("from:ada", "tag:work", "lunch", "size>50"))
+    combined = [
+        ~ada & work,
+        ~(ada & work) | ~lunch & big,
+        (~ada | work) & ~(lunch | ~big),
+        lunch & ~(ada & ~work) & ~big,
+        ~(~(ada | lunch) & work),
+        ~work & (big & ~ada | lunch) | ~(lunch & big),
+    ]
+    assert list(map(str, combined)) == [
+        "not from:ada and tag:work",
+        "not (from:ada and tag:work) or not lunch and size>50",
+        "(not from:ada or tag:work) and not (lunch or not size>50)",
+        "lunch and not (from:ada and not tag:work) and not size>50",
+        "not (not (from:ada or lunch) and tag:work)",
+        "not tag:work and (size>50 and not from:ada or lunch) or not (lunch and size>50)",
+    ]
+
+
+def test_read_and_written_once_more():
+    text = "not tag:work from:ada or -(lunch not plans) (size>60 or not (tag:spam -engine))"
+    again = str(Query.parse(text))
+    assert (again, [message["id"] for message in Query.parse(again).select(MAIL)]) == (
+        "not tag:work and from:ada or not (lunch and not plans) and (size>60 or not (tag:spam and not engine))",
+        [11, 12, 13, 15, 17, 18],
+    )
+
+
+def test_where_every_message_goes():
+    rules = SavedSearches.loads(
+        "1 urgent = not tag:spam tag:urgent\n2 old = not tag:work not tag:spam size>500\n"
+        "3 food = not from:mallory lunch\n4 rest = not tag:urgent tag:work or not tag:work tag:spam\n"
+    )
+    assert [" ".join(name[0] for name in rules if rules[name].matches(message)) for message in MAIL] == [
+        "1",
+        "3",
+        "4",
+        "4",
+        "2",
+        "1 3",
+        "4",
+        "4",
+    ]
