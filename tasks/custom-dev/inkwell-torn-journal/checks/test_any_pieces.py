@@ -3,6 +3,7 @@
 
 import itertools
 from functools import cache
+from zlib import crc32
 
 import pytest
 
@@ -229,3 +230,101 @@ def test_how_many_records_there_are():
 def test_lengths_of_records_that_came_byte_by_byte():
     whole = b"".join(encode(data_of(size)) for size in (129, 0, 16_384))
     assert [len(data) for data in fed(pieces(whole, 1))] == [129, 0, 16384]
+
+
+def test_pending_after_each_piece():
+    whole = b"".join(encode(data_of(size)) for size in (150, 7, 0, 400, 128, 3, 1000))
+    decoder = Decoder()
+    assert [(len(decoder.feed(piece)), decoder.pending) for piece in pieces(whole, 131)] == [
+        (0, 131),
+        (3, 89),
+        (0, 220),
+        (0, 351),
+        (1, 76),
+        (2, 65),
+        (0, 196),
+        (0, 327),
+        (0, 458),
+        (0, 589),
+        (0, 720),
+        (0, 851),
+        (0, 982),
+        (1, 0),
+    ]
+
+
+def test_where_each_record_came():
+    whole = b"".join(encode(b"%d" % size * size) for size in (2, 90, 0, 64, 43, 11, 129))
+    decoder = Decoder()
+    came = [(place, data[-3:]) for place, byte in enumerate(pieces(whole, 1)) for data in decoder.feed(byte)]
+    assert came == [(6, b"22"), (192, b"090"), (197, b""), (331, b"464"), (422, b"343"), (449, b"111"), (842, b"129")]
+
+
+def test_words_over_a_slow_line():
+    decoder = Decoder()
+    whole = (
+        encode(b"Twas brillig, " * 12) + encode(b"and the slithy toves") + encode(b"-" * 130 + b"gyre") + encode(b"")
+    )
+    heard = [(data.swapcase()[-9:], decoder.pending) for piece in pieces(whole, 6) for data in decoder.feed(piece)]
+    assert heard == [(b"BRILLIG, ", 0), (b"THY TOVES", 5), (b"-----GYRE", 3), (b"", 0)]
+
+
+def test_journal_of_a_bad_week(path):
+    sizes = []
+    for day in range(7):
+        with Journal(path) as journal:
+            sizes.append(journal.size)
+            journal.append(b"day %d" % day)
+            journal.append(data_of(day * 23))
+            sizes.append(journal.size)
+        with path.open("ab") as file:
+            file.write(encode(data_of(300 - day))[: 1 + day * 41])
+    assert (sizes, path.stat().st_size, [len(data) for data in read(path)]) == (
+        [0, 15, 15, 53, 53, 114, 114, 198, 198, 305, 305, 435, 435, 589],
+        836,
+        [5, 0, 5, 23, 5, 46, 5, 69, 5, 92, 5, 115, 5, 138],
+    )
+
+
+def test_bytes_after_two_torn_ends(path):
+    path.write_bytes(encode(b"\0a\0") + encode(b"lost for good")[:9])
+    with Journal(path) as journal:
+        journal.append(b"\0\0b")
+    with path.open("ab") as file:
+        file.write(encode(data_of(300))[:5])
+    with Journal(path) as journal:
+        journal.append(b"")
+        journal.append(b"c\0")
+    assert (
+        path.read_bytes()
+        == b"\x03\x00a\x00\x83\xa7\x83\xf4\x03\x00\x00b\\\xfd\xd9f\x00\x00\x00\x00\x00\x02c\x00\x0f\t*\x9b"
+    )
+
+
+def test_checksum_of_all_that_was_kept(path):
+    path.write_bytes(encode(data_of(500)) + encode(data_of(77)) + encode(data_of(600))[:450])
+    for size in (9, 260, 31):
+        with Journal(path) as journal:
+            journal.append(data_of(size))
+        with path.open("ab") as file:
+            file.write(encode(data_of(size + 200))[:size])
+    assert (crc32(path.read_bytes()), path.stat().st_size) == (4089559400, 935)
+
+
+def test_starts_after_torn_ends(path):
+    starts = []
+    for words in ([b"one", b"two"], [b"three" * 40], [], [b"", b"four"], [b"five" * 33, b"six"]):
+        with Journal(path) as journal:
+            for word in words:
+                starts.append(journal.size)
+                journal.append(word)
+        with path.open("ab") as file:
+            file.write(b"\x90\x01 not complete")
+    assert [(start, b"|".join(data[:5] for data in read(path, start))) for start in starts[1:]] == [
+        (8, b"two|three||four|fivef|six"),
+        (16, b"three||four|fivef|six"),
+        (222, b"|four|fivef|six"),
+        (227, b"four|fivef|six"),
+        (236, b"fivef|six"),
+        (374, b"six"),
+    ]
