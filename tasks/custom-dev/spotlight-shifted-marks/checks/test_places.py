@@ -169,3 +169,79 @@ def test_nothing_to_look_for():
             find("ßße" + ACUTE, query)
         with pytest.raises(ValueError, match="nothing to look for"):
             mark("", ["a", query])
+
+
+PAGE = "Die große Straße führt ﬂach am Fluß entlang; SÜSSE Früchte, ﬁnstre Gassen und Soßen. Außen: Größe ß?"
+
+
+def test_where_each_word_is():
+    queries = ["strasse", "fluss", "s", "ss", "gross", "fr", "fl", "en", "sse", "fin"]
+    assert [" ".join(f"{start}-{end}" for start, end in find(PAGE, query)) for query in queries] == [
+        "10-16",
+        "31-35",
+        "7-8 10-11 14-15 34-35 45-46 47-48 48-49 62-63 69-70 70-71 78-79 80-81 87-88 95-96 98-99",
+        "7-8 14-15 34-35 47-49 69-71 80-81 87-88 95-96 98-99",
+        "4-8 92-96",
+        "51-53",
+        "23-24 31-33",
+        "36-38 71-73 81-83 88-90",
+        "7-9 14-16 47-50 69-72 80-82 87-89 95-97",
+        "60-62",
+    ]
+
+
+def test_a_page_with_many_marks():
+    assert mark(PAGE, ["s", "fluss", "gro", "en", "rosse", "lach am f", "gassen und sos"]).split(" ") == [
+        "Die",
+        "[große]",
+        "[S]tra[ß]e",
+        "führt",
+        "[ﬂach",
+        "am",
+        "Fluß]",
+        "[en]tlang;",
+        "[S]Ü[SS]E",
+        "Früchte,",
+        "ﬁn[s]tre",
+        "[Gassen",
+        "und",
+        "Soßen].",
+        "Au[ßen]:",
+        "[Größe]",
+        "[ß]?",
+    ]
+
+
+def test_a_page_from_a_mac():
+    text = unicodedata.normalize("NFD", "Über Ängste, Señor Müller & naïve Cafés: ÜBERSÜSS, Épée, übrig")
+    marked = mark(text, ["uber", "ss", "a", "senor", "ee", "éf"], before="<", after=">")
+    assert (
+        unicodedata.normalize("NFC", marked)
+        == "<Über> <Ä>ngste, <Señor> Müller & n<a>ïve C<a>fés: <ÜBER>SÜ<SS>, Ép<ée>, übrig"
+    )
+
+
+def test_what_is_around():
+    queries = ["außen", "SUSSE", "finstre", "entlang", "ß", "gros", "sos", "grösse"]
+    assert [excerpt(PAGE, query, around=4, before="{", after="}") for query in queries] == [
+        "…en. {Außen}: Gr…",
+        "…ng; {SÜSSE} Frü…",
+        "…te, {ﬁnstre} Gas…",
+        "…luß {entlang}; SÜ…",
+        "… gro{ß}e St…",
+        "Die {groß}e St…",
+        "…und {Soß}en. …",
+        "Die {große} Str…",
+    ]
+
+
+def test_accents_and_places():
+    text = f"e{ACUTE}te{ACUTE} n{ACUTE}o{DOTS} ça c{CEDILLA}a{ACUTE}{DOTS} fe{ACUTE}e noe{DOTS}l ße{ACUTE}s"
+    assert [[tuple(span) for span in find(text, query)] for query in ("ete", "no", "ca", "e", "se", "es")] == [
+        [(0, 5)],
+        [(6, 10), (25, 27)],
+        [(11, 13), (14, 19)],
+        [(0, 2), (3, 5), (21, 23), (23, 24), (27, 29), (32, 34)],
+        [(31, 34)],
+        [(32, 35)],
+    ]

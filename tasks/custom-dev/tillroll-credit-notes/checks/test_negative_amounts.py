@@ -133,3 +133,89 @@ def test_invoices_stay_as_they_were():
         "2.36 EUR",
         "2.35 EUR",
     ]
+
+
+def test_each_amount_of_a_credit_note():
+    note = Invoice(
+        [
+            Line("Tea", "2.5", Money("0.45"), tax="7"),
+            Line("Cups", 3, Money("1.99"), tax="19"),
+            Line("Sugar", "0.125", Money("3.40"), tax="7"),
+            Line("Broken cup", "-0.5", Money("1.99"), tax="19"),
+            Line("Journey", "17.5", Money("0.31"), tax="2.5"),
+        ]
+    ).credit_note()
+    amounts = [*(line.amount for line in note.lines), *note.taxes.values(), note.net, note.tax, note.total]
+    assert [str(amount) for amount in amounts] == [
+        "-1.13 EUR",
+        "-5.97 EUR",
+        "-0.43 EUR",
+        "1.00 EUR",
+        "-5.43 EUR",
+        "-0.14 EUR",
+        "-0.11 EUR",
+        "-0.94 EUR",
+        "-11.96 EUR",
+        "-1.19 EUR",
+        "-13.15 EUR",
+    ]
+
+
+def test_what_everybody_gets_back():
+    note = Invoice([Line("Hall", 1, Money("99.97"), tax="7"), Line("Chairs", "40.5", Money("0.33"))]).credit_note()
+    groups = [
+        {"choir": 1, "band": 1, "chess": 1},
+        {"choir": 7, "band": 3, "chess": "2.5", "dance": 1},
+        {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
+        {"none": 0, "half": Fraction(1, 2), "third": Fraction(1, 3), "sixth": Fraction(1, 6)},
+    ]
+    assert [" ".join(str(share.units) for share in note.shares(weights).values()) for weights in groups] == [
+        "-4012 -4011 -4011",
+        "-6240 -2674 -2229 -891",
+        "-573 -1146 -1719 -2292 -2865 -3439",
+        "0 -6017 -4011 -2006",
+    ]
+
+
+def test_products_below_zero():
+    prices = [Money("-0.25"), Money("1.37"), Money(-45, "JPY"), Money("-3.335", "KWD")]
+    factors = ["0.5", "-2.5", Fraction(1, 6), "-0.1", Decimal("1.5")]
+    assert [[str(price.times(factor)) for factor in factors] for price in prices] == [
+        ["-0.13 EUR", "0.63 EUR", "-0.04 EUR", "0.03 EUR", "-0.38 EUR"],
+        ["0.69 EUR", "-3.43 EUR", "0.23 EUR", "-0.14 EUR", "2.06 EUR"],
+        ["-23 JPY", "113 JPY", "-8 JPY", "5 JPY", "-68 JPY"],
+        ["-1.668 KWD", "8.338 KWD", "-0.556 KWD", "0.334 KWD", "-5.003 KWD"],
+    ]
+
+
+def test_debts_that_are_split():
+    debts = [Money("-0.10"), Money("-100.03"), Money(-1001, "JPY"), Money("-0.017", "KWD"), Money("-7.79")]
+    assert [[part.units for part in debt.split([2, 1, 1, 2, 0, 1])] for debt in debts] == [
+        [-3, -2, -1, -3, 0, -1],
+        [-2858, -1429, -1429, -2858, 0, -1429],
+        [-286, -143, -143, -286, 0, -143],
+        [-5, -3, -2, -5, 0, -2],
+        [-223, -111, -111, -223, 0, -111],
+    ]
+
+
+def test_months_with_returns():
+    months = []
+    for month in range(1, 7):
+        invoice = Invoice(
+            [
+                Line("Rent of bottles", month, Money("0.15"), tax="19"),
+                Line("Bottles back", Fraction(-11 * month, 4), Money("0.26"), tax="7.5"),
+                Line("Fee", "0.5", Money("-0.07"), tax="50"),
+            ]
+        )
+        shares = invoice.shares({"we": 2, "they": 1})
+        months.append(" ".join(map(str, [invoice.net, invoice.tax, shares["we"], shares["they"]])))
+    assert months == [
+        "-0.61 EUR -0.04 EUR -0.43 EUR -0.22 EUR",
+        "-1.17 EUR -0.07 EUR -0.83 EUR -0.41 EUR",
+        "-1.74 EUR -0.09 EUR -1.22 EUR -0.61 EUR",
+        "-2.30 EUR -0.12 EUR -1.61 EUR -0.81 EUR",
+        "-2.87 EUR -0.15 EUR -2.01 EUR -1.01 EUR",
+        "-3.43 EUR -0.17 EUR -2.40 EUR -1.20 EUR",
+    ]

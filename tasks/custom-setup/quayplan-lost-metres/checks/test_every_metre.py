@@ -173,3 +173,130 @@ def test_refused_as_ever():
     with pytest.raises(UnknownShip):
         quay.leave("Aurora")
     assert quay.gaps() == [Span(0, 100)]
+
+
+def test_a_day_in_the_log_book():
+    book = """
+        berth Aurora 70
+        berth Brise 45
+        berth Corona 60
+        berth Drift 25
+        close 50 90
+        gaps
+        leave Brise
+        leave Aurora
+        gaps            # 50 to 90 are closed
+        berth Egret 24
+        leave Corona
+        gaps
+        reopen 65 80
+        leave Drift
+        gaps
+        leave Egret
+        close 180 240
+        berth Fulmar 40
+        gaps
+        reopen 0 240
+        gaps
+    """
+    assert play(Quay(250), book.splitlines()) == [
+        "Aurora 0-70",
+        "Brise 70-115",
+        "Corona 115-175",
+        "Drift 175-200",
+        "200-250",
+        "0-50 90-115 200-250",
+        "Egret 90-114",
+        "0-50 114-175 200-250",
+        "0-50 65-80 114-250",
+        "Fulmar 0-40",
+        "40-50 65-80 90-180 240-250",
+        "40-250",
+    ]
+
+
+def test_how_long_gaps_become():
+    quay = Quay(96)
+    for number in range(12):
+        quay.berth(f"ship {number}", 8)
+    found = []
+    for number in (11, 4, 5, 3, 9, 10, 0, 2, 7, 8, 6, 1):
+        quay.leave(f"ship {number}")
+        found.append((quay.longest_gap(), " ".join(map(str, quay.gaps()))))
+    assert found == [
+        (8, "88-96"),
+        (8, "32-40 88-96"),
+        (16, "32-48 88-96"),
+        (24, "24-48 88-96"),
+        (24, "24-48 72-80 88-96"),
+        (24, "24-48 72-96"),
+        (24, "0-8 24-48 72-96"),
+        (32, "0-8 16-48 72-96"),
+        (32, "0-8 16-48 56-64 72-96"),
+        (40, "0-8 16-48 56-96"),
+        (80, "0-8 16-96"),
+        (96, "0-96"),
+    ]
+
+
+def test_metres_that_come_and_go():
+    metres = SpanSet()
+    seen = []
+    for number in range(30):
+        start = number * 37 % 51 * 4
+        metres.add(Span(start, start + 4 + number % 6 // 5 * 28))
+        if number % 6 == 4:
+            metres.discard(Span(start - 2, start + 1))
+        if number % 4 == 3:
+            seen.append(f"{len(metres)}/{metres.total}")
+    assert [*seen, *map(str, metres)] == [
+        "4/16",
+        "7/55",
+        "11/98",
+        "12/110",
+        "10/141",
+        "11/156",
+        "12/168",
+        "0-4",
+        "8-40",
+        "48-52",
+        "53-56",
+        "65-100",
+        "104-112",
+        "120-124",
+        "125-172",
+        "176-184",
+        "185-188",
+        "197-232",
+    ]
+
+
+def test_places_given_at_the_end_of_a_day():
+    quay = Quay(200)
+    for number, length in enumerate([30, 50, 20, 40, 35]):
+        quay.berth(f"day {number}", length)
+    quay.close(70, 130)
+    for number in (3, 1, 2, 4, 0):
+        quay.leave(f"day {number}")
+    quay.close(10, 12)
+    quay.reopen(110, 125)
+    for number, length in enumerate([9, 55, 40, 11, 6]):
+        quay.berth(f"night {number}", length)
+    assert {ship: str(place) for ship, place in quay.ships().items()} == {
+        "night 0": "0-9",
+        "night 1": "12-67",
+        "night 3": "110-121",
+        "night 2": "130-170",
+        "night 4": "170-176",
+    }
+
+
+def test_which_metres_are_in_it():
+    metres = SpanSet(Span(start, start + 4) for start in (40, 8, 60, 20, 4, 24, 0, 44, 12, 16))
+    metres.add(Span(28, 40))
+    asked = [(0, 48), (3, 9), (27, 29), (36, 45), (47, 49), (60, 64), (4, 28), (10, 61)]
+    assert ("".join("ny"[Span(*pair) in metres] for pair in asked), list(map(str, metres)), metres.total) == (
+        "yyyynyyn",
+        ["0-48", "60-64"],
+        52,
+    )
