@@ -222,3 +222,126 @@ def test_only_what_is_concerned_is_rendered_anew():
     assert engine.cache.statistics.misses == before
     assert engine.render("news") == "<[1]> news new"
     assert source.was_read == ["extra"]
+
+
+def shop():
+    return Counting(
+        {
+            "start": '{% include "frame" %}: {% include "offers" %}',
+            "cart": '{% include "frame" %}: {{ who | nobody }} {% include "sum" %}{% include "gift" optional %}',
+            "help": '{% include "foot" %} {% include "frame" %}',
+            "frame": '{{ who | guest }}/{% include "bar" %}/{% include "alert" optional %}',
+            "offers": 'tea {% include "price" %} {% include "season" optional %}',
+            "sum": '{% include "price" %}+{% include "price" %}',
+            "bar": '({% include "foot" %})',
+            "foot": "f1",
+            "price": "3",
+        }
+    )
+
+
+def test_prices_and_feet():
+    source = shop()
+    engine = Engine(source)
+    texts = []
+    for name, text in [("price", "4"), ("foot", "f2"), ("alert", 'now: {% include "price" %}'), ("price", "5.50")]:
+        for page in ("help", "cart", "start", "frame"):
+            engine.render(page, {"who": "Ada"})
+        source[name] = text
+        texts += [engine.render("start", {"who": "Ada"}), engine.render("cart", {"who": "Ada"})]
+    assert texts == [
+        "Ada/(f1)/: tea 4 ",
+        "Ada/(f1)/: Ada 4+4",
+        "Ada/(f2)/: tea 4 ",
+        "Ada/(f2)/: Ada 4+4",
+        "Ada/(f2)/now: 4: tea 4 ",
+        "Ada/(f2)/now: 4: Ada 4+4",
+        "Ada/(f2)/now: 5.50: tea 5.50 ",
+        "Ada/(f2)/now: 5.50: Ada 5.50+5.50",
+    ]
+
+
+def test_a_year_of_seasons():
+    source = shop()
+    engine = Engine(source)
+    seasons = []
+    for season in ("", "spring", 'summer at {% include "price" %}', None, "autumn", None, "{{ who | winter }}"):
+        if season is None:
+            del source["season"]
+        elif season:
+            source["season"] = season
+        source["price"] += "0"
+        seasons.append((engine.render("offers"), engine.render("start")))
+    assert seasons == [
+        ("tea 30 ", "guest/(f1)/: tea 30 "),
+        ("tea 300 spring", "guest/(f1)/: tea 300 spring"),
+        ("tea 3000 summer at 3000", "guest/(f1)/: tea 3000 summer at 3000"),
+        ("tea 30000 ", "guest/(f1)/: tea 30000 "),
+        ("tea 300000 autumn", "guest/(f1)/: tea 300000 autumn"),
+        ("tea 3000000 ", "guest/(f1)/: tea 3000000 "),
+        ("tea 30000000 winter", "guest/(f1)/: tea 30000000 winter"),
+    ]
+
+
+def test_which_templates_are_read_and_when():
+    source = shop()
+    engine = Engine(source)
+    pages = ("cart", "help", "start")
+    read = []
+    for changed in (None, "foot", "gift", "price", "alert", "help"):
+        if changed:
+            source[changed] = source.get(changed, "") + "+"
+        source.was_read.clear()
+        texts = [engine.render(page) for page in pages]
+        read.append(" ".join([*sorted(set(source.was_read)), "->", *texts]))
+    assert read[1:] == [
+        "foot -> guest/(f1+)/: nobody 3+3 f1+ guest/(f1+)/ guest/(f1+)/: tea 3 ",
+        "gift -> guest/(f1+)/: nobody 3+3+ f1+ guest/(f1+)/ guest/(f1+)/: tea 3 ",
+        "price -> guest/(f1+)/: nobody 3++3++ f1+ guest/(f1+)/ guest/(f1+)/: tea 3+ ",
+        "alert -> guest/(f1+)/+: nobody 3++3++ f1+ guest/(f1+)/+ guest/(f1+)/+: tea 3+ ",
+        "help -> guest/(f1+)/+: nobody 3++3++ f1+ guest/(f1+)/++ guest/(f1+)/+: tea 3+ ",
+    ]
+
+
+def test_visitors_and_a_new_frame():
+    source = shop()
+    engine = Engine(source)
+    visitors = [{}, {"who": "Bo & Co"}, {"who": 7}]
+    before = [engine.render(page, visitor) for page in ("help", "start", "cart") for visitor in visitors]
+    source["bar"] = '{{ who | - }}{% include "foot" %}'
+    source["gift"] = '<{% include "foot" %}>'
+    after = [engine.render(page, visitor) for page in ("cart", "help", "start") for visitor in visitors]
+    assert [len("".join(before)), *after] == [
+        174,
+        "guest/-f1/: nobody 3+3<f1>",
+        "Bo &amp; Co/Bo &amp; Cof1/: Bo &amp; Co 3+3<f1>",
+        "7/7f1/: 7 3+3<f1>",
+        "f1 guest/-f1/",
+        "f1 Bo &amp; Co/Bo &amp; Cof1/",
+        "f1 7/7f1/",
+        "guest/-f1/: tea 3 ",
+        "Bo &amp; Co/Bo &amp; Cof1/: tea 3 ",
+        "7/7f1/: tea 3 ",
+    ]
+
+
+def test_files_that_come_and_go(tmp_path):
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.tmpl").write_text(text, encoding="utf-8")
+
+    write(a='{% include "c" %}a{% include "d" optional %}', b='{% include "c" %}b{% include "a" %}')
+    write(c='{% include "e" optional %}c', f='{% include "b" %}f')
+    engine = Engine(DirectorySource(tmp_path))
+    seen = []
+    for texts in ({}, {"d": "D"}, {"e": 'E{% include "d" %}'}, {"d": "dd"}, {"c": "C"}, {"e": "never"}):
+        write(**texts)
+        seen.append("|".join(engine.render(name) for name in "fab"))
+    assert seen == [
+        "cbcaf|ca|cbca",
+        "cbcaDf|caD|cbcaD",
+        "EDcbEDcaDf|EDcaD|EDcbEDcaD",
+        "EddcbEddcaddf|Eddcadd|EddcbEddcadd",
+        "CbCaddf|Cadd|CbCadd",
+        "CbCaddf|Cadd|CbCadd",
+    ]

@@ -220,3 +220,173 @@ def test_still_refused(name):
         build({"branches": {"one": [{"when": {"level": "info"}}]}})
     with pytest.raises(ConfigError):
         build({"branches": {"one": [{"when": "info", "head": 2}]}})
+
+
+DESKS = """
+private: &private {redact: [user.email, card], when: {level: [info, debug]}}
+counted: &counted
+  - &one {append: {tags: one}, when: {shop: [north, east]}}
+  - *private
+  - *one
+  - {set: {user.seen: []}}
+  - {append: {user.seen: desk}, when: {level: error}}
+steps:
+  - *private
+  - {rename: {place.shop: shop}}
+branches:
+  front: *counted
+  back: [*one, {set: {card: gone}, when: {shop: east}}, {rename: {user.email: mail}}, *private]
+  cellar: *counted
+  all: []
+"""
+
+
+def sales():
+    return [
+        {
+            "number": number,
+            "level": ["error", "info", "warning", "debug"][number * 3 % 4],
+            "place": {"shop": ["north", "south", "east"][number % 3], "till": number % 2},
+            "user": {"email": f"{'abcdefg'[number]}@shop"},
+            "card": 1000 + 37 * number,
+            "tags": [],
+        }
+        for number in range(7)
+    ]
+
+
+def summary(record):
+    user, tags = record["user"], len(record["tags"])
+    return f"{record['number']} {user.get('email')} {record.get('mail')} {record['card']} {tags} {user.get('seen')}"
+
+
+def test_desks_one_after_the_other():
+    results = load(DESKS).run(sales())
+    found = {name: [summary(record) for record in results[name]] for name in ("cellar", "all", "back", "front")}
+    assert found == {
+        "cellar": [
+            "0 a@shop None 1000 2 ['desk']",
+            "1 *** None *** 0 []",
+            "2 c@shop None 1074 2 []",
+            "3 *** None *** 2 []",
+            "4 e@shop None 1148 0 ['desk']",
+            "5 *** None *** 2 []",
+            "6 g@shop None 1222 2 []",
+        ],
+        "all": [
+            "0 a@shop None 1000 0 None",
+            "1 *** None *** 0 None",
+            "2 c@shop None 1074 0 None",
+            "3 *** None *** 0 None",
+            "4 e@shop None 1148 0 None",
+            "5 *** None *** 0 None",
+            "6 g@shop None 1222 0 None",
+        ],
+        "back": [
+            "0 None a@shop 1000 1 None",
+            "1 None *** *** 0 None",
+            "2 None c@shop gone 1 None",
+            "3 None *** *** 1 None",
+            "4 None e@shop 1148 0 None",
+            "5 None *** *** 1 None",
+            "6 None g@shop 1222 1 None",
+        ],
+        "front": [
+            "0 a@shop None 1000 2 ['desk']",
+            "1 *** None *** 0 []",
+            "2 c@shop None 1074 2 []",
+            "3 *** None *** 2 []",
+            "4 e@shop None 1148 0 ['desk']",
+            "5 *** None *** 2 []",
+            "6 g@shop None 1222 2 []",
+        ],
+    }
+
+
+def test_desks_by_turns():
+    results = load(DESKS).run(sales())
+    found = [summary(next(results[name])) for _ in range(4) for name in ("back", "front", "all")]
+    assert found == [
+        "0 None a@shop 1000 1 None",
+        "0 a@shop None 1000 2 ['desk']",
+        "0 a@shop None 1000 0 None",
+        "1 None *** *** 0 None",
+        "1 *** None *** 0 []",
+        "1 *** None *** 0 None",
+        "2 None c@shop gone 1 None",
+        "2 c@shop None 1074 2 []",
+        "2 c@shop None 1074 0 None",
+        "3 None *** *** 1 None",
+        "3 *** None *** 2 []",
+        "3 *** None *** 0 None",
+    ]
+
+
+def test_the_same_record_three_times():
+    record = {"number": 1, "tags": ["a"], "deep": {"list": [], "more": {"text": "x"}}}
+    steps = [
+        {"append": {"tags": "b", "deep.list": 1}},
+        {"set": {"deep.more.text": ["y"]}, "when": {"deep.more.text": "x"}},
+        {"append": {"deep.more.text": "z"}},
+        {"rename": {"deep.more": "less"}},
+    ]
+    results = build({"steps": steps[:1], "branches": {"short": steps[:2], "long": steps}}).run([record] * 3)
+    longs, shorts = list(results["long"]), list(results["short"])
+    assert [longs, shorts, record] == [
+        [
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1]}, "less": {"text": ["y", "z"]}},
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1]}, "less": {"text": ["y", "z"]}},
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1]}, "less": {"text": ["y", "z"]}},
+        ],
+        [
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1], "more": {"text": ["y"]}}},
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1], "more": {"text": ["y"]}}},
+            {"number": 1, "tags": ["a", "b", "b"], "deep": {"list": [1, 1], "more": {"text": ["y"]}}},
+        ],
+        {"number": 1, "tags": ["a"], "deep": {"list": [], "more": {"text": "x"}}},
+    ]
+
+
+def test_lists_that_are_set_and_grow():
+    words = {"set": {"words": ["start"], "note": {"by": []}}}
+    grow = {"append": {"words": "more", "note.by": "me"}, "when": {"number": [1, 2, 4]}}
+    pipeline = build(
+        {"steps": [words], "branches": {"a": [grow, grow], "b": [grow, words, grow], "c": [grow, grow, grow]}}
+    )
+    runs = [pipeline.run({"number": number} for number in range(5)) for _ in range(2)]
+    found = [
+        " ".join(f"{len(each['words'])}{len(each['note']['by'])}" for each in run[name])
+        for run in runs
+        for name in "cab"
+    ]
+    assert found == [
+        "10 43 43 10 43",
+        "10 32 32 10 32",
+        "10 21 21 10 21",
+        "10 43 43 10 43",
+        "10 32 32 10 32",
+        "10 21 21 10 21",
+    ]
+
+
+def test_cities_in_every_branch():
+    results = build({"steps": [{"append": {"tags": "in"}}], "branches": branches()}).run(records())
+    cities = {
+        name: [f"{get_in(record, 'user', 'home', 'city')}{len(record['tags'])}" for record in results[name]]
+        for name in ("setting", "renaming", "appending", "redacting", "choosing", "all of it", "plain")
+    }
+    assert cities == {
+        "setting": ["hidden2", "hidden2", "hidden2", "hidden2", "hidden2", "hidden2"],
+        "renaming": ["None2", "None2", "None2", "None2", "None2", "None2"],
+        "appending": ["Oslo3", "Lima3", "Oslo3", "Kobe3", "Oslo3", "Oslo3"],
+        "redacting": ["Oslo2", "Lima2", "Oslo2", "Kobe2", "Oslo2", "Oslo2"],
+        "choosing": ["Oslo2", "Oslo2", "Oslo2"],
+        "all of it": ["Oslo2", "***2", "Oslo2", "Kobe2", "***2", "Oslo2"],
+        "plain": ["Oslo2", "Lima2", "Oslo2", "Kobe2", "Oslo2", "Oslo2"],
+    }
+
+
+def get_in(record, *names):
+    for name in names:
+        record = record.get(name) if isinstance(record, dict) else record
+    return record
