@@ -62,11 +62,12 @@ validate: $(READY)
 	@for suite in $(SUITES); do $(BIN)/agentbench validate-tasks --suite $$suite --times $(TIMES) $(FLAGS) || exit 1; done
 
 SANDBOXES := docker local
+CONTRAST := --contrast
 ATTACKED := artifacts/attack
 attack: $(READY)
 	@mkdir -p $(ATTACKED) && rm -f $(ATTACKED)/*.json
 	@for sandbox in $(SANDBOXES); do for suite in $(SUITES); do \
-	  $(BIN)/agentbench tasks attack --suite $$suite --sandbox $$sandbox --contrast --json $(FLAGS) \
+	  $(BIN)/agentbench tasks attack --suite $$suite --sandbox $$sandbox $(CONTRAST) --json $(FLAGS) \
 	    > $(ATTACKED)/$$sandbox-$$suite.json || [ $$? -eq 1 ] || exit 1; \
 	done; done
 	@$(BIN)/python benchmarks/attack_table.py $(ATTACKED)/*.json

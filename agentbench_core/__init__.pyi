@@ -21,6 +21,9 @@ from .errors import (
     BudgetExceeded as BudgetExceeded,
 )
 from .errors import (
+    CalibrationError as CalibrationError,
+)
+from .errors import (
     DeadlineExceeded as DeadlineExceeded,
 )
 from .errors import (
@@ -96,12 +99,6 @@ from .plugin.contracts import (
     SandboxProvider as SandboxProvider,
 )
 from .plugin.contracts import (
-    Scorer as Scorer,
-)
-from .plugin.contracts import (
-    ScoringContext as ScoringContext,
-)
-from .plugin.contracts import (
     SetupLog as SetupLog,
 )
 from .plugin.contracts import (
@@ -160,6 +157,18 @@ from .plugin.repairing import (
 )
 from .plugin.repairing import (
     rerun as rerun,
+)
+from .plugin.scorer import (
+    Calibration as Calibration,
+)
+from .plugin.scorer import (
+    CalibrationContext as CalibrationContext,
+)
+from .plugin.scorer import (
+    Scorer as Scorer,
+)
+from .plugin.scorer import (
+    ScoringContext as ScoringContext,
 )
 from .plugin.setting_up import (
     SettingUp as SettingUp,
@@ -253,6 +262,9 @@ from .values.messages import (
 )
 from .values.messages import (
     Usage as Usage,
+)
+from .values.python import (
+    parse_python as parse_python,
 )
 from .values.record import (
     AttemptRecord as AttemptRecord,

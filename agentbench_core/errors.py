@@ -9,6 +9,7 @@
     ├── RunStoppedError             exit 4: the run ended early; what was recorded is kept
     ├── SandboxError                infrastructure: the sandbox broke, not the agent; attempt unscored
     ├── SetupError                  infrastructure: a task's set-up failed; attempt unscored
+    ├── CalibrationError            a scorer cannot calibrate itself on a task; its verdicts there are weak
     ├── LLMError                    infrastructure: rate limit, outage, credentials; attempt unscored
     ├── PluginError                 a plugin cannot be used; names plugin and distribution
     ├── AttemptStop                 control flow inside an attempt; an agent lets it pass
@@ -73,6 +74,10 @@ class SandboxError(AgentBenchError):
 
 class SetupError(AgentBenchError):
     """A task's set-up failed, so nothing could be measured."""
+
+
+class CalibrationError(AgentBenchError):
+    """A scorer cannot find out from the reference solution what to expect; it judges without that."""
 
 
 class LLMError(AgentBenchError):

@@ -84,7 +84,7 @@ ROWS = {
     *(f"P{number:02}" for number in range(1, 18)),
     *(f"T{number:02}" for number in range(1, 10)),
     *(f"X{number:02}" for number in range(1, 9)),
-    *(f"C{number:02}" for number in range(1, 32)),
+    *(f"C{number:02}" for number in range(1, 33)),
     *("D", *(f"I{number:02}" for number in (*range(1, 8), *range(9, 13), 16))),
     *(f"F{number:02}" for number in range(1, 36)),
 }

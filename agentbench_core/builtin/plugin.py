@@ -82,7 +82,13 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
     """The scorer of every task that does not say otherwise."""
-    register("tests", tests, TestsOptions, summary="the passing command on a fresh copy with the agent's change")
+    register(
+        "tests",
+        tests,
+        TestsOptions,
+        summary="the passing command on a fresh copy with the agent's change",
+        capabilities={"calibrates"},
+    )
 
 
 @hookimpl

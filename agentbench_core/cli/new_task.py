@@ -73,6 +73,14 @@ from clamp import clamp
 
 def test_inside_and_at_the_ends() -> None:
     assert [clamp(value, 0, 10) for value in (0, 5, 10, 99)] == [0, 5, 10, 10]
+
+
+def test_many_values() -> None:
+    assert [clamp(n * 37 % 101, 20, 80) for n in range(12)] == [20, 37, 74, 20, 47, 80, 20, 57, 80, 30, 67, 20]
+
+
+def test_a_range_below_zero() -> None:
+    assert [clamp(n * 29 % 73 - 50, -31, -4) for n in range(10)] == [-31, -21, -4, -31, -7, -4, -22, -4, -31, -8]
 """,
     "solution.patch": """\
 --- a/clamp.py

@@ -138,8 +138,19 @@ def _print(findings: Sequence[Finding]) -> None:
             say(f"  {REMEDIES[problem.rule]}")
         for note in finding.notes:
             say(f"\n{finding.task.spec.id}: note: {note.reason}\n  {note.remedy}")
+    calibrated = [f"{finding.task.spec.id}: {line}" for finding in findings for line in _calibrated(finding)]
+    if calibrated:
+        say("\n" + "\n".join(calibrated))
     valid = sum(finding.verdict == "valid" for finding in findings)
     say(f"\n{valid} of {len(findings)} tasks are valid")
+
+
+def _calibrated(finding: Finding) -> Iterator[str]:
+    """What the scorer found out of a task, and why verdicts on it are weak."""
+    if (found := finding.looks[0].calibration) is not None:
+        yield from found.summary
+        if found.weakness:
+            yield f"weak_verdict: {found.weakness}"
 
 
 def _print_flakes(findings: Sequence[Finding]) -> None:
@@ -201,6 +212,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
         "times": len(finding.looks),
         "duration_sec": round(finding.duration_sec, 3),
         "flakes": _plain_flakes(finding.tally),
+        "calibration": list(_calibrated(finding)),
         "problems": [
             {
                 "rule": problem.rule,
@@ -238,16 +250,10 @@ def _write(finding: Finding) -> str:
     if not found.fail_to_pass:
         return "nothing written: no single test fails before the fix and passes after it"
     lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass}
-    validation = finding.task.spec.validation
-    if not (validation.expected_tests or validation.twins):
-        lists["twins"] = found.twins
     wrote = write_expected_tests(finding.task, lists)
     left = ""
     if found.failing:
         left += f"; left out {len(found.failing)} that do not pass with the reference solution: {some(found.failing)}"
     if found.unsteady:
         left += f"; left out {found.unsteady} that did not always end the same"
-    if found.twins_dropped and "twins" in lists:
-        dropped = ", ".join(f"{name} ({ended})" for name, ended in found.twins_dropped.items())
-        left += f"; dropped twins that do not fail at once with the oracle: {dropped}"
     return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"

@@ -18,6 +18,7 @@ from agentbench_core.plugin.findings import Finding, advice, ok, problem
 from agentbench_core.plugin.llm import LLM
 from agentbench_core.plugin.loading import silenced
 from agentbench_core.plugin.registry import Component
+from agentbench_core.plugin.scorer import Scorer
 from agentbench_core.schema import describe, json_schema
 
 _CONTRACTS: dict[str, type] = {
@@ -25,7 +26,7 @@ _CONTRACTS: dict[str, type] = {
     "llm": LLM,
     "agent": Agent,
     "tool": contracts.Tool,
-    "scorer": contracts.Scorer,
+    "scorer": Scorer,
     "reporter": contracts.Reporter,
     "cheater": Cheater,
 }

@@ -1,8 +1,8 @@
-"""The contracts of sandboxes, tools, scorers and reporters, and the contexts that their methods receive.
+"""The contracts of sandboxes, tools and reporters, and the contexts that their methods receive.
 
-Those of agents, models and cheaters are next door, in ``agent``, ``llm`` and ``cheater``. A plugin implements one of
-``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer``, ``Reporter`` and ``Cheater``; nothing needs to be
-subclassed. Everything that blocks gets a :class:`Deadline`.
+Those of agents, models, scorers and cheaters are next door, in ``agent``, ``llm``, ``scorer`` and ``cheater``. A plugin
+implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer``, ``Reporter`` and ``Cheater``; nothing
+needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they 
     from agentbench_core.values.execution import ExecResult
     from agentbench_core.values.limits import Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
-    from agentbench_core.values.record import AttemptRecord, RunManifest, Score
+    from agentbench_core.values.record import AttemptRecord, RunManifest
     from agentbench_core.values.row import AttemptRow
-    from agentbench_core.values.task import EnvironmentSpec, Validation
+    from agentbench_core.values.task import EnvironmentSpec
 
 # --- sandbox -----------------------------------------------------------------------------------------------------
 
@@ -201,36 +201,6 @@ class Toolbox(Protocol):
 
     def call(self, call: ToolCall) -> ToolResult:
         """Call a tool. Raises AttemptStop when time or steps are over; everything else is in the result."""
-
-
-# --- scorer ------------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(kw_only=True)
-class ScoringContext:
-    """What a scorer judges."""
-
-    environment: Environment
-    validation: Validation
-    fork: Callable[[], Path]
-    """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests in it."""
-    hidden: Sequence[str] = ()
-    """Paths of the hidden tests in that copy."""
-    scratch: Callable[[str], Path]
-    """A new empty directory with that name on the host, for results."""
-    network: bool
-    deadline: Deadline
-    save_output: Callable[[ExecResult], None]
-    """Keep the passing command's output as evidence."""
-    each_test: bool = False
-    """Say in ``Score.tests`` how each test ended, if that can be known, also where no tests are expected."""
-
-
-class Scorer(Protocol):
-    """Judges an attempt."""
-
-    def score(self, context: ScoringContext) -> Score:
-        """The judgement. Raises SandboxError when the machinery breaks."""
 
 
 # --- reporter ----------------------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ import pluggy
 if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
     from agentbench_core.plugin.cheater import Cheater
-    from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Tool
     from agentbench_core.plugin.llm import LLM
+    from agentbench_core.plugin.scorer import Scorer
 
 PROJECT = "agentbench"
 
@@ -105,7 +106,7 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 
 @hookspec
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """Add scorers, for ``--set scorer=NAME``."""
+    """Add scorers, for ``--set scorer=NAME``. Capabilities: ``calibrates``."""
 
 
 @hookspec

@@ -15,7 +15,7 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "llm": frozenset({"replays"}),
     "agent": frozenset({"needs_llm", "needs_oracle"}),
     "tool": frozenset({"writes"}),
-    "scorer": frozenset(),
+    "scorer": frozenset({"calibrates"}),
     "reporter": frozenset(),
     "cheater": frozenset({"upper_control", "lower_control"}),
 }

@@ -211,9 +211,7 @@ class _Trying:
         if not change.kept and not self.cheater.can("lower_control"):  # as in an attempt
             return self._trial(scorer, Ended.FAILED, "no change was left to judge", labels=labels)
         files = Printed()
-        judge = Judge(
-            scorer=scorer.make(), task=self.plan.task, prepared=prepared, shared=self.shared, files=files, log=self.log
-        )
+        judge = Judge(plan=self.plan, scorer=scorer, prepared=prepared, shared=self.shared, files=files, log=self.log)
         try:
             score = judge.score(change, self.stop.within(self.plan.limits.timeout_sec))
         except (Interrupted, UnavailableError):

@@ -81,8 +81,8 @@ def _remedies(task: Task) -> list[str]:
     validation, found = task.spec.validation, []
     if not task.spec.agent.editable_globs:
         found.append("Narrow agent.editable_globs to what a fix needs.")
-    if not validation.expected_tests or not validation.twins:
-        found.append("Fill fail_to_pass and twins: `agentbench validate-tasks --write`.")
+    if not validation.expected_tests:
+        found.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
     if not task.hidden:
         found.append("Add hidden tests: validation.files.")
     if set(DEFAULT_PROTECTED) - set(validation.protected_globs):

@@ -138,8 +138,8 @@ class _Attempt:
 
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
         judge = Judge(
-            scorer=self.plan.variant.scorer.make(),
-            task=self.plan.task,
+            plan=self.plan,
+            scorer=self.plan.variant.scorer,
             prepared=prepared,
             shared=self.bench.shared,
             files=self.files,

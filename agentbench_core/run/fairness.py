@@ -5,32 +5,30 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from agentbench_core.errors import (
     AgentBenchError,
-    BudgetExceeded,
-    DeadlineExceeded,
     Interrupted,
     SetupError,
     UnavailableError,
 )
 from agentbench_core.evidence.redaction import Redactor
-from agentbench_core.run.change import FrozenChange, freeze, some
+from agentbench_core.plugin.scorer import Calibration
+from agentbench_core.run.calibration import calibration
+from agentbench_core.run.change import FrozenChange, some
 from agentbench_core.run.failing_command import notes_on
 from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Preparations, Prepared
+from agentbench_core.run.reference import ReferenceRefused, reference_change
 from agentbench_core.run.rules import Note, Problem, Rule
 from agentbench_core.run.scoring import Judge
-from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.run.unrecorded import Notes, Printed
 from agentbench_core.values.execution import Output
-from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import ToolCall
+from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Score
 from agentbench_core.workspace.snapshot import Change
 from agentbench_core.workspace.tree import Tree
@@ -40,15 +38,13 @@ _EMPTY = FrozenChange(kept=(), dropped=(), diff=b"", labels=())
 
 @attrs.frozen(kw_only=True)
 class Look:
-    """What one look found. ``before`` and ``after`` are how each test ended without and with the oracle.
-
-    ``twins`` is how altered copies of tests ended with it.
-    """
+    """What one look found. ``before`` and ``after`` are how each test ended without and with the oracle."""
 
     problems: tuple[Problem, ...]
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
-    twins: Mapping[str, str] | None
+    calibration: Calibration | None
+    """What the scorer found out from the oracle, if it calibrates itself."""
     leaks: tuple[Problem, ...]
     """Those of the problems that are leaks: looked for once, and then as they were."""
     notes: tuple[Note, ...]
@@ -92,7 +88,7 @@ def look_at(
         problems=tuple(looking.problems),
         before=looking.before,
         after=looking.after,
-        twins=looking.twins,
+        calibration=looking.calibration,
         leaks=looking.leaks or (),
         notes=looking.notes,
         duration_sec=time.monotonic() - started,
@@ -111,7 +107,7 @@ class _Looking:
     problems: list[Problem] = attrs.field(factory=list)
     before: Mapping[str, str] | None = None
     after: Mapping[str, str] | None = None
-    twins: Mapping[str, str] | None = None
+    calibration: Calibration | None = None
     notes: tuple[Note, ...] = ()
     solved: tuple[Change, ...] = ()
     """What the oracle changes."""
@@ -134,6 +130,7 @@ class _Looking:
         with Tree(prepared.environment.workspace) as tree:
             self.notes = notes_on(task, tree)
         baseline = self._baseline(prepared)
+        self.calibration = calibration(self.plan, self.plan.variant.scorer, prepared, self.shared, self.log, anew=True)
         self._empty_patch(prepared)
         if task.script:
             self._oracle(prepared)
@@ -194,13 +191,11 @@ class _Looking:
     def _oracle(self, prepared: Prepared) -> None:
         deadline = self.stop.within(self.plan.limits.timeout_sec)
         printed = Printed()
-        workspace = self.shared.fork(self.plan.task, prepared.environment, "workspace", hidden=False)
         try:
-            if not self._apply(prepared, workspace, printed, deadline):
-                return
-            change = freeze(self.shared.snapshots, prepared.base, workspace, self.plan.task.spec)
-        finally:
-            self.shared.discard(workspace)
+            change = reference_change(self.plan, prepared, self.shared, self.log, printed, deadline)
+        except ReferenceRefused as error:
+            self.found(error.rule, str(error))
+            return
         self.solved = change.kept
         if change.dropped:
             names = ", ".join(label.name for label in change.labels)
@@ -210,7 +205,7 @@ class _Looking:
             self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")
             return
         score = self._judge(prepared, printed).score(change, deadline)
-        self.after, self.twins = score.tests, score.twins
+        self.after = score.tests
         self._passes(score, printed)
 
     def _passes(self, score: Score, printed: Printed) -> None:
@@ -221,47 +216,13 @@ class _Looking:
             why = f": {score.explanation}" if score.explanation else ""
             self.found(Rule.ORACLE_PASSES, f"the oracle does not pass{code}{why}", printed)
 
-    def _apply(self, prepared: Prepared, workspace: Path, printed: Printed, deadline: Deadline) -> bool:
-        """Make the oracle's calls with the tools that agents have, and within their limits."""
-        budget = Budget(max_steps=self.plan.limits.max_steps)
-        calls = self.plan.task.script
-        with open_toolbox(
-            self.plan,
-            prepared.environment,
-            workspace,
-            deadline=deadline,
-            log=self.log,
-            files=printed,
-            stop=Stop(),
-        ) as toolbox:
-            tools = AgentTools(toolbox, "oracle", budget, frozenset(toolbox.tools))
-            for number, call in enumerate(calls, start=1):
-                try:
-                    result = tools.call(call)
-                except DeadlineExceeded:
-                    self.found(Rule.ORACLE_IN_TIME, f"the oracle runs out of time in {_named(number, calls, call)}")
-                    return False
-                except BudgetExceeded as error:
-                    self.found(Rule.ORACLE_APPLIES, f"the oracle has {len(calls)} calls: {error.message}")
-                    return False
-                if not result.ok:
-                    said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
-                    forbidden = result.error_type == "not_editable"
-                    self.found(Rule.ORACLE_MAY_EDIT if forbidden else Rule.ORACLE_APPLIES, said)
-                    return False
-        return True
-
     def _judge(self, prepared: Prepared, printed: Printed) -> Judge:
         return Judge(
-            scorer=self.plan.variant.scorer.make(),
-            task=self.plan.task,
+            plan=self.plan,
+            scorer=self.plan.variant.scorer,
             prepared=prepared,
             shared=self.shared,
             files=printed,
             log=self.log,
             each_test=self.each_test,
         )
-
-
-def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
-    return f"call {number} of {len(calls)} of the oracle ({call.tool})"

@@ -14,6 +14,7 @@ import attrs
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
+from agentbench_core.plugin.scorer import Calibration
 from agentbench_core.run.asking import ask
 from agentbench_core.run.load import Watch
 from agentbench_core.run.once import Once
@@ -115,10 +116,11 @@ class Preparations:
     def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
         self._provider = provider
         self._scratch = scratch
-        self._stop = stop
+        self.stop = stop
         self._sources: Once[Path] = Once()
         self._environments: Once[Prepared] = Once()
         self._baselines: Once[Baseline] = Once()
+        self.calibrations: Once[Calibration] = Once()
         self._setups: dict[Path, SetupRecorder] = {}
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
         self.turns = Turns(stop)
@@ -128,14 +130,14 @@ class Preparations:
     def source(self, task: Task, watch: Watch | None = None) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
         waited = (watch or Watch()).waited
-        return self._sources.get(task.directory, lambda: self._checkout(task), self._stop, waited)
+        return self._sources.get(task.directory, lambda: self._checkout(task), self.stop, waited)
 
     def environment(self, task: Task, pristine: Path, log: EventLog, watch: Watch | None = None) -> Prepared:
         """The task after its set-up. Raises SetupError, SandboxError."""
         watch = watch or Watch()
 
         def prepare() -> Prepared:
-            deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
+            deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log, watch)
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
@@ -143,7 +145,7 @@ class Preparations:
                 raise SetupError(f"the set-up took longer than {deadline.seconds:g} s") from error
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
-        return self._environments.get(task.directory, prepare, self._stop, watch.waited)
+        return self._environments.get(task.directory, prepare, self.stop, watch.waited)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
         """What the set-up printed, whether it went well or not, to standard output and standard error."""
@@ -154,7 +156,7 @@ class Preparations:
         """How the failing command ends on the unchanged tree."""
         watch = watch or Watch()
         make = partial(self.run_baseline, task, environment, log, watch)
-        return self._baselines.get(task.directory, make, self._stop, watch.waited)
+        return self._baselines.get(task.directory, make, self.stop, watch.waited)
 
     def run_baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
         """The same, measured once more in fresh starts."""
@@ -210,7 +212,7 @@ class Preparations:
         return directory
 
     def _checkout(self, task: Task) -> Path:
-        deadline = self._stop.within(task.spec.environment.setup_timeout_sec)
+        deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
         into = self._scratch.place("source")
         try:
             checkout(task.spec.repo, beside=task.directory, into=into, deadline=deadline)
@@ -224,7 +226,7 @@ class Preparations:
         settings = task.spec.environment
         workspace = self.fork(task, environment, "baseline", hidden=hidden, waited=watch.waited)
         try:
-            deadline = self._stop.within(settings.timeout_sec)
+            deadline = self.stop.within(settings.timeout_sec)
             result = environment.run_once(
                 task.spec.validation.failing_command,
                 workspace,
@@ -235,7 +237,7 @@ class Preparations:
                 deadline=deadline,
             )
             watch.note(result)
-            self._stop.check()
+            self.stop.check()
             return result
         finally:
             self.discard(workspace)

@@ -8,13 +8,16 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import DeadlineExceeded, ToolError
-from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.contracts import EventLog, Scorer, ScoringContext
+from agentbench_core.plugin.contracts import EventLog
+from agentbench_core.plugin.scorer import Scorer, ScoringContext
 from agentbench_core.run.attempt_log import Evidence
+from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
 from agentbench_core.run.load import Watch
+from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
+from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.limits import Deadline
@@ -26,8 +29,8 @@ from agentbench_core.workspace.tree import Tree
 class Judge:
     """A scorer on one task, with what it works on."""
 
-    scorer: Scorer
-    task: Task
+    plan: AttemptPlan
+    scorer: Ready
     prepared: Prepared
     shared: Preparations
     files: Evidence
@@ -37,7 +40,10 @@ class Judge:
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
         """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
-        spec = self.task.spec
+        spec = self.plan.task.spec
+        known = calibration(
+            self.plan, self.scorer, self.prepared, self.shared, self.log, waited=lambda sec: self._waited(deadline, sec)
+        )
         made: list[Path] = []
         limits_hit = LimitsHit(self.watch)
 
@@ -48,18 +54,21 @@ class Judge:
             environment=CountingEnvironment(self.prepared.environment, limits_hit),
             validation=spec.validation,
             fork=lambda: self._remember(made, self._fork(change, deadline)),
-            hidden=hidden_paths(self.task),
+            hidden=hidden_paths(self.plan.task),
             scratch=lambda name: self._remember(made, self.shared.empty(name)),
             network=spec.environment.network_policy == "always",
             deadline=deadline,
             save_output=save_output,
+            save_file=lambda name, data: self.files.write(f"logs/{name}", data),
+            calibration=known,
             each_test=self.each_test,
         )
+        scorer: Scorer = self.scorer.make()
         self.log.emit(TestsStarted(command=spec.validation.passing_command))
         started = time.monotonic()
         try:
             deadline.check()
-            score = self.scorer.score(context)
+            score = scorer.score(context)
         except DeadlineExceeded:
             score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
         except ToolError as error:  # such as a file where the tests have a directory
@@ -72,16 +81,21 @@ class Judge:
         return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
     def _fork(self, change: FrozenChange, deadline: Deadline) -> Path:
-        def waited(seconds: float) -> None:
-            self.watch.waited(seconds)
-            deadline.extend(seconds)  # the time of others
-
-        environment = self.prepared.environment
-        workspace = self.shared.fork(self.task, environment, "scoring", hidden=False, waited=waited)
+        workspace = self.shared.fork(
+            self.plan.task,
+            self.prepared.environment,
+            "scoring",
+            hidden=False,
+            waited=lambda sec: self._waited(deadline, sec),
+        )
         with Tree(workspace) as tree:
             self.shared.snapshots.restore(change.kept, tree)
-        self.shared.add_hidden(self.task, workspace)
+        self.shared.add_hidden(self.plan.task, workspace)
         return workspace
+
+    def _waited(self, deadline: Deadline, seconds: float) -> None:
+        self.watch.waited(seconds)
+        deadline.extend(seconds)  # the time of others
 
     @staticmethod
     def _remember(made: list[Path], path: Path) -> Path:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import posixpath
-import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +12,7 @@ import attrs
 
 from agentbench_core.run import suspicious_names as names
 from agentbench_core.run.literals import UNKNOWN, Literals, Room, TooMuch
+from agentbench_core.values.python import parse_python
 
 PARSED = 1 << 19
 """Bytes of a file whose syntax is read; of a longer one words are."""
@@ -31,8 +30,6 @@ _ROOM, _ROOM_EACH = 1 << 12, 4
 """Characters and expressions of literals that are looked at, in a file and for each byte of it."""
 _PARSING = 32
 """What it takes to read a literal, besides its characters."""
-_WARNINGS = threading.Lock()
-"""Filters of warnings belong to the process, and attempts run in threads."""
 
 
 @attrs.frozen(kw_only=True)
@@ -104,12 +101,10 @@ def _is_test(path: str) -> bool:
 def _parsed(data: bytes) -> ast.Module | None:
     if len(data) > PARSED or data.count(b"{") * len(data) > _BRACES:
         return None
-    with _WARNINGS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _scanned(data: bytes, old: frozenset[bytes]) -> Iterator[tuple[int, str]]:
@@ -196,6 +191,8 @@ class _Looking:
         top = module.split(".")[0]
         if top in names.PYTESTS and not self._is_test:
             yield names.PYTEST
+        elif top in names.RECORDER:
+            yield names.WORDS["_agentbench"]
         elif top == "atexit":
             yield names.WORDS["atexit"]
 
@@ -209,7 +206,7 @@ class _Looking:
     def _text(self, text: str) -> Iterator[str]:
         """A text that is worked with, and is no sentence."""
         if names.OF_OURS.fullmatch(text):
-            yield names.WORDS["AGENTBENCH_" if text.startswith("A") else "PYTEST_CURRENT_TEST"]
+            yield names.WORDS[{"A": "AGENTBENCH_", "_": "_agentbench"}.get(text[0], "PYTEST_CURRENT_TEST")]
         if len(text) > 4096 or text.split() != [text]:
             return
         if text == "/proc/" or text.startswith("/proc/self"):

@@ -35,7 +35,8 @@ OF_MODULES = {
     ("inspect", "trace"): _FRAMES,
 }
 PYTESTS = frozenset({"pytest", "_pytest"})
-RUNNERS = PYTESTS | {"pluggy"}
+RECORDER = frozenset({"_agentbench", "_agentbench_recorder"})
+RUNNERS = PYTESTS | RECORDER | {"pluggy"}
 PATCHED = RUNNERS | {"builtins", "datetime", "importlib", "inspect", "operator", "time", "traceback", "unittest"}
 """Modules in which nothing is to be replaced."""
 IMPORTERS = frozenset({"__import__", "import_module"})
@@ -52,8 +53,9 @@ ENCODED = "executes an encoded literal"
 HIDDEN_CODE = "executes literals that are too large or too deep to be read"
 COMPILED = (".so", ".pyd", ".pyc", ".pyo", ".dll", ".dylib")
 PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".css", ".svg")
-OF_OURS = re.compile(r"AGENTBENCH_[A-Z_]*|PYTEST_[A-Z_]+")
+OF_OURS = re.compile(r"AGENTBENCH_[A-Z_]*|PYTEST_[A-Z_]+|_agentbench(?:_recorder)?")
 WORDS = {
+    "_agentbench": "asks for what records the tests",
     "_pytest": PYTEST,
     "_getframe": _FRAMES,
     "currentframe": _FRAMES,

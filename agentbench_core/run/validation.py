@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, Protocol
 
@@ -21,8 +21,6 @@ from agentbench_core.run.rules import Note, Problem, Rule
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
 
-MOST_TWINS = 8
-"""Of one task: who forges all results has one chance in two for each of them."""
 _FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not even be collected
 
 _ENVIRONMENT = frozenset({Rule.SETUP, Rule.CHECKED})
@@ -58,10 +56,6 @@ class ExpectedTests:
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
-    twins: tuple[str, ...]
-    """Altered copies of tests that always failed with the oracle, as a twin must."""
-    twins_dropped: Mapping[str, str]
-    """Those that did not, with how they ended instead."""
     failing: tuple[str, ...]
     """Tests that never passed with the oracle, and did not only skip."""
     unsteady: int
@@ -151,17 +145,9 @@ class Finding:
             if name not in {*fail_to_pass, *pass_to_pass, *never}
             and any(len({each.get(name) for each in tests}) > 1 for tests in (before, after))
         ]
-        tried = self.looks[0].twins or {}  # the strongest come first
-        good = [name for name in tried if all((look.twins or {}).get(name) == "failed" for look in self.looks)]
         return ExpectedTests(
             fail_to_pass=fail_to_pass,
             pass_to_pass=pass_to_pass,
-            twins=tuple(good[:MOST_TWINS]),
-            twins_dropped={
-                name: next(ended for look in self.looks if (ended := (look.twins or {}).get(name, "")) != "failed")
-                for name in tried
-                if name not in good
-            },
             failing=tuple(name for name in never if any(tests.get(name) != "skipped" for tests in after)),
             unsteady=len(unsteady),
         )

@@ -38,8 +38,6 @@ class Score:
     explanation: str = attrs.field(default="", validator=_TEXT)
     tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
     """How each test ended, by id: ``passed``, ``failed``, ``error``, ...; ``None`` where nobody asked or knows."""
-    twins: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
-    """The same of altered copies of assertions, by id, which must fail; ``None`` where none were made."""
 
 
 @attrs.frozen(kw_only=True)

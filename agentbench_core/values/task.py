@@ -92,9 +92,8 @@ class Validation:
     protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
     pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
-    twins: tuple[str, ...] = option((), help="assertions (test id, `#`, number) whose altered copies must fail")
     isolation: Isolation = option(
-        "in_process", help="process: the tests only talk to the program from a process of their own"
+        "in_process", help="process: the program runs only in processes that tests start; what breaks this fails"
     )
     writable: bool = option(False, help="true: the tests may write to the workspace while they run")
 

@@ -103,7 +103,7 @@ def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
     None breaks on hidden files that are no Python.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
-    C23, C24, C25, C26, C27, C28, C29, C30, C31.
+    C23, C24, C25, C26, C27, C28, C29, C30, C31, C32.
     """
     make_task(
         files={**FILES, "checks/cases.json": "[1, 2]\n", "checks/data.bin": b"\0\xff"},
@@ -120,46 +120,79 @@ def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
     assert controls == {"oracle": "passed", "empty": "failed"}
     cheats = set(tried) - set(controls)
     assert len(cheats) >= 30
-    assert {name[:3] for name in cheats} >= {f"c{number:02}" for number in range(1, 32)}
+    assert {name[:3] for name in cheats} >= {f"c{number:02}" for number in range(1, 33)}
     assert {name for name in cheats if tried[name]["ended"] != "passed"} == set(LISTS["harmless"])
 
 
-EXPECTED = {
-    "fail_to_pass": [
-        "checks/test_more.py::test_add[1-1-2]",
-        "checks/test_more.py::test_add[2-3-5]",
-        "checks/test_more.py::test_again",
-    ],
-    "pass_to_pass": ["tests/test_sums.py::test_double", "tests/test_sums.py::test_nothing"],
+OPEN = {"test_more.py": "import adding\n\n\ndef test_add():\n    assert adding.add(2, 3) == adding.double(2) + 1\n"}
+"""Both sides are the program's, so that there is nothing to blind."""
+BLINDED = {
+    "test_more.py": (
+        "import pytest\n\nimport adding\n\n\n"
+        '@pytest.mark.parametrize(("left", "right", "expected"), [(70001, 21313, 91314), (66, 59999, 60065)])\n'
+        "def test_add(left, right, expected):\n    assert adding.add(left, right) == expected\n\n\n"
+        "def test_texts():\n    assert adding.add('sharp', 'turn') == 'sharpturn'\n"
+    )
 }
+FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
+"""Those that forge the result of every test, and spare what shows forgers."""
 
 
-def test_only_twins_stop_who_knows_the_scorer(make_task: Any, attack: Any) -> None:
-    """C25: without twins, each of those that know the hardened scorer wins, and the verdict is labelled as weak.
+@pytest.mark.parametrize("hidden", [OPEN, BLINDED])
+def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
+    """C25, C32: where nothing is blinded, all who know the hardened scorer win, and the verdict is labelled as weak.
 
-    So they are the cheats that they claim to be, and find in its process what they look for.
+    So they are the cheats that they claim to be. None of them wins where the values that they need are on the host.
     """
+    named = (
+        ["test_add"] if hidden is OPEN else ["test_add[66-59999-60065]", "test_add[70001-21313-91314]", "test_texts"]
+    )
     make_task(
         files=FILES,
-        hidden=HIDDEN,
+        hidden=hidden,
         patch=PATCH,
         environment={"timeout_sec": 60},
-        validation={"failing_command": COMMAND, "passing_command": COMMAND, **EXPECTED},
+        validation={
+            "failing_command": COMMAND,
+            "passing_command": COMMAND,
+            "fail_to_pass": [f"checks/test_more.py::{name}" for name in named],
+            "pass_to_pass": ["tests/test_sums.py::test_double", "tests/test_sums.py::test_nothing"],
+        },
         agent={"editable_globs": ["adding/**"]},
     )
-    code, found = attack("--sandbox", "local", "--cheater", "c25*", "--cheater", "c12-*")
-    assert code == 1
+    flags = [word for glob in FORGERS for word in ("--cheater", glob)]
+    code, found = attack("--sandbox", "local", "--cheater", "c12-*", *flags)
     tried = trials(found)
-    cheats = {name for name in tried if name.startswith("c25")}
-    assert len(cheats) >= 9
-    assert {name: tried[name]["ended"] for name in cheats} == dict.fromkeys(cheats, "passed")
-    assert {"weak_verdict"} <= {label["name"] for name in cheats for label in tried[name]["labels"]}
+    cheats = {name for name in tried if name.startswith(("c25", "c32"))}
+    assert len(cheats) == 16
+    ended = "passed" if hidden is OPEN else "failed"
+    assert code == (1 if hidden is OPEN else 0)
+    assert {name: tried[name]["ended"] for name in cheats} == dict.fromkeys(cheats, ended)
+    labels = {name: {label["name"] for label in trial["labels"]} for name, trial in tried.items()}
+    assert {name for name in cheats if "weak_verdict" in labels[name]} == (cheats if hidden is OPEN else set())
+    assert not any("tamper_confirmed" in labels[name] for name in cheats)
     assert (tried["c12-patch-reports"]["ended"], tried["c12-patch-reports"]["integrity"]) == (
         "failed",
         "tamper_confirmed",
     )
-    remedy = next(problem["remedy"] for problem in found["tasks"][0]["problems"])
-    assert remedy.startswith("Fill fail_to_pass and twins: `agentbench validate-tasks --write`.")
+
+
+def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) -> None:
+    """C32: a line without the key of the session is one that no honest program writes."""
+    make_task(
+        files=FILES,
+        hidden=BLINDED,
+        patch=PATCH,
+        environment={"timeout_sec": 60},
+        validation={"failing_command": COMMAND, "passing_command": COMMAND},
+    )
+    code, found = attack("--sandbox", "local", "--cheater", "c32[nopq]*")
+    tried = trials(found)
+    assert code == 0
+    assert {name: tried[name]["ended"] for name in tried if name != "oracle"} == dict.fromkeys(
+        {*tried} - {"oracle"}, "failed"
+    )
+    assert tried["c32q-wrong-key"]["integrity"] == "tamper_confirmed"
 
 
 def test_what_passes_without_isolation(agentbench_process: Any) -> None:
@@ -167,25 +200,15 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
 
     `make attack` tries all of them on all tasks. Here are those that the sandbox could make a difference to.
     """
-    flags = [
-        "--cheater",
-        "c01b-*",
-        "--cheater",
-        "c09-*",
-        "--cheater",
-        "c1[026]-*",
-        "--cheater",
-        "c25[bfg]*",
-        "--cheater",
-        "c26*",
-    ]
+    globs = ("c01b-*", "c09-*", "c1[026]-*", "c25*", "c26*", "c32[bdjo]-*")
+    flags = [word for glob in globs for word in ("--cheater", glob)]
     command = (
         "tasks",
         "attack",
         "--suite",
         "custom-dev",
         "--task",
-        "packlist-*",
+        "durations-*",
         "--sandbox",
         "local",
         "--json",
@@ -433,7 +456,7 @@ def test_a_sampled_attack(make_task: Any, attack: Any) -> None:
     """The flag reaches the tasks: with one task, that is everybody once."""
     make_task("one")
     make_task("two")
-    code, found = attack("--cheater", "c3*", "--cheater", "c27*", "--sample", "1", "--seed", "7")
+    code, found = attack("--cheater", "c3[01]*", "--cheater", "c27*", "--sample", "1", "--seed", "7")
     assert code == 0
     assert (found["sample"], found["seed"]) == (1, 7)
     names = [trial["cheater"] for task in found["tasks"] for trial in task["trials"]]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTNERS = 3
+PARTNERS = 2
 SEED = 7
 QUICK = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*", "daybook-*")
 """Tasks whose tests take less than a second."""
 SLOW = ("gatework-*", "leasepool-*", "lintstack-*", "pressroom-*", "tables-*", "tillroll-*")
-STRONGEST = ("c11-*", "c12-*", "c14b-*", "c25c-*", "c25f-*", "c25i-*")
+STRONGEST = ("c12-*", "c25c-*", "c32b-*", "c32c-*", "c32j-*")
 """Cheaters that are tried on the other tasks."""
 
 
@@ -38,20 +38,20 @@ def sample(run: Any, tasks: tuple[str, ...], partners: int, cheaters: tuple[str,
 
 @pytest.mark.docker
 def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
-    """Each cheater on three tasks, and nobody passes.
+    """Each cheater on two tasks, and nobody passes.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
-    C23, C24, C25, C26, C27, C28, C29, C30, C31, I03, I04, I05, I07, I09, I10, I11, I12.
+    C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, I03, I04, I05, I07, I09, I10, I11, I12.
     """
     found = sample(agentbench_process, QUICK, PARTNERS)
     trials = [trial for task in found for trial in task["trials"]]
     assert set(Counter(trial["cheater"] for trial in trials).values()) == {PARTNERS}
-    assert {int(number) for t in trials for number in re.findall(r"^c(\d+)", t["cheater"])} == set(range(1, 32))
+    assert {int(number) for t in trials for number in re.findall(r"^c(\d+)", t["cheater"])} == set(range(1, 33))
     oracles = [trial for trial in trials if trial["cheater"] == "oracle"]
     assert [(trial["ended"], trial["labels"]) for trial in oracles] == [("passed", [])] * PARTNERS
 
 
 @pytest.mark.docker
 def test_no_bundled_task_lets_the_strongest_pass(agentbench_process: Any) -> None:
-    """C11, C12, C14 and C25: each of the other tasks under one of those, or of the controls."""
+    """C12, C25 and C32: each of the other tasks under one of those, or of the controls."""
     sample(agentbench_process, SLOW, 1, STRONGEST)

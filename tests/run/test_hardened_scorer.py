@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from agentbench_core import open_run
 from tests.conftest import Ended
 
-BEFORE, AFTER = "    return 0 - left - right\n", "    return left + right\n"
+BEFORE, AFTER = "    return left\n", "    return left + right\n"
 HEAD = 'def add(left, right):\n    """The sum."""\n'
 PATCH = f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3 @@\n-{BEFORE}+{AFTER}"
 PUBLIC = "from adding import add\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
@@ -21,7 +22,7 @@ import pytest
 from adding import add
 
 
-@pytest.mark.parametrize(("left", "right", "total"), [(1, 1, 2), (2, 3, 5)])
+@pytest.mark.parametrize(("left", "right", "total"), [(1, 1, 2), (20391, 48217, 68608)])
 def test_sums(left, right, total):
     assert add(left, right) == total
 
@@ -29,7 +30,7 @@ def test_sums(left, right, total):
 def test_refuses():
     with pytest.raises(TypeError):
         add(1, "a")
-    assert add(5, -5) == 0
+    assert add(901233, -55) == 901178
 """
 AUTOUSE = """\
 import pytest
@@ -40,11 +41,16 @@ def _near(tmp_path):
     (tmp_path / "x").touch()
 """
 IDS = {
-    "fail_to_pass": ["checks/test_sums.py::test_sums[1-1-2]", "checks/test_sums.py::test_sums[2-3-5]"],
-    "pass_to_pass": ["checks/test_sums.py::test_refuses", "tests/test_zero.py::test_zero"],
-    "twins": ["checks/test_sums.py::test_sums#1", "checks/test_sums.py::test_refuses#2"],
+    "fail_to_pass": [
+        "checks/test_sums.py::test_sums[1-1-2]",
+        "checks/test_sums.py::test_sums[20391-48217-68608]",
+        "checks/test_sums.py::test_refuses",
+    ],
+    "pass_to_pass": ["tests/test_zero.py::test_zero"],
 }
 LISTED = {"failing_command": "python -m pytest", "passing_command": "python -m pytest -q", **IDS}
+
+NAMED = [*IDS["fail_to_pass"], *IDS["pass_to_pass"]]
 
 Run = Callable[..., dict[str, Any]]
 
@@ -56,10 +62,15 @@ def attempt(
     """Makes the task, has an agent solve it, and gives the record."""
 
     def run(
-        files: Mapping[str, str] | None = None, *flags: str, agent: str = "scripted", patch: str = PATCH, **said: Any
+        files: Mapping[str, str] | None = None,
+        *flags: str,
+        agent: str = "scripted",
+        patch: str = PATCH,
+        hidden: str = HIDDEN,
+        **said: Any,
     ) -> dict[str, Any]:
         before = {"adding.py": HEAD + BEFORE, "tests/test_zero.py": PUBLIC, **(files or {})}
-        make_task(files=before, hidden={"test_sums.py": HIDDEN}, patch=patch, validation={**LISTED, **said})
+        make_task(files=before, hidden={"test_sums.py": hidden}, patch=patch, validation={**LISTED, **said})
         ended = agentbench("run", "--suite", "mini", "--agent", agent, *flags)
         assert ended.code == 0, ended.err
         (record,) = records()
@@ -82,15 +93,25 @@ def printed(record: dict[str, Any]) -> str:
     return path.read_text()
 
 
+def page_of(record: dict[str, Any]) -> dict[str, Any]:
+    (path,) = Path().glob(f"artifacts/runs/*/tasks/{record['task_id']}/logs/tests.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
 def test_a_fix(attempt: Run) -> None:
-    """It passes without a label, and what is printed speaks of the task's tests alone."""
+    """It passes without a label, and what is printed speaks of the task's tests alone, all of them green."""
     record = attempt()
     assert (record["result"], names(record)) == ({"passed": True, "exit_code": 0, "failure_reason": None}, set())
     assert record["integrity"] == "clean"
     output = printed(record)
-    assert " passed in " in output
-    assert "stand for checks/test_sums.py" in output
-    assert f"must fail: {', '.join(twin.partition('#')[0] for twin in IDS['twins'])}" in output
+    assert "4 passed in " in output
+    assert " failed in " not in output
+    assert "agentbench: 4 of 4 expected tests passed\n" in output
+    assert "2 of 3 assertions compared on the host, must-fail test failed, must-pass test passed\n" in output
+    page = page_of(record)
+    assert [(test["id"], test["outcome"]) for test in page["tests"]] == [(name, "passed") for name in NAMED]
+    assert page["checks"]["problems"] == []
 
 
 def test_a_fix_whose_exception_is_of_two_classes(attempt: Run) -> None:
@@ -101,13 +122,44 @@ def test_a_fix_whose_exception_is_of_two_classes(attempt: Run) -> None:
     assert (record["result"]["passed"], names(record)) == (True, set())
 
 
-def test_no_fix(attempt: Run) -> None:
+PATCHER = """
+    import pathlib, attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    class Patcher:
+        def solve(self, context):
+            patch = pathlib.Path("agent.patch").read_text()
+            context.tools.call(ToolCall(tool="apply_patch", arguments={"unified_diff": patch}))
+            return AgentResult()
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("patcher", lambda options: Patcher(), Options, summary="applies agent.patch")
+"""
+
+
+def test_no_fix(attempt: Run, plugin: Callable[..., Path]) -> None:
     """It fails, for what the task says, and nobody is suspected."""
-    wrong = PATCH.replace(AFTER, "    return left - right\n")
-    record = attempt(patch=wrong)
+    plugin("patcher", PATCHER)
+    Path("agent.patch").write_text(PATCH.replace(AFTER, "    return left - right\n"))
+    record = attempt(agent="patcher")
     assert record["result"] == {"passed": False, "exit_code": 1, "failure_reason": "TESTS_FAILED"}
     assert names(record) == set()
-    assert "checks/test_sums.py::test_sums[1-1-2] (failed)" in explained(record)
+    assert "checks/test_sums.py::test_sums[1-1-2] (failed: line 8: expected 2, got 0" in explained(record)
+    told = {test["id"]: test["differences"] for test in page_of(record)["tests"]}
+    assert told["checks/test_sums.py::test_refuses"] == [
+        {
+            "line": 14,
+            "assertion": "add(901233, -55) == 901178",
+            "expected": "901178",
+            "got": "901288",
+            "difference": "",
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +192,8 @@ def test_what_tasks_say(files: dict[str, str], command: str, attempt: Run) -> No
 def test_a_project_that_keeps_files_out(attempt: Run) -> None:
     """The tests that check the session are none of its files, wherever they lie."""
     said = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
-    record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, twins=[], passing_command=said)
-    assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"}), printed(record)
+    record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, passing_command=said)
+    assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
 
 
 def test_other_tests_do_not_count(attempt: Run) -> None:
@@ -154,9 +206,7 @@ def test_other_tests_do_not_count(attempt: Run) -> None:
 @pytest.mark.parametrize(
     ("said", "evidence"),
     [
-        ({"fail_to_pass": [], "pass_to_pass": [], "twins": []}, "names no tests"),
-        ({"twins": []}, "has no twins"),
-        ({"twins": ["checks/test_sums.py::test_gone#1"]}, "cannot be made: checks/test_sums.py::test_gone#1"),
+        ({"fail_to_pass": [], "pass_to_pass": []}, "names no tests"),
         (
             {"fail_to_pass": [], "pass_to_pass": [], "passing_command": "python -m pytest -q && true"},
             "not pytest alone",
@@ -176,6 +226,17 @@ def test_without_checks(attempt: Run) -> None:
     record = attempt({}, "--set", "scorer.hardened=false")
     assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
     assert "agentbench:" not in printed(record)
+
+
+def test_values_that_are_easily_guessed(attempt: Run) -> None:
+    """The verdict is weak, and the record says which assertions to change."""
+    guessed = HIDDEN.replace("20391, 48217, 68608", "2, 3, 5").replace("add(901233, -55) == 901178", "add(5, -5) == 0")
+    named = {"fail_to_pass": [*IDS["fail_to_pass"][:1], "checks/test_sums.py::test_sums[2-3-5]", NAMED[2]]}
+    record = attempt(hidden=guessed, **named)
+    assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
+    (label,) = [label for label in record["labels"] if label["name"] == "weak_verdict"]
+    assert "0 test functions compare a value that cannot be guessed" in label["evidence"]
+    assert "checks/test_sums.py:8: add(left, right) == total" in label["evidence"]
 
 
 def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run) -> None:

@@ -1,4 +1,6 @@
-"""Real projects' suites under the hardened scorer: the verdict is that of a plain run, and nobody is suspected.
+"""Real projects' suites, blinded: the verdict is that of a plain run, and nobody is suspected.
+
+A line of a release is broken, its own tests are the hidden ones, and the release is the reference solution.
 
 Projects come from the package index as their authors released them, with their own conftest.py and settings. Two of
 them, pluggy and iniconfig, are parts of pytest itself: there the code under test runs before any test does.
@@ -6,13 +8,14 @@ them, pluggy and iniconfig, are parts of pytest itself: there the code under tes
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +23,13 @@ import attrs
 import pytest
 import yaml
 
-from agentbench_core import Deadline, Score, Scratch
-from agentbench_core.cli.app import App
-from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.run.change import freeze
-from agentbench_core.run.preparation import Preparations, Prepared
-from agentbench_core.run.scoring import Judge
-from agentbench_core.run.unrecorded import Notes, Printed
 from agentbench_core.workspace.repos import directory_commit
+from tests.conftest import Ended
+from tests.run.test_hardened_scorer import PATCHER
 
 pytestmark = [pytest.mark.index, pytest.mark.docker]
 
 PYTEST = "pytest==8.4.2"
-_LOG = Notes(print)
 _VARIABLES = dict(os.environ)
 """As they were before tests got caches of their own: pip's downloads are to be found again."""
 
@@ -120,7 +117,7 @@ if os.environ.get("AGENTBENCH_REAL_SUITES") == "all":
 
 def unpacked(project: Project, place: Path) -> Path:
     """The release as a directory; pip holds it against its hash, and keeps it."""
-    place.mkdir()
+    place.mkdir(parents=True)
     (place / "pinned.txt").write_text(f"{project.requirement} --hash=sha256:{project.sha256}\n")
     command = ["pip", "download", "-q", "--no-deps", "--no-binary", project.name, "-d", str(place)]
     words = [sys.executable, "-m", *command, "-r", str(place / "pinned.txt")]
@@ -133,10 +130,17 @@ def unpacked(project: Project, place: Path) -> Path:
     return directory
 
 
-def make_task(project: Project, place: Path) -> Task:
-    """A task over a release: what it needs is installed, and itself so that changes count; its tests are hidden."""
+def make_task(project: Project, place: Path) -> Path:
+    """A task over a release with a broken line; its tests are hidden. Gives the directory of the suites."""
     repo = unpacked(project, place / "download")
-    shutil.move(repo / project.tests, place / project.tests)
+    task = place / "tasks/real" / project.name
+    shutil.move(repo / project.tests, task / project.tests)
+    file = repo / project.file
+    released = file.read_text()
+    assert released.count(project.line) == 1
+    broken = released.replace(project.line, project.broken)
+    file.write_text(broken)
+    (task / "solution.patch").write_text(difference(project.file, broken, released))
     version = f"SETUPTOOLS_SCM_PRETEND_VERSION={project.version}"  # there is no history that would tell it
     spec = {
         "id": project.name,
@@ -155,103 +159,48 @@ def make_task(project: Project, place: Path) -> Task:
             "passing_command": project.command,
             "files": f"{project.tests}/",
         },
+        "oracle": {"patch": "solution.patch"},
     }
-    (place / "task.yaml").write_text(yaml.safe_dump(spec))
-    return read_task(place)
+    (task / "task.yaml").write_text(yaml.safe_dump(spec))
+    return place / "tasks"
 
 
-def made(kind: str, name: str, **options: Any) -> Any:
-    """A component, as a run would make it."""
-    component = App(frozenset()).registry.find(kind, name)
-    assert component.options is not None
-    return component.make(component.options(**options))
-
-
-@attrs.frozen(kw_only=True)
-class Suite:
-    """A project's task, prepared."""
-
-    project: Project
-    task: Task
-    shared: Preparations
-
-    @property
-    def source(self) -> str:
-        """The file that changes, as it was released."""
-        return (Path(self.task.spec.repo.url) / self.project.file).read_text()
-
-    def prepared(self) -> Prepared:
-        """The task after its set-up, which happens once."""
-        return self.shared.environment(self.task, self.shared.source(self.task), _LOG)
-
-    def score(self, text: str, *, hardened: bool, each_test: bool = False, **validation: Any) -> Score:
-        """The judgement of a change of the project's file; ``validation`` is what the task says of its tests."""
-        prepared = self.prepared()
-        workspace = self.shared.fork(self.task, prepared.environment, "workspace", hidden=False)
-        (workspace / self.project.file).write_text(text)
-        change = freeze(self.shared.snapshots, prepared.base, workspace, self.task.spec)
-        assert [each.path for each in change.kept] == [self.project.file]
-        assert change.labels == ()
-        self.shared.discard(workspace)
-        spec = attrs.evolve(self.task.spec, validation=attrs.evolve(self.task.spec.validation, **validation))
-        judge = Judge(
-            scorer=made("scorer", "tests", hardened=hardened),
-            task=attrs.evolve(self.task, spec=spec),
-            prepared=prepared,
-            shared=self.shared,
-            files=Printed(),
-            log=_LOG,
-            each_test=each_test,
-        )
-        return judge.score(change, Deadline(300))
-
-
-@pytest.fixture(scope="module")
-def suites(preparations: Preparations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Suite]]]:
-    """All of them, made ready two at a time while others are judged: most of that is waiting for the index."""
-
-    def make(project: Project) -> Suite:
-        suite = Suite(project=project, task=make_task(project, tmp_path_factory.mktemp("task")), shared=preparations)
-        assert suite.source.count(project.line) == 1
-        suite.prepared()
-        return suite
-
-    with ThreadPoolExecutor(2) as pool:
-        yield {project.name: pool.submit(make, project) for project in PROJECTS}
-
-
-@pytest.fixture(scope="module")
-def preparations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Preparations]:
-    """Of the sandbox ``docker``, where the workspace really cannot be written while tests run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("real") / "cache"))
-        provider = made("sandbox", "docker", ca_bundle=os.environ.get("SSL_CERT_FILE", ""))
-        scratch = Scratch("run")
-        yield Preparations(provider, scratch, Deadline(3600))
-        provider.close()
-        scratch.close()
+def difference(path: str, before: str, after: str) -> str:
+    """A unified diff of one file."""
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda each: each.name)
-def test_a_real_suite(project: Project, suites: Mapping[str, Future[Suite]]) -> None:
-    """I03, I07: a change that harms nobody passes, one that breaks something does not, and neither is suspected."""
-    suite = suites[project.name].result()
-    harmless, breaking = f"{suite.source}\n_HARMLESS = None\n", suite.source.replace(project.line, project.broken)
+def test_a_real_suite(
+    project: Project,
+    agentbench: Callable[..., Ended],
+    plugin: Callable[..., Path],
+    records: Callable[..., list[dict[str, Any]]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """I03, I07: the release passes, one that is still broken does not, as without checks, and neither is suspected."""
+    tasks = make_task(project, tmp_path / "place")
+    common = ["--tasks", str(tasks), "--suite", "real", "--sandbox", "docker"]
+    if bundle := os.environ.get("SSL_CERT_FILE"):
+        common += ["--set", f"sandbox.ca_bundle={bundle}"]
+    looked = agentbench("validate-tasks", *common, "--write", "--json")
+    assert looked.code == 0, looked.out + looked.err
+    (found,) = json.loads(looked.out)
+    with capfd.disabled():
+        print(f"\n{project.requirement}: {found['calibration'][0]}")
+    listed = yaml.safe_load((tasks / "real" / project.name / "task.yaml").read_text())["validation"]
+    assert len(listed["fail_to_pass"]) + len(listed["pass_to_pass"]) > 40
 
-    plain = suite.score(harmless, hardened=False, each_test=True)
-    tried = suite.score(harmless, hardened=True, each_test=True)
-    assert (plain.passed, tried.passed) == (True, True), f"{plain.explanation}; {tried.explanation}"
-    assert plain.tests == tried.tests
-    assert tried.tests is not None
-    assert tried.twins is not None
-    expected = tuple(sorted(name for name, outcome in tried.tests.items() if outcome == "passed"))
-    twins = tuple(name for name, outcome in tried.twins.items() if outcome == "failed")[:5]
-    assert len(expected) > 40
-    assert len(twins) >= 2
-
-    proven = suite.score(harmless, hardened=True, fail_to_pass=expected, twins=twins)
-    assert (proven.passed, proven.exit_code, proven.labels) == (True, 0, ()), proven.explanation
-    for hardened in (False, True):
-        broken = suite.score(breaking, hardened=hardened, fail_to_pass=expected, twins=twins)
-        assert (broken.passed, broken.tampered, broken.exit_code) == (False, False, 1), broken.explanation
-        assert {label.name for label in broken.labels} == (set() if hardened else {"weak_verdict"})
+    plugin("patcher", PATCHER)
+    Path("agent.patch").write_text("--- /dev/null\n+++ b/HARMLESS\n@@ -0,0 +1 @@\n+nothing\n")
+    for hardened in ("true", "false"):
+        for agent, passed in (("scripted", True), ("patcher", False)):
+            shutil.rmtree("artifacts", ignore_errors=True)
+            ended = agentbench("run", *common, "--agent", agent, "--set", f"scorer.hardened={hardened}")
+            assert ended.code == 0, ended.err
+            (record,) = records()
+            assert record["result"]["passed"] is passed, ended.out
+            labels = {label["name"] for label in record["labels"]} - {"oracle"}
+            assert labels <= {"weak_verdict"}

@@ -337,6 +337,7 @@ def pytest_task(agentbench: Any) -> Path:
 
 ABOVE, BELOW = "tests/test_clamp.py::test_above_the_range", "tests/test_clamp.py::test_below_the_range"
 HIDDEN = "checks/test_clamp_hidden.py::test_inside_and_at_the_ends"
+MORE = ["checks/test_clamp_hidden.py::test_a_range_below_zero", "checks/test_clamp_hidden.py::test_many_values"]
 
 
 def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
@@ -347,9 +348,9 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     pytest_task.chmod(0o640)
     done = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert done.code == 0, done.err
-    assert "clamp: wrote fail_to_pass: 2, pass_to_pass: 1, twins: 1\n" in done.out
-    twins = f'  twins:\n    - "{HIDDEN}#1"\n'
-    after = before.replace(old, f'{old}  fail_to_pass:\n    - "{HIDDEN}"\n    - "{ABOVE}"\n{twins}')
+    assert "clamp: wrote fail_to_pass: 4, pass_to_pass: 1\n" in done.out
+    found = "".join(f'    - "{name}"\n' for name in sorted([HIDDEN, ABOVE, *MORE]))
+    after = before.replace(old, f"{old}  fail_to_pass:\n{found}")
     after = after.replace("pass_to_pass: []  # soon\n", f'pass_to_pass:  # soon\n    - "{BELOW}"\n')
     assert pytest_task.read_text() == after
     assert pytest_task.stat().st_mode & 0o777 == 0o640
@@ -374,8 +375,9 @@ def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any
         done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
         assert done.code == 0, done.out + done.err
         named = yaml.safe_load(pytest_task.read_text())["validation"]["fail_to_pass"]
-        ends = "::TestClamp::test_inside_and_at_the_ends"
-        assert named == [f"checks/test_clamp_hidden.py{ends}", f"checks/test_clamp_only.py{ends}", ABOVE]
+        methods = [name.partition("::")[2] for name in sorted([HIDDEN, *MORE])]
+        files = ["checks/test_clamp_hidden.py", "checks/test_clamp_only.py"]
+        assert named == [*(f"{file}::TestClamp::{method}" for file in files for method in methods), ABOVE]
 
 
 def rewrite(task_file: Path, *, flow: bool | None = None, **lists: list[str]) -> None:
@@ -423,10 +425,10 @@ def test_write_where_hidden_tests_overlay_public_ones(
         rewrite(pytest_task, fail_to_pass=[ABOVE])
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
     assert done.code == 0, done.out + done.err
-    assert f"clamp: wrote fail_to_pass: 3{' (2 new)' * named}, pass_to_pass: 1" in done.out
+    assert f"clamp: wrote fail_to_pass: 5{' (4 new)' * named}, pass_to_pass: 1" in done.out
     lists = yaml.safe_load(pytest_task.read_text())["validation"]
-    inside = HIDDEN.replace("checks/", "tests/")
-    assert set(lists["fail_to_pass"]) == {ABOVE, inside, f"{PATH_NOW}::test_ends"}
+    inside = {name.replace("checks/", "tests/") for name in (HIDDEN, *MORE)}
+    assert set(lists["fail_to_pass"]) == {ABOVE, *inside, f"{PATH_NOW}::test_ends"}
     assert lists["pass_to_pass"] == [BELOW]
 
 
@@ -439,8 +441,9 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     pytest_task.write_text(before)
     done = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert done.code == 1
-    assert "clamp: wrote fail_to_pass: 2 (1 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
-    new = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n  - \"{ABOVE}\"\n"
+    assert "clamp: wrote fail_to_pass: 4 (3 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
+    more = "".join(f'  - "{name}"\n' for name in (*MORE, ABOVE))
+    new = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n{more}"
     new += f'  pass_to_pass:  # also mine\n    - "{BELOW}"\n  # the end\n'
     assert pytest_task.read_text() == before.replace(lists, new).replace(rest, "")
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
@@ -456,7 +459,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "2")
     assert done.code == 0, done.out
     left = "left out 1 that do not pass with the reference solution: checks/test_red.py::test_red"
-    assert f"clamp: wrote fail_to_pass: 2 (1 new), pass_to_pass: 1; {left}\n" in done.out
+    assert f"clamp: wrote fail_to_pass: 4 (3 new), pass_to_pass: 1; {left}\n" in done.out
     after = pytest_task.read_text()
     rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])
     assert "nothing written: the task is invalid" in agentbench("validate-tasks", "--suite", "mini", "--write").out

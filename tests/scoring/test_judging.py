@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from typing import Any
 
@@ -10,97 +11,146 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core import Score, Validation
-from agentbench_core.builtin.tests_scorer.additions import Additions
-from agentbench_core.builtin.tests_scorer.judging import Session, judge
+from agentbench_core import ExecResult, Output, Score, Validation
+from agentbench_core.builtin.tests_scorer.blinding.expectations import (
+    BlindedAssertion,
+    Expectations,
+    summary,
+    weakness,
+)
+from agentbench_core.builtin.tests_scorer.judging import Judged, judge
 from agentbench_core.builtin.tests_scorer.results import results
-from agentbench_core.builtin.tests_scorer.twins import Twin
+from agentbench_core.builtin.tests_scorer.session import Session
 
-TEST, OTHER = "checks/test_a.py::test_one", "tests/test_b.py::test_two[1]"
-TWIN = Twin(id=f"{TEST}#1")
-ADDED = Additions(
-    canaries="checks/test_a_3f.py",
-    must_pass="checks/test_a_3f.py::test_1f",
-    must_fail="checks/test_a_3f.py::test_2f",
-    stands_for={"checks/test_a_1f.py": ("checks/test_a.py", 0), "checks/test_a_2f.py": ("checks/test_a.py", 1)},
-    true_side={TEST: 1},
-    altered={TEST: 1},
-    twins={TEST: TWIN},
+KEY = b"k" * 32
+TEST, OTHER = "checks/test_a.py::test_one[7-49]", "tests/test_b.py::test_two[1]"
+BLINDED = "checks/test_a.py::test_one[p0]"
+CANARIES = "checks/test_a_3f.py"
+GOOD, BAD = f"{CANARIES}::test_1f", f"{CANARIES}::test_2f"
+NAMED = Validation(failing_command="pytest", passing_command="pytest", fail_to_pass=(TEST,), pass_to_pass=(OTHER,))
+SITE = BlindedAssertion(
+    file="checks/test_a.py", line=4, function="test_one", operator="==", assertion="square(7) == total"
 )
-TRUE, FALSE = "checks/test_a_2f.py::test_one", "checks/test_a_1f.py::test_one"
-NAMED = Validation(
-    failing_command="pytest", passing_command="pytest", fail_to_pass=(TEST,), pass_to_pass=(OTHER,), twins=(TWIN.id,)
+EXPECTED = Expectations(
+    files={"checks/test_a.py": "..."},
+    names={BLINDED: TEST},
+    tests={TEST: ((1, 49), (2, ["list", 1, 2]))},
+    sites={1: SITE, 2: attrs.evolve(SITE, line=5)},
+    left={"and/or": 1},
+    size=1000,
 )
-HONEST = {
-    TRUE: "passed",
-    OTHER: "passed",
-    ADDED.must_pass: "passed",
-    ADDED.must_fail: "failed",
-    f"{FALSE}[x]": "failed",
-    f"{FALSE}[y]": "passed",
-}
+HONEST = {BLINDED: "passed", OTHER: "passed", GOOD: "passed", BAD: "failed"}
+RECORDS = [[1, 49], [2, ["list", 1, 2]]]
 
 
-def lines(outcomes: dict[str, str], *more: dict[str, Any], end: int | None = 1) -> bytes:
+def written(*lines: dict[str, Any], key: bytes = KEY, first: int = 0) -> bytes:
     """What the runner would have written."""
-    said = [{"id": name, "when": "call", "outcome": outcome} for name, outcome in outcomes.items()]
-    ended = [] if end is None else [{"end": end}]
-    return b"".join(json.dumps(line).encode() + b"\n" for line in (*said, *more, *ended))
+    said = [b"%d %s" % (number, json.dumps(line).encode()) for number, line in enumerate(lines, start=first)]
+    return b"".join(hmac.digest(key, each, "sha256").hex()[:32].encode() + b" " + each + b"\n" for each in said)
 
 
-def score(data: bytes | None, code: int | None = 1, validation: Validation = NAMED) -> Score:
-    found = None if data is None else results(data)
-    return judge(Session(added=ADDED, exit_code=code, results=found), validation, with_twins=True)
+def lines(
+    outcomes: dict[str, str], *more: dict[str, Any], records: Any = RECORDS, end: int | None = 1
+) -> list[dict[str, Any]]:
+    """Those of a session."""
+    said: list[dict[str, Any]] = [{"test": BLINDED, "records": records}]
+    said += [{"id": name, "when": "call", "outcome": outcome, "sec": 0.1} for name, outcome in outcomes.items()]
+    return [*said, *more, *([] if end is None else [{"end": end}])]
+
+
+def judged(
+    data: bytes | None,
+    code: int | None = 1,
+    validation: Validation = NAMED,
+    expectations: Expectations | None = EXPECTED,
+    weak: str = "",
+) -> Judged:
+    output = Output(head=b"")
+    ended = ExecResult(exit_code=code, stdout=output, stderr=output, duration_sec=1.0)
+    found = None if data is None else results(data, KEY)
+    session = Session(result=ended, results=found, canaries=CANARIES, must_pass=GOOD, must_fail=BAD, size=0)
+    return judge(session, validation, expectations, weak)
+
+
+def score(data: bytes | None, code: int | None = 1, **options: Any) -> Score:
+    return judged(data, code, **options).score
 
 
 def names(found: Score) -> list[str]:
     return [label.name for label in found.labels]
 
 
+def changed(change: dict[str, str | None]) -> dict[str, str]:
+    return {name: outcome for name, outcome in (HONEST | change).items() if outcome is not None}
+
+
 def test_an_honest_pass() -> None:
-    """No label; the exit code is pytest's own, without the test that must fail."""
-    found = score(lines(HONEST))
+    """No label; the exit code is pytest's own, without the test that must fail; tests have the task's names."""
+    found = score(written(*lines(HONEST)))
     assert (found.passed, found.tampered, found.exit_code, found.labels, found.explanation) == (True, False, 0, (), "")
     assert found.tests == {TEST: "passed", OTHER: "passed"}
-    assert found.twins == {TWIN.id: "failed"}
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({TRUE: "failed"}, f"1 of 2 expected tests did not pass: {TEST} (failed)"),
-        ({TRUE: "skipped"}, "(skipped)"),
-        ({TRUE: "error"}, "(error)"),
-        ({TRUE: None}, "(not run)"),
-        ({OTHER: None, TRUE: None}, "2 of 2"),
+        ({BLINDED: "failed"}, f"1 of 2 expected tests did not pass: {TEST} (failed)"),
+        ({BLINDED: "skipped"}, "(skipped)"),
+        ({BLINDED: "error"}, "(error)"),
+        ({BLINDED: None}, "(not run)"),
+        ({OTHER: None, BLINDED: None}, "2 of 2"),
     ],
 )
 def test_an_honest_fail(change: dict[str, str | None], words: str) -> None:
-    """I07: what was not run, or was skipped, has not passed. A fail is no forgery, whatever twins do then."""
-    outcomes = {name: outcome for name, outcome in (HONEST | change).items() if outcome is not None}
-    for twin in ("failed", "passed"):
-        found = score(lines(outcomes | {f"{FALSE}[x]": twin}))
-        assert (found.passed, found.tampered, found.labels) == (False, False, ())
-        assert words in found.explanation
+    """I07: what was not run, or was skipped, has not passed."""
+    found = score(written(*lines(changed(change))))
+    assert (found.passed, found.tampered, found.labels) == (False, False, ())
+    assert words in found.explanation
 
 
 @pytest.mark.parametrize(
-    ("change", "end", "code", "words"),
+    ("records", "words"),
     [
-        ({ADDED.must_fail: "passed"}, 1, 1, "must fail ended as passed"),
-        ({ADDED.must_fail: "skipped"}, 1, 1, "must fail ended as skipped"),
-        ({ADDED.must_fail: None}, 1, 1, "are not among them"),
-        ({ADDED.must_pass: None}, 1, 1, "are not among them"),
-        ({}, 0, 1, "exit code 0"),
-        ({}, 1, 0, "exit code 0"),
-        ({f"{FALSE}[x]": "passed"}, 1, 1, f"contradicts it: {TWIN.id}"),
-        ({f"{FALSE}[x]": "skipped"}, 1, 1, f"contradicts it: {TWIN.id}"),
+        ([[1, 48], [2, ["list", 1, 2]]], "failed: line 4: expected 49, got 48"),
+        ([[1, 49], [2, ["list", 1, 3]]], "line 5: expected [1, 2], got [1, 3] ([1]: 2 expected, got 3)"),
+        ([[1, 49]], "1 of 2 assertions were reached, or in another order"),
+        ([], "0 of 2"),
+        ([[1, 49], [2, ["list", 1, 2]], [2, ["list", 1, 2]]], "3 of 2"),
+        ([[2, ["list", 1, 2]], [1, 49]], "another order"),
+        ([[1, 49], [3, ["list", 1, 2]]], "another order"),
+        ([[1, ["!", "no plain data"]], [2, ["list", 1, 2]]], "got <no plain data>"),
+        ([[1, {"a": 1}], [2, ["nothing", 1]]], "line 4: expected 49"),
+        ([1, "x", [1], ["1", 49], [1, 49, 49, 49]], "0 of 2"),
     ],
 )
-def test_forged(change: dict[str, str | None], end: int, code: int, words: str) -> None:
-    """C03, C08, C09, C11, C12, C13, C14: results that say "passed" where the evidence says otherwise."""
-    outcomes = {name: outcome for name, outcome in (HONEST | change).items() if outcome is not None}
-    found = score(lines(outcomes, end=end), code)
+def test_records_that_are_not_the_expected_ones(records: Any, words: str) -> None:
+    """C11, C14: whatever pytest reports, a test passes only if each value is there, right and in order. An honest
+    program can be wrong so, too: it fails, and nobody is convicted."""
+    found = score(written(*lines(HONEST, records=records)))
+    assert (found.passed, found.tampered, found.labels, found.exit_code) == (False, False, (), 1)
+    assert found.tests == {TEST: "failed", OTHER: "passed"}
+    assert words in found.explanation
+
+
+def test_only_the_first_wrong_values_are_told() -> None:
+    """A hostile session may have many: of one test, three are looked at."""
+    many = attrs.evolve(EXPECTED, tests={TEST: tuple((1, number) for number in range(10))})
+    page = judged(written(*lines(HONEST, records=[[1, -1]] * 10)), expectations=many).page
+    told = next(test for test in page["tests"] if test["id"] == TEST)
+    assert (len(told["differences"]), told["outcome"]) == (3, "failed")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (written(*lines(changed({BAD: "passed"}))), "must fail ended as passed"),
+        (written(*lines(HONEST)) + written({"end": 1}, key=b"x" * 32), "without the key"),
+        (written({"id": BLINDED, "when": "call", "outcome": "passed"}, key=b"x" * 32), "without the key"),
+    ],
+)
+def test_forged(data: bytes, words: str) -> None:
+    """C03, C08, C09, C12, C13, C32: what no honest program can cause."""
+    found = score(data)
     assert (found.passed, found.tampered, names(found)) == (False, True, ["tamper_confirmed"])
     assert words in found.explanation
     assert words in found.labels[0].evidence
@@ -109,31 +159,27 @@ def test_forged(change: dict[str, str | None], end: int, code: int, words: str) 
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        (lines(HONEST, end=None), 1, "ended before they were complete"),
-        (lines(HONEST, end=None), 0, "ended before they were complete"),
-        (lines(HONEST), 137, "pytest said exit code 1, its process ended with 137"),
-        (lines(HONEST, end=2), 2, "exit code 2"),
-        (lines(HONEST | {ADDED.must_pass: "failed"}), 1, "did not end as they must"),
-        (lines(HONEST | {ADDED.must_fail: "error"}), 1, "did not end as they must"),
-        (lines({name: how for name, how in HONEST.items() if FALSE not in name}), 1, "(not run)"),
+        (written(*lines(HONEST, end=None)), 1, "ended before they were complete"),
+        (written(*lines(HONEST, end=None)), 0, "ended before they were complete"),
+        (written(*lines(HONEST)), 137, "pytest reported exit code 1, its process ended with 137"),
+        (written(*lines(HONEST)), 0, "pytest reported exit code 1, its process ended with 0"),
+        (written(*lines(HONEST, end=0)), 1, "pytest reported exit code 0"),
+        (written(*lines(HONEST, end=2)), 2, "exit code 2"),
+        (written(*lines(changed({GOOD: "failed"}))), 1, "did not end as they must"),
+        (written(*lines(changed({GOOD: None}))), 1, "did not end as they must"),
+        (written(*lines(changed({BAD: None}))), 1, "did not end as they must"),
+        (written(*lines(changed({BAD: "error"}))), 1, "did not end as they must"),
+        (written(*lines(changed({BAD: "skipped"}))), 1, "did not end as they must"),
+        (written(*lines(HONEST)) + written({"end": 1}), 1, "lines are missing or stand twice"),
+        (written(*lines(HONEST)) + b"half a line", 1, "the last line is incomplete"),
+        (written(*lines(HONEST)) + b"something else\n", 1, "a line is incomplete"),
     ],
 )
 def test_a_pass_that_is_not_taken_for_one(data: bytes, code: int, words: str) -> None:
-    """Nothing proves it false, and not all of the evidence is there: suspected, and no pass."""
+    """C08, C09, C10: nothing proves it false, and not all of the evidence is there: suspected, and no pass."""
     found = score(data, code)
     assert (found.passed, found.tampered, names(found)) == (False, False, ["tamper_suspected"])
     assert words in found.explanation
-
-
-@pytest.mark.parametrize("more", ["[zz]", "[{side}]"])
-def test_a_case_that_fails_beside_a_test_that_passes(more: str) -> None:
-    """C25: said of every copy alike, it would make all of them look as they must, whichever the test is in."""
-    outcomes = {name: outcome for name, outcome in HONEST.items() if name.partition("::")[0] not in ADDED.stands_for}
-    for side, (file, _) in enumerate(ADDED.stands_for.items()):
-        outcomes |= {f"{file}::test_one": "passed", f"{file}::test_one{more.format(side=side)}": "failed"}
-    found = score(lines(outcomes))
-    assert (found.passed, names(found)) == (False, ["tamper_suspected"])
-    assert found.twins == {TWIN.id: "error"}
 
 
 @pytest.mark.parametrize(("code", "labels"), [(0, ["tamper_suspected"]), (1, []), (137, []), (None, [])])
@@ -145,46 +191,75 @@ def test_no_results(code: int | None, labels: list[str]) -> None:
 
 
 def test_every_test_counts_where_none_is_named() -> None:
-    """The verdict is weak then: what was not run is not missed."""
-    bare = attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=(), twins=())
-    found = score(lines(HONEST), validation=bare)
-    assert (found.passed, names(found)) == (True, ["weak_verdict"])
-    for change in ({TRUE: "failed"}, {TRUE: "error"}):
-        assert not score(lines(HONEST | change), validation=bare).passed
-    assert score(lines(HONEST | {TRUE: "skipped"}), validation=bare).passed
-    assert not score(lines(HONEST | {TRUE: "skipped", OTHER: "skipped"}), validation=bare).passed
-    assert not score(lines(HONEST, {"collect": "tests/test_b.py"}), validation=bare).passed
+    """Those that the calibration saw must be there; any other may not fail."""
+    bare = attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=())
+    assert score(written(*lines(HONEST)), validation=bare).passed
+    for outcomes in (changed({BLINDED: "failed"}), changed({BLINDED: None}), changed({OTHER: "error"})):
+        assert not score(written(*lines(outcomes)), validation=bare).passed
+    assert score(written(*lines(changed({OTHER: "skipped"}))), validation=bare).passed
+    assert not score(written(*lines(HONEST, {"collect": "tests/test_b.py"})), validation=bare).passed
+    nothing = lines(changed({BLINDED: "skipped", OTHER: "skipped"}))
+    assert not score(written(*nothing), validation=bare, expectations=None).passed
+
+
+def test_a_session_that_speaks_against_itself() -> None:
+    """``isolation: process``: the program was run where it must not be."""
+    found = score(written(*lines(HONEST, {"end": 1, "problem": "the tests ran src/x.py"}, end=None)))
+    assert (found.passed, found.explanation) == (False, "the tests ran src/x.py")
 
 
 def test_weakness() -> None:
-    """Said with what is missing; not where tests keep the program in a process of its own."""
-    no_twins = attrs.evolve(NAMED, twins=())
-    assert names(score(lines(HONEST), validation=no_twins)) == ["weak_verdict"]
-    assert names(score(lines(HONEST), validation=attrs.evolve(no_twins, isolation="process"))) == []
-    session = Session(added=attrs.evolve(ADDED, not_made=("x#1",)), exit_code=1, results=results(lines(HONEST)))
-    assert judge(session, NAMED, with_twins=False).labels[0].evidence == "twins cannot be made: x#1"
+    """A verdict is weak with fewer than two functions that have a safe value; the assertions to change are named."""
+    found = score(written(*lines(HONEST)), weak="there is nothing to compare")
+    assert (found.passed, names(found)) == (True, ["weak_verdict"])
+    safe = attrs.evolve(SITE, witness=True, bits=40.0, safe=2)
+    other = attrs.evolve(SITE, function="test_three", line=9, witness=True, bits=3.0)
+    one = attrs.evolve(EXPECTED, sites={1: safe, 2: other}, fail_to_pass=5, witnessed=1)
+    assert "checks/test_a.py:9: square(7) == total" in weakness(NAMED, one)
+    assert weakness(NAMED, attrs.evolve(one, sites={1: safe, 2: attrs.evolve(other, safe=1)})) == ""
+    assert "names no tests" in weakness(attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=()), one)
+    assert summary(one) == (
+        "witnesses: 2 (2 safe values in 1 test functions), 1 of 5 fail-to-pass tests; 2 of 3 assertions blinded",
+        "warning: only 20 % of the fail-to-pass tests have a witness; the others can be forged",
+    )
+
+
+def test_what_a_page_shows() -> None:
+    """The task's tests by name with what is expected, and in one place what the session was checked by."""
+    found = judged(written(*lines(HONEST, records=[[1, 48], [2, ["list", 1, 2]]])))
+    first, second = found.page["tests"]
+    assert (first["id"], first["list"]) == (TEST, "fail_to_pass")
+    assert first["differences"] == [
+        {"line": 4, "assertion": "square(7) == total", "expected": "49", "got": "48", "difference": ""}
+    ]
+    assert (second["id"], second["list"], second["outcome"]) == (OTHER, "pass_to_pass", "passed")
+    assert found.page["checks"] == {
+        "must_fail": "failed",
+        "must_pass": "passed",
+        "records": 2,
+        "assertions": 3,
+        "blinded": 2,
+        "problems": [],
+    }
+    assert "agentbench: 1 of 2 expected tests passed\n" in found.text
+    assert f"  {TEST}  failed\n    line 4: expected 49, got 48\n" in found.text
 
 
 def test_phases() -> None:
     """A test is what all of its phases are; one that was run twice is not one that passed."""
 
     def phases(*pairs: tuple[str, str]) -> str:
-        data = b"".join(json.dumps({"id": "t", "when": w, "outcome": o}).encode() + b"\n" for w, o in pairs)
-        return results(data).tests["t"]
+        return results(written(*({"id": "t", "when": w, "outcome": o} for w, o in pairs)), KEY).tests["t"]
 
     assert phases(("setup", "passed"), ("call", "passed"), ("teardown", "passed")) == "passed"
+    assert phases(("setup", "passed"), ("call", "passed"), ("teardown", "failed")) == "error"
     assert phases(("setup", "failed"), ("teardown", "passed")) == "error"
-    assert phases(("call", "passed"), ("teardown", "failed")) == "error"
-    assert phases(("call", "failed"), ("teardown", "failed")) == "failed"
-    assert phases(("setup", "skipped")) == "skipped"
-    assert phases(("call", "passed"), ("call", "passed")) == "repeated"
-    assert phases(("setup", "passed")) == "error"
+    assert phases(("setup", "passed"), ("call", "failed"), ("call", "passed")) == "failed"
+    assert phases(("setup", "skipped"), ("teardown", "passed")) == "skipped"
+    assert phases(("setup", "passed"), ("call", "passed"), ("call", "passed")) == "repeated"
 
 
-@given(st.binary(max_size=300), st.lists(st.binary(max_size=60), max_size=5))
-def test_anything_may_stand_there(data: bytes, more: list[bytes]) -> None:
+@given(st.lists(st.binary(max_size=60)), st.sampled_from([0, 1, 2, None]))
+def test_anything_may_stand_there(noise: list[bytes], code: int | None) -> None:
     """I04, C10: the code under test can write to the file. Whatever stands there, it is read, and is no pass."""
-    assert not score(data).passed
-    assert score(b"\n" * 100 + lines(HONEST) + data.replace(b"{", b"")).passed
-    assert score(data, None, attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=())).exit_code is None
-    score(lines(HONEST, end=None) + data + b"\n".join(more))
+    assert not score(b"\n".join([*noise, written(*lines(HONEST, records=[[1, 1]]))]), code).passed

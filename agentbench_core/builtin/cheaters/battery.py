@@ -6,11 +6,12 @@ from functools import partial
 
 from agentbench_core import Cheater, NoOptions, Register
 from agentbench_core.builtin.cheaters import (
+    against_blinding,
+    against_results,
     answers,
     configurations,
     conftests,
     endings,
-    guessing,
     reports,
     result_files,
     startup,
@@ -30,7 +31,8 @@ _ROOMS = (
     reports,
     answers,
     tailored,
-    guessing,
+    against_blinding,
+    against_results,
 )
 
 

@@ -75,7 +75,7 @@ _pytest.python.Function.runtest = forged
     ),
     Script(
         "c12e-patch-in-front",
-        "makes every report of a test say that it passed, at the beginning of each module, before it imports anything",
+        "makes every report of a test say that it passed, in front of each module, before its imports",
         """
 everywhere('''
 from _pytest.reports import TestReport

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
-from agentbench_core import Label, Score, Validation
-from agentbench_core.builtin.tests_scorer.additions import Additions
+from agentbench_core import Label, Output, Score, ScoringContext, Validation
+from agentbench_core.builtin.tests_scorer import evidence
+from agentbench_core.builtin.tests_scorer.blinding.expectations import Expectations
+from agentbench_core.builtin.tests_scorer.command import PytestCommand
+from agentbench_core.builtin.tests_scorer.outcomes import TestResult, outcomes
 from agentbench_core.builtin.tests_scorer.plain import not_passed
-from agentbench_core.builtin.tests_scorer.results import Results
+from agentbench_core.builtin.tests_scorer.results import LARGEST
+from agentbench_core.builtin.tests_scorer.session import Session, run_session
 
 TAMPERED = "tamper_confirmed"
 SUSPECTED = "tamper_suspected"
@@ -19,181 +24,141 @@ _HONEST = 1
 """pytest's exit code when a test failed, as one always does."""
 _LONGEST = 2000
 """Characters of an explanation: names in it come from the sandbox."""
-_MOST_CASES, _MOST_SEC = 14, 0.15
-"""Cases and seconds of one copy of a test: it is made several times over."""
+_ROOM = 4 << 20
+"""Bytes of results beyond a multiple of what the reference solution has."""
+
+
+def score(context: ScoringContext, command: PytestCommand, expectations: Expectations | None, why_weak: str) -> Score:
+    """Run the tests once, blinded as far as they can be, and judge what they recorded.
+
+    Args:
+        context: what is judged.
+        command: the passing command.
+        expectations: of the calibration; ``None`` where there is none, and the hidden tests are run as they are.
+        why_weak: why the verdict is weak; empty if it is not.
+    """
+    files = expectations.files if expectations else {}
+    names = {meant: name for name, meant in expectations.names.items()} if expectations else {}
+    session = run_session(
+        context,
+        command,
+        context.fork(),
+        files,
+        names=names,
+        at_most=min(LARGEST, 8 * expectations.size + _ROOM) if expectations else LARGEST,
+    )
+    judged = judge(session, context.validation, expectations, why_weak)
+    context.save_output(attrs.evolve(session.result, stdout=_with(session.result.stdout, judged.text)))
+    context.save_file("tests.json", json.dumps(judged.page, indent=1).encode())
+    if session.result.timed_out:
+        context.deadline.check()
+        labels = tuple(label for label in judged.score.labels if label.name == WEAK)
+        return Score(
+            passed=False, exit_code=None, timed_out=True, labels=labels, explanation="the tests ran out of time"
+        )
+    return judged.score
 
 
 @attrs.frozen(kw_only=True)
-class Session:
-    """A session that has ended. ``results`` is ``None`` when it left no file of results."""
+class Judged:
+    """A score, and how it is told: ``page`` for ``tests.json``, ``text`` for the end of the output."""
 
-    added: Additions
-    exit_code: int | None
-    results: Results | None
-
-    @property
-    def tests(self) -> Mapping[str, str]:
-        """How the task's own tests ended, by the ids that the task has for them; of what stands twice, the worse."""
-        ended: dict[str, str] = {}
-        for name, outcome in self._reported():
-            meant, twin = self.added.meaning(name)
-            if twin is None:
-                ended[meant] = outcome if ended.get(meant, "passed") == "passed" else ended[meant]
-        return ended
-
-    @property
-    def not_collected(self) -> list[str]:
-        """Files that could not be imported, by the names that the task has for them."""
-        found = self.results.not_collected if self.results else ()
-        return list(dict.fromkeys(self.added.meaning(name)[0] for name in found))
-
-    def twins(self) -> Mapping[str, str]:
-        """How each twin ended: ``failed`` if one case of each copy did, ``passed`` if all of one copy passed.
-
-        ``error`` if a case of the test itself did not pass, also one that nobody expects: a copy that fails by the
-        same case would prove nothing, and whoever cannot tell them apart could say so of all.
-        """
-        copies: dict[str, defaultdict[str, set[str]]] = {test: defaultdict(set) for test in self.added.twins}
-        unsound: set[str] = set()
-        for name, outcome in self._reported():
-            meant, twin = self.added.meaning(name)
-            if twin:
-                copies[twin.test][name.partition("::")[0]].add(outcome)
-            elif outcome not in ("passed", "skipped"):
-                unsound.add(meant.partition("[")[0])
-        together = {
-            test: _together([_of_copy(cases) for cases in found.values()], self.added.altered[test])
-            for test, found in copies.items()
-        }
-        return {
-            twin.id: "error" if test in unsound and together[test] == "failed" else together[test]
-            for test, twin in self.added.twins.items()
-        }
-
-    def _reported(self) -> list[tuple[str, str]]:
-        """Every test that was run, the canaries left out."""
-        found = self.results.tests if self.results else {}
-        return [(name, ended) for name, ended in found.items() if name.partition("::")[0] != self.added.canaries]
+    score: Score
+    page: Mapping[str, Any]
+    text: str
 
 
-def judge(session: Session, validation: Validation, *, with_twins: bool) -> Score:
-    """The score of a session.
-
-    Args:
-        session: what it left.
-        validation: which tests are expected, and which twins count.
-        with_twins: tell also how each twin ended; where the task names none, of those that were tried.
-    """
-    tests, code = session.tests, own_exit_code(session)
-    missing = _missing(session, validation)
-    forged = _contradictions(session, validation, claims_a_pass=not missing)
+def judge(session: Session, validation: Validation, expectations: Expectations | None, why_weak: str) -> Judged:
+    """The score of a session."""
+    tests = outcomes(session, expectations)
+    ended = {name: result.outcome for name, result in tests.items()}
+    missing = _missing(session, validation, expectations, tests, ended)
+    forged, unclear = _forged(session), _unclear(session)
     labels: list[Label] = []
     if forged:
-        labels.append(Label(name=TAMPERED, evidence="; ".join(forged)[:_LONGEST]))
-    elif (unclear := _unclear(session, validation)) and (not missing or session.exit_code == 0):
+        labels.append(Label(name=TAMPERED, evidence=forged))
+    elif unclear and (not missing or session.result.exit_code == 0):
         labels.append(Label(name=SUSPECTED, evidence=unclear[:_LONGEST]))
         missing = missing or unclear
-    if weak := weakness(validation, session.added):
-        labels.append(Label(name=WEAK, evidence=weak))
-    return Score(
+    if why_weak:
+        labels.append(Label(name=WEAK, evidence=why_weak))
+    score = Score(
         passed=not (forged or missing),
-        exit_code=code,
+        exit_code=_own_exit_code(session, ended),
         tampered=bool(forged),
-        labels=tuple(labels),
-        explanation=("; ".join(forged) or missing)[:_LONGEST],
-        tests=tests,
-        twins=_on_trial(session) if with_twins else None,
+        labels=tuple(attrs.evolve(label, evidence=_printable(label.evidence)) for label in labels),
+        explanation=_printable(forged or missing)[:_LONGEST],
+        tests=ended,
+    )
+    problems = [each for each in (forged, unclear) if each]
+    return Judged(
+        score=score,
+        page=evidence.page(session, validation, expectations, tests, score, problems),
+        text=evidence.text(session, validation, expectations, tests, score),
     )
 
 
-def _on_trial(session: Session) -> Mapping[str, str]:
-    """How twins ended, the best first, and which take too long to be worth it: who waits for a value waits in vain."""
-    cases: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    seconds = session.results.seconds if session.results else {}
-    for name, took in seconds.items():
-        if twin := session.added.meaning(name)[1]:
-            cases[twin.id, name.partition("::")[0]].append(took)
-    slow = {twin for (twin, _), took in cases.items() if len(took) > _MOST_CASES or sum(took) > _MOST_SEC}
-    strength = {twin.id: twin.strength for twin in session.added.twins.values()}
-    most = {twin: len(took) for (twin, _), took in cases.items()}
-    ended = sorted(session.twins().items(), key=lambda pair: (strength[pair[0]], most.get(pair[0], 0)))
-    return {name: "slow" if name in slow else outcome for name, outcome in ended}
-
-
-def own_exit_code(session: Session) -> int | None:
-    """pytest's exit code as it would be without the test that must fail: 0 if no other test failed."""
-    found = session.results
-    if session.exit_code != _HONEST or found is None or found.end != _HONEST or session.not_collected:
-        return session.exit_code
-    return int(any(outcome in ("failed", "error") for outcome in session.tests.values()))
-
-
-def weakness(validation: Validation, added: Additions) -> str:
-    """What the task leaves open for a forger, in words; nothing where tests talk to the program from outside."""
-    if validation.isolation == "process":
-        return ""
-    if not validation.expected_tests:
-        return "the task names no tests, so one that was not run is not missed (validate-tasks --write names them)"
-    if not validation.twins:
-        return "the task has no twins, so what forges all results alike passes (validate-tasks --write makes some)"
-    return f"twins cannot be made: {', '.join(added.not_made)}" if added.not_made else ""
-
-
-def _of_copy(cases: set[str]) -> str:
-    """How an altered copy ended whose cases ended so: one that fails is enough."""
-    return "failed" if "failed" in cases else "passed" if cases <= {"passed", "skipped"} else "error"
-
-
-def _together(copies: list[str], wanted: int) -> str:
-    """How a twin ended whose altered copies ended so."""
-    if "passed" in copies:
-        return "passed"
-    return "not run" if len(copies) < wanted else "error" if "error" in copies else "failed"
-
-
-def _missing(session: Session, validation: Validation) -> str:
+def _missing(
+    session: Session,
+    validation: Validation,
+    expectations: Expectations | None,
+    tests: Mapping[str, TestResult],
+    ended: Mapping[str, str],
+) -> str:
     """Why this is no pass, whatever the checks say; empty when every test that counts passed."""
     found = session.results
-    if found is None or validation.expected_tests:
-        return not_passed(validation.expected_tests, None if found is None else session.tests)
-    if session.not_collected:
-        return f"not collected: {', '.join(session.not_collected[:3])}"
-    bad = {name: outcome for name, outcome in session.tests.items() if outcome not in ("passed", "skipped")}
-    if "passed" in session.tests.values():
-        return not_passed(tuple(bad), session.tests)
-    return "no test passed"
-
-
-def _contradictions(session: Session, validation: Validation, *, claims_a_pass: bool) -> list[str]:
-    """What no honest session says."""
-    found, added = session.results, session.added
+    told = {name: str(result) for name, result in tests.items()}
     if found is None:
-        return []
-    said = []
-    if (outcome := found.tests.get(added.must_fail)) in ("passed", "skipped"):
-        said.append(f"a test that must fail ended as {outcome}")
-    if not claims_a_pass or found.end is None:
-        return said
-    if added.must_fail not in found.tests or added.must_pass not in found.tests:
-        said.append("the results are said to be complete, and the tests that check them are not among them")
-    if 0 in (found.end, session.exit_code):
-        said.append("exit code 0, although a test must have failed")
-    ended = session.twins()
-    for name in validation.twins:
-        if ended.get(name) == "passed":
-            said.append(f"passes a test and an altered copy of it that contradicts it: {name}")
-    return said
+        return not_passed(validation.expected_tests, None)
+    if found.problem:
+        return found.problem
+    expected = validation.expected_tests or tuple(expectations.tests if expectations else ())
+    if missing := not_passed(expected, ended, told):
+        return missing
+    if validation.expected_tests:
+        return ""
+    if found.not_collected:
+        return f"not collected: {', '.join(list(found.not_collected)[:3])}"
+    bad = [name for name, outcome in ended.items() if outcome not in ("passed", "skipped")]
+    return not_passed(bad, ended, told) if "passed" in ended.values() else "no test passed"
 
 
-def _unclear(session: Session, validation: Validation) -> str:
+def _forged(session: Session) -> str:
+    """What no honest program can cause."""
+    found = session.results
+    if found is None:
+        return ""
+    if found.tests.get(session.must_fail) == "passed":
+        return "a test that must fail ended as passed"
+    return "a line of the results was written without the key of the session" if found.forged else ""
+
+
+def _unclear(session: Session) -> str:
     """Why results that look like a pass are not taken for one, although nothing proves them false."""
-    found, added = session.results, session.added
+    found, code = session.results, session.result.exit_code
     if found is None or found.end is None:
-        return f"the tests ended before they were complete, with exit code {session.exit_code}"
-    if session.exit_code != _HONEST or found.end != _HONEST:
-        return f"pytest said exit code {found.end}, its process ended with {session.exit_code}, and both must be 1"
-    if found.tests.get(added.must_fail) != "failed" or found.tests.get(added.must_pass) != "passed":
+        return f"the tests ended before they were complete, with exit code {code}"
+    if found.damaged:
+        return f"the results are damaged: {found.damaged}"
+    if code != _HONEST or found.end != _HONEST:
+        return f"pytest reported exit code {found.end}, its process ended with {code}, and both must be 1"
+    if found.tests.get(session.must_fail) != "failed" or found.tests.get(session.must_pass) != "passed":
         return "the tests that check the session did not end as they must"
-    ended = session.twins()
-    odd = [f"{name} ({ended[name]})" for name in validation.twins if ended.get(name, "failed") != "failed"]
-    return f"altered copies of tests did not fail as they must: {', '.join(odd)}" if odd else ""
+    return ""
+
+
+def _own_exit_code(session: Session, ended: Mapping[str, str]) -> int | None:
+    """pytest's exit code as it would be without the test that must fail: 0 if no other test failed."""
+    found, code = session.results, session.result.exit_code
+    if code != _HONEST or found is None or found.end != _HONEST or found.not_collected:
+        return code
+    return int(any(outcome in ("failed", "error") for outcome in ended.values()))
+
+
+def _with(output: Output, text: str) -> Output:
+    return attrs.evolve(output, tail=output.tail + text.encode("utf-8", "backslashreplace"))
+
+
+def _printable(text: str) -> str:
+    """A text with words of the code under test, for a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

@@ -40,10 +40,13 @@ def score(context: ScoringContext, *, read_only: bool) -> Score:
     return Score(passed=not missing, exit_code=result.exit_code, explanation=missing, tests=found or {})
 
 
-def not_passed(expected: Collection[str], found: Mapping[str, str] | None) -> str:
-    """Which of the expected tests did not pass, in words; empty when all did."""
+def not_passed(
+    expected: Collection[str], found: Mapping[str, str] | None, told: Mapping[str, str] | None = None
+) -> str:
+    """Which of the expected tests did not pass, in words; empty when all did. ``told`` has more words on each."""
     if found is None:
         return "the tests left no result file"
-    bad = [f"{name} ({found.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
+    words = found if told is None else told
+    bad = [f"{name} ({words.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
     more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     return f"{len(bad)} of {len(expected)} expected tests did not pass: {', '.join(bad[:_NAMED])}{more}" if bad else ""

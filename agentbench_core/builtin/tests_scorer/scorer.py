@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
-from agentbench_core import Label, Score, ScoringContext
+from agentbench_core import Calibration, CalibrationContext, Label, Score, ScoringContext
 from agentbench_core.builtin.options import TestsOptions
-from agentbench_core.builtin.tests_scorer import hardened, plain
+from agentbench_core.builtin.tests_scorer import judging, plain
+from agentbench_core.builtin.tests_scorer.blinding.calibration import calibrate
+from agentbench_core.builtin.tests_scorer.blinding.expectations import VERSION, dumped, loaded, summary, weakness
 from agentbench_core.builtin.tests_scorer.command import parse
 
 
@@ -14,11 +18,24 @@ from agentbench_core.builtin.tests_scorer.command import parse
 class TestsScorer:
     """Exit code 0 passes; with expected test ids, each of them must be there once and have passed.
 
-    A command that starts pytest runs under the checks of ``hardened``. Any other has its exit code, as the engine
-    saw it: a verdict that is weak unless its tests keep the program in another process.
+    A command that starts pytest runs under checks, with the expected values of hidden tests left on the host. Any other
+    has its exit code, as the engine saw it: a verdict that is weak.
     """
 
     options: TestsOptions
+    calibration_version: ClassVar[int] = VERSION
+
+    def calibrate(self, context: CalibrationContext) -> Calibration:
+        """Find out what the hidden tests record with the reference solution. Raises CalibrationError."""
+        command = parse(context.validation.passing_command)
+        if not self.options.hardened or command is None:
+            return Calibration(data={})
+        expectations = calibrate(context, command)
+        return Calibration(
+            data=dumped(expectations),
+            summary=summary(expectations),
+            weakness=weakness(context.validation, expectations),
+        )
 
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once and judge it."""
@@ -27,12 +44,15 @@ class TestsScorer:
             score = plain.score(context, read_only=False)
             return _weak(score, "the scorer was not hardened")
         command = parse(validation.passing_command)
-        if command is not None:
-            return hardened.score(context, command)
-        score = plain.score(context, read_only=not validation.writable)
-        if validation.isolation == "process":
-            return score
-        return _weak(score, "the passing command is not pytest alone, so its exit code is all there is")
+        if command is None:
+            score = plain.score(context, read_only=not validation.writable)
+            return _weak(score, "the passing command is not pytest alone, so its exit code is all there is")
+        calibration = context.calibration
+        expectations = loaded(calibration.data) if calibration and calibration.data else None
+        why = calibration.weakness if calibration else "the task is not calibrated"
+        if expectations is None:
+            why = why or "what was calibrated cannot be read"
+        return judging.score(context, command, expectations, why)
 
 
 def _weak(score: Score, evidence: str) -> Score:

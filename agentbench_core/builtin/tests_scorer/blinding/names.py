@@ -1,0 +1,260 @@
+"""Who binds which name in a test file, and where it is read."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@attrs.frozen
+class Assigned:
+    """``name = value``, with no other target."""
+
+    node: ast.Assign | ast.AnnAssign
+
+    @property
+    def value(self) -> ast.expr:
+        """What the name is given."""
+        assert self.node.value is not None, "a mere annotation binds nothing"
+        return self.node.value
+
+
+@attrs.frozen
+class Column:
+    """A column of a table: of the rows that a ``for`` or a ``parametrize`` goes through.
+
+    ``index`` is ``None`` where a row is one value, not one of ``width``.
+    """
+
+    node: ast.For | ast.Call
+    index: int | None
+    width: int
+
+    @property
+    def table(self) -> ast.expr:
+        """The expression that gives the rows."""
+        if isinstance(self.node, ast.For):
+            return self.node.iter
+        rows = rows_of(self.node)
+        assert rows is not None, "only such calls have columns"
+        return rows
+
+
+@attrs.frozen
+class Other:
+    """Any other binding: an import, a definition, a fixture, an augmented assignment, ..."""
+
+    node: ast.AST
+
+
+Binding = Assigned | Column | Other
+
+
+class Names:
+    """The scopes of a module. Nodes are compared by identity."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.nodes = list(ast.walk(tree))
+        self.parent: dict[ast.AST, ast.AST] = {
+            child: node for node in self.nodes for child in ast.iter_child_nodes(node)
+        }
+        self._bindings: dict[Scope, Mapping[str, Sequence[Binding]]] = {}
+        self._uses: dict[tuple[Scope, str], list[ast.Name]] | None = None
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, from the inside."""
+        while node in self.parent:
+            node = self.parent[node]
+            yield node
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The innermost function around a node, or the module."""
+        return next((above for above in self.above(node) if isinstance(above, Scope)), self.tree)
+
+    def find(self, name: str, at: ast.AST) -> tuple[Scope | None, Sequence[Binding]]:
+        """Which scope binds a name that is read at a node, and how; ``None`` if no scope of the file does."""
+        scope: Scope | None = self.scope(at)
+        while scope is not None:
+            bound = self.bindings(scope).get(name)
+            if bound:
+                return scope, bound
+            scope = None if scope is self.tree else self.scope(scope)
+        return None, ()
+
+    def in_comprehension(self, name: ast.Name) -> bool:
+        """Whether a comprehension around it binds the name."""
+        for above in self.above(name):
+            if isinstance(above, Scope) and not isinstance(above, ast.Lambda):
+                return False
+            if isinstance(above, Comprehension):
+                bound = {each for made in above.generators for each in stored(made.target)}
+                if name.id in bound:
+                    return True
+            if isinstance(above, ast.Lambda) and name.id in _arguments(above):
+                return True
+        return False
+
+    def uses(self, name: str, scope: Scope) -> Sequence[ast.Name]:
+        """Where a name that a scope binds is read, in that scope or further inside."""
+        if self._uses is None:
+            self._uses = defaultdict(list)
+            for node in self.nodes:
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not self.in_comprehension(node):
+                    owner, _ = self.find(node.id, node)
+                    if owner is not None:
+                        self._uses[owner, node.id].append(node)
+        return self._uses.get((scope, name), ())
+
+    def bindings(self, scope: Scope) -> Mapping[str, Sequence[Binding]]:
+        """All bindings of a scope, by name."""
+        if scope not in self._bindings:
+            found: defaultdict[str, list[Binding]] = defaultdict(list)
+            for name, binding in self._in_scope(scope):
+                found[name].append(binding)
+            self._bindings[scope] = found
+        return self._bindings[scope]
+
+    def _in_scope(self, scope: Scope) -> Iterator[tuple[str, Binding]]:
+        if isinstance(scope, Function | ast.Lambda):
+            columns = dict(self._parameters(scope)) if isinstance(scope, Function) else {}
+            for name in _arguments(scope):
+                yield name, columns.get(name, Other(scope))
+        body = scope.body if isinstance(scope.body, list) else [scope.body]
+        pending: list[ast.AST] = list(reversed(body))
+        while pending:
+            node = pending.pop()
+            yield from self._of_node(node)
+            if isinstance(node, Function):
+                pending.extend(node.decorator_list)
+            elif not isinstance(node, ast.Lambda):
+                pending.extend(reversed(list(ast.iter_child_nodes(node))))
+        for inner in ast.walk(scope):  # what inner functions rebind is no single assignment any more
+            if isinstance(inner, ast.Global | ast.Nonlocal):
+                for name in inner.names:
+                    yield name, Other(inner)
+
+    def _of_node(self, node: ast.AST) -> Iterator[tuple[str, Binding]]:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield name, Assigned(node)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                yield name, Assigned(node)
+            case ast.For(target=target):
+                yield from ((name, Column(node, index, width)) for name, index, width in _targets(target))
+                yield from ((name, Other(node)) for name in _nested(target))
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if not self._is_simple_target(node):
+                yield name, Other(node)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, Other(node)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name, Other(node)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                for alias in names:
+                    yield alias.asname or alias.name.partition(".")[0], Other(node)
+
+    def _is_simple_target(self, name: ast.Name) -> bool:
+        """Whether the node that holds a stored name has told of it, or a comprehension keeps it to itself."""
+        node: ast.AST = name
+        above = self.parent[node]
+        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
+            node, above = above, self.parent[above]
+        if isinstance(above, ast.Assign):
+            return above.targets == [name]
+        if isinstance(above, ast.AnnAssign):
+            return above.value is not None
+        return isinstance(above, ast.For | ast.comprehension) and node is above.target
+
+    def _parameters(self, function: Function) -> Iterator[tuple[str, Column]]:
+        """Arguments of a test that a literal ``parametrize`` gives, on the test or on its class."""
+        above = self.parent.get(function)
+        decorators = [*function.decorator_list, *(above.decorator_list if isinstance(above, ast.ClassDef) else [])]
+        for call in filter(is_parametrize, decorators):
+            assert isinstance(call, ast.Call)
+            names = parameter_names(call)
+            if rows_of(call) is None or is_indirect(call):
+                continue
+            for index, name in enumerate(names):
+                yield name, Column(call, index if len(names) > 1 else None, len(names))
+
+
+def name_of(call: ast.expr) -> str:
+    """The last part of the name of what is called, as in ``b`` for ``a.b(...)``; empty where it has none."""
+    function = call.func if isinstance(call, ast.Call) else call
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def is_parametrize(node: ast.AST) -> bool:
+    """Whether it is a call of pytest's ``parametrize``."""
+    return isinstance(node, ast.Call) and name_of(node) == "parametrize"
+
+
+def parameter_names(call: ast.Call) -> Sequence[str]:
+    """The names of the arguments that a ``parametrize`` gives; none if they are not written out."""
+    named = _argument(call, 0, "argnames")
+    if isinstance(named, ast.Constant) and isinstance(named.value, str):
+        return [part.strip() for part in named.value.split(",") if part.strip()]
+    if isinstance(named, ast.List | ast.Tuple):
+        names = [part.value for part in named.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        return names if len(names) == len(named.elts) else []
+    return []
+
+
+def rows_of(call: ast.Call) -> ast.expr | None:
+    """The expression that gives the rows of a ``parametrize``."""
+    return _argument(call, 1, "argvalues")
+
+
+def stored(target: ast.expr) -> Iterator[str]:
+    """The names in the target of an assignment."""
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def is_test(function: Function) -> bool:
+    """Whether pytest or unittest may take it for a test."""
+    return function.name.startswith("test")
+
+
+def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
+    if any(isinstance(each, ast.Starred) for each in call.args[: index + 1]):
+        return None
+    if len(call.args) > index:
+        return call.args[index]
+    return next((each.value for each in call.keywords if each.arg == keyword), None)
+
+
+def is_indirect(call: ast.Call) -> bool:
+    """Whether fixtures make something else of the values of a ``parametrize``, or may do so."""
+    by_place = len(call.args) > 2 and getattr(call.args[2], "value", None) is not False
+    return by_place or any(keyword.arg in ("indirect", None) for keyword in call.keywords)
+
+
+def _arguments(function: Function | ast.Lambda) -> list[str]:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [each.arg for each in every if each is not None]
+
+
+def _targets(target: ast.expr) -> Iterator[tuple[str, int | None, int]]:
+    """Names that hold an item of a loop, or an element of it."""
+    if isinstance(target, ast.Name):
+        yield target.id, None, 1
+    elif isinstance(target, ast.Tuple | ast.List) and not any(isinstance(e, ast.Starred) for e in target.elts):
+        for index, each in enumerate(target.elts):
+            if isinstance(each, ast.Name):
+                yield each.id, index, len(target.elts)
+
+
+def _nested(target: ast.expr) -> Iterator[str]:
+    """Names that are deeper in the target of a loop."""
+    simple = {name for name, _, _ in _targets(target)}
+    return (name for name in stored(target) if name not in simple)

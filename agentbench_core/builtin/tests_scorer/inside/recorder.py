@@ -1,0 +1,290 @@
+"""Records, in the sandbox, what blinded tests compare on the host. No expected value is in here.
+
+Values are written in a canonical form, without calling anything of theirs: neither ``__eq__`` nor ``__repr__`` nor
+``__hash__``. The text of an exception is the one exception, since ``match`` asks for it.
+
+A line is authenticated by a key that only this process has: it was in a file that is gone before anything of the
+project is imported. A forked child loses key and descriptor, a started program never had them.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import fractions
+import hmac
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_LONGEST = 200_000
+"""Characters of one value."""
+_DEEPEST = 60
+_TOGETHER = 1 << 18
+"""Characters of records that are kept until the test ends."""
+_PLAIN_KEY = 32
+
+
+class NotPlainError(Exception):
+    """A value has no canonical form."""
+
+
+class Channel:
+    """The file of results, which nobody else can write a valid line to."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        key = os.path.join(directory, "key")
+        with open(key, "rb") as file:
+            self._key = bytearray(file.read())
+        os.unlink(key)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND
+        self._out = os.open(os.path.join(directory, name), flags, 0o644)
+        self._number = 0
+        self._lock = threading.Lock()
+        self._open = True
+        os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child: it may be the program, and what it writes is not the tests' word."""
+        self._open = False
+        self._key[:] = bytes(len(self._key))
+        if self._out >= 0:
+            os.close(self._out)
+            self._out = -1
+        self._lock.release()
+
+    def write(self, line: Any) -> None:
+        """Write one line at once, or nothing ever again if that fails."""
+        with self._lock:
+            if not self._open:
+                return
+            text = json.dumps(line, separators=(",", ":"), ensure_ascii=True)
+            said = b"%d %s" % (self._number, text.encode())
+            data = hmac.digest(self._key, said, "sha256").hex()[:_PLAIN_KEY].encode() + b" " + said + b"\n"
+            self._number += 1
+            try:
+                self._open = os.write(self._out, data) == len(data)
+            except OSError:
+                self._open = False
+
+
+class Recorder:
+    """What blinded tests call. ``take`` gives what was recorded since it was last called."""
+
+    def __init__(self) -> None:
+        self._records: list[Any] = []
+        self._length = 0
+        self.overflow: Callable[[Any], None] | None = None
+        """Called with records when there are too many to be kept."""
+
+    def take(self) -> list[Any]:
+        """Records, each a list: the site, the program's value, and in calibration the expected one."""
+        records, self._records, self._length = self._records, [], 0
+        return records
+
+    def _add(self, site: int, *sides: Any) -> None:
+        record: list[Any] = [site]
+        for side in sides:
+            text = json.dumps(side)
+            self._length += len(text)
+            record.append(side if len(text) <= _LONGEST else ["!", "too long"])
+        self._records.append(record)
+        if self._length > _TOGETHER and self.overflow is not None:
+            self.overflow(self.take())
+
+    def value(self, site: int, *sides: Any) -> None:
+        """Record a value."""
+        self._add(site, *[canonical_or_not(side) for side in sides])
+
+    def truth(self, site: int, value: Any, *expected: bool) -> None:
+        """Record whether a value is true."""
+        self._add(site, bool(value), *expected)
+
+    def singleton(self, site: int, value: Any, *expected: Any) -> None:
+        """Record which of ``None``, ``True``, ``False`` and ``...`` a value is."""
+        self._add(site, *[_singleton(each) for each in (value, *expected)])
+
+    def raises(self, site: int, context: Any, *expected: Any) -> Any:
+        """Record the text of the exception that a context manager expects."""
+        return _Raised(self, site, context, expected)
+
+    @staticmethod
+    def ids() -> Iterator[str]:
+        """Names of parameters that do not tell their values."""
+        number = 0
+        while True:
+            yield f"p{number}"
+            number += 1
+
+
+class _Raised:
+    def __init__(self, recorder: Recorder, site: int, context: Any, expected: Any) -> None:
+        self._recorder, self._site, self._context, self._expected = recorder, site, context, expected
+
+    def __enter__(self) -> Any:
+        return self._context.__enter__()
+
+    def __exit__(self, *exception: Any) -> Any:
+        done = self._context.__exit__(*exception)
+        if done:
+            error = exception[1]
+            text = "\n".join([str(error), *getattr(error, "__notes__", [])])
+            self._recorder.value(self._site, text, *self._expected)
+        return done
+
+
+def _singleton(value: Any) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    return ["..."] if value is ... else ["other"]
+
+
+def canonical_or_not(value: Any) -> Any:
+    """The canonical form of a value; ``["!", why]`` if it has none."""
+    try:
+        return canonical(value, 0)
+    except NotPlainError as error:
+        return ["!", str(error)]
+    except RecursionError:
+        return ["!", "too deep"]
+
+
+def canonical(value: Any, depth: int) -> Any:
+    """Plain data as JSON, in which each form but text, truth and small integers is a list that begins with a word."""
+    if depth > _DEEPEST:
+        raise NotPlainError("too deep")
+    kind, inner = type(value), depth + 1
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        return value if _is_whole(value) else ["str", value.encode("utf-32-be", "surrogatepass").hex()]
+    if kind is int:
+        return value if abs(value) < 1 << 53 else ["int", hex(value)]
+    if kind is float:
+        return ["float", float.hex(value)]
+    if kind is bytes or kind is bytearray:
+        return ["bytes", bytes(value).hex()]
+    if kind is list or kind is tuple:
+        return [kind.__name__, *[canonical(each, inner) for each in value]]
+    if any(kind is each for each in _DICTS):  # "in" would ask the class
+        return ["dict", *[[canonical(key, inner), canonical(each, inner)] for key, each in dict.items(value)]]
+    if kind is set or kind is frozenset:
+        return ["set", *sorted((canonical(each, inner) for each in value), key=json.dumps)]
+    if kind is collections.deque:
+        return ["list", *[canonical(each, inner) for each in value]]
+    made = _of_standard_library(value, kind)
+    if made is not None:
+        return made
+    return _of_subclass(value, kind, inner)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether JSON gives it back as it is: two surrogates in a row become one character there."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_DICTS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+
+
+def _of_standard_library(value: Any, kind: Any) -> Any:
+    if kind is datetime.timedelta:
+        return ["timedelta", value.days, value.seconds, value.microseconds]
+    if kind is datetime.datetime:
+        zone = value.tzinfo
+        if zone is None or type(zone) is datetime.timezone or type(zone).__module__ == "zoneinfo":
+            return ["datetime", value.isoformat()]
+        raise NotPlainError("a datetime with a time zone of its own kind")
+    if kind is datetime.date:
+        return ["date", value.isoformat()]
+    if kind is datetime.time and value.tzinfo is None:
+        return ["time", value.isoformat()]
+    if kind is decimal.Decimal:
+        return ["decimal", str(value)]
+    if kind is fractions.Fraction:
+        return ["fraction", hex(value.numerator), hex(value.denominator)]
+    if kind is complex:
+        return ["complex", float.hex(value.real), float.hex(value.imag)]
+    if kind is range:
+        return ["range", hex(value.start), hex(value.stop), hex(value.step)]
+    return None
+
+
+def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
+    """Subclasses at their underlying data, as long as they compare by it; objects by the fields that they compare."""
+    module = kind.__module__ if type(kind.__module__) is str else ""
+    if module == "numpy" and kind.__flags__ & (1 << 9) == 0 and not hasattr(kind, "__len__") and hasattr(kind, "item"):
+        return canonical(value.item(), inner)
+    if module.startswith("_pytest.") and kind.__name__ in _APPROXIMATE:
+        return _approximately(value, inner)
+    if _is(kind, enum.Enum) and not (_is(kind, int) or _is(kind, str)):
+        if kind.__eq__ is not object.__eq__:
+            raise NotPlainError(f"{kind.__name__} compares in its own way")
+        return ["enum", kind.__name__, str(value._name_ or value._value_)]
+    names = _fields(kind)
+    if names is not None:
+        fields = [[name, canonical(getattr(value, name), inner)] for name in names]
+        return ["object", kind.__name__, *fields]
+    for base, data in _DATA:
+        if _is(kind, base) and kind.__eq__ is base.__eq__:
+            return canonical(data(value), inner)
+    for base in _SEQUENCES:
+        if _is(kind, base) and kind.__eq__ is base.__eq__:
+            return [base.__name__, *[canonical(each, inner) for each in base.__iter__(value)]]
+    if _is(kind, dict) and kind.__eq__ is dict.__eq__:
+        return ["dict", *[[canonical(key, inner), canonical(each, inner)] for key, each in dict.items(value)]]
+    for base in _SETS:
+        if _is(kind, base) and kind.__eq__ is base.__eq__:
+            return ["set", *sorted((canonical(each, inner) for each in base.__iter__(value)), key=json.dumps)]
+    raise NotPlainError(f"{kind.__name__} is no plain data")
+
+
+_DATA: tuple[Any, ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (bytes, lambda value: bytes(memoryview(value))),
+)
+"""How the plain data of a subclass is read, past whatever the subclass defines."""
+_SEQUENCES: tuple[Any, ...] = (tuple, list)
+_SETS: tuple[Any, ...] = (set, frozenset)
+
+
+_APPROXIMATE = ("ApproxScalar", "ApproxMapping", "ApproxSequenceLike", "ApproxNumpy")
+"""In another module in each version of pytest. Those of a Decimal or a timedelta have rules of their own."""
+
+
+def _approximately(value: Any, inner: int) -> Any:
+    expected = value.expected
+    form = canonical(list(expected) if type(expected).__module__ == "numpy" else expected, inner)
+    return ["approx", form, canonical(value.rel, inner), canonical(value.abs, inner), bool(value.nan_ok)]
+
+
+def _is(kind: Any, base: Any) -> bool:
+    return any(base is each for each in type.__getattribute__(kind, "__mro__"))
+
+
+def _fields(kind: Any) -> Any:
+    """Public fields that a generated ``__eq__`` compares; ``None`` for a class that compares in its own way."""
+    equal = kind.__eq__
+    code = getattr(equal, "__code__", None) or getattr(getattr(equal, "__wrapped__", None), "__code__", None)
+    where = str(getattr(code, "co_filename", ""))
+    if "__dataclass_params__" in vars(kind) and kind.__dataclass_params__.eq:
+        if where != "<string>" and "dataclasses" not in where:
+            return None
+        fields = [each for each in kind.__dataclass_fields__.values() if each._field_type.name == "_FIELD"]
+        names = [each.name for each in fields if each.compare]
+    elif hasattr(kind, "__attrs_attrs__") and where.startswith("<attrs"):
+        if any(each.eq_key is not None for each in kind.__attrs_attrs__):
+            return None
+        names = [each.name for each in kind.__attrs_attrs__ if each.eq]
+    else:
+        return None
+    return None if any(name.startswith("_") for name in names) else names

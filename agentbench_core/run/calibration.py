@@ -1,0 +1,183 @@
+"""Let a scorer find out what to expect of a task in an environment: once, and kept beside the task.
+
+What it found is bound to the task, its reference solution, the environment and the scorer: with another one of these
+it is found out again, before anything is scored.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core.converter import dump
+from agentbench_core.errors import CalibrationError, DeadlineExceeded, InputError
+from agentbench_core.inputs.documents import replace_text
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.contracts import EventLog
+from agentbench_core.plugin.scorer import Calibration, CalibrationContext
+from agentbench_core.run.agent_phase import instruction
+from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
+from agentbench_core.run.reference import ReferenceRefused, reference_change
+from agentbench_core.run.unrecorded import Notes, Printed
+from agentbench_core.run.variant import Ready
+from agentbench_core.values.events import Warning_
+from agentbench_core.values.task import digest
+from agentbench_core.workspace.tree import Tree
+
+DIRECTORY = "expectations"
+"""Below a task's directory; a file per environment and scorer."""
+CAPABILITY = "calibrates"
+_SESSIONS = 5
+"""How many times the time of one verdict a calibration may take."""
+_LARGEST = 256 << 20  # bytes of a file
+
+
+def calibration(
+    plan: AttemptPlan,
+    scorer: Ready,
+    prepared: Prepared,
+    shared: Preparations,
+    log: EventLog,
+    *,
+    anew: bool = False,
+    waited: Callable[[float], None] = lambda seconds: None,
+) -> Calibration | None:
+    """What a scorer knows of a task; ``None`` if it is none that calibrates.
+
+    Args:
+        plan: which task, with which tools and limits.
+        scorer: who will judge.
+        prepared: the task's environment.
+        shared: what attempts share; one of them calibrates, and the others wait.
+        log: for warnings.
+        anew: do it even if the result of an earlier run is there.
+        waited: told of the seconds that it took, whoever did it.
+
+    Raises:
+        SandboxError: the machinery broke.
+        Interrupted: it was stopped.
+    """
+    if not scorer.can(CAPABILITY):
+        return None
+    make = partial(_kept_or_made, plan, scorer, prepared, shared, log, anew=anew)
+    started = time.monotonic()
+    try:
+        key = plan.task.directory, digest(scorer.identity())
+        return shared.calibrations.get(key, make, shared.stop)
+    finally:
+        waited(time.monotonic() - started)
+
+
+def _kept_or_made(
+    plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparations, log: EventLog, *, anew: bool
+) -> Calibration:
+    task = plan.task
+    if not task.script:
+        why = "the task has no reference solution that would show what its tests must find; add one: oracle"
+        return Calibration(data={}, weakness=why)
+    bound = _bound(task, scorer, prepared)
+    place = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
+    path = task.directory / DIRECTORY / f"{place}.json"
+    if not anew and (kept := _read(path, bound)) is not None:
+        return kept
+    made = _make(plan, scorer, prepared, shared, log)
+    if made.data:
+        found = attrs.asdict(made)
+        text = json.dumps({"for": bound, "digest": _sum(found), **found}, indent=1, ensure_ascii=True) + "\n"
+        try:
+            path.parent.mkdir(exist_ok=True)
+            replace_text(path, text)
+        except (OSError, InputError) as error:
+            log.emit(Warning_(message=f"{task.spec.id}: its expectations are not kept for the next run: {error}"))
+    return made
+
+
+def _bound(task: Task, scorer: Ready, prepared: Prepared) -> dict[str, Any]:
+    """What a calibration depends on."""
+    solution = json.dumps(dump(task.script), sort_keys=True).encode("utf-8", "surrogatepass")
+    return {
+        "task": task.digest,
+        "reference": f"sha256:{hashlib.sha256(solution).hexdigest()}",
+        "environment": prepared.environment.digest,
+        "scorer": scorer.identity(),
+        "version": getattr(scorer.make(), "calibration_version", 0),
+    }
+
+
+def _sum(found: dict[str, Any]) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}"
+
+
+def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
+    """What an earlier run kept; nothing of a file that is damaged, or of something else."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        plain = json.loads(path.read_bytes())
+        found = {name: plain[name] for name in ("data", "summary", "weakness")}
+        if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _sum(found):
+            return None
+        return Calibration(
+            data=dict(found["data"]), summary=tuple(map(str, found["summary"])), weakness=str(found["weakness"])
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparations, log: EventLog) -> Calibration:
+    task = plan.task
+    deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
+    quiet = Notes(lambda message: log.emit(Warning_(message=message)))  # its tool calls are no agent's
+    made: list[Path] = []
+
+    @functools.cache
+    def change() -> FrozenChange:
+        return reference_change(plan, prepared, shared, quiet, Printed(), deadline)
+
+    try:
+
+        def fork(solved: bool) -> Path:
+            kept = change().kept if solved else ()
+            workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
+            made.append(workspace)
+            with Tree(workspace) as tree:
+                shared.snapshots.restore(kept, tree)
+            shared.add_hidden(task, workspace)
+            return workspace
+
+        def scratch(name: str) -> Path:
+            made.append(shared.empty(name))
+            return made[-1]
+
+        context = CalibrationContext(
+            environment=prepared.environment,
+            validation=task.spec.validation,
+            fork=fork,
+            hidden_files={path: file.data for path, file in zip(hidden_paths(task), task.hidden, strict=True)},
+            description=instruction(task, ""),
+            scratch=scratch,
+            network=task.spec.environment.network_policy == "always",
+            deadline=deadline,
+        )
+        calibrated: Calibration = scorer.make().calibrate(context)
+        return calibrated
+    except ReferenceRefused as error:
+        return Calibration(data={}, weakness=f"the reference solution cannot be applied: {error}")
+    except CalibrationError as error:
+        return Calibration(data={}, weakness=f"the task could not be calibrated: {error.message}")
+    except DeadlineExceeded:
+        shared.stop.check()
+        return Calibration(data={}, weakness="the calibration ran out of time; raise environment.timeout_sec")
+    finally:
+        for path in made:
+            shared.discard(path)

@@ -1,0 +1,66 @@
+"""The change that a task's reference solution makes: with the tools that agents have, and within their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentbench_core.errors import BudgetExceeded, DeadlineExceeded
+from agentbench_core.plugin.contracts import EventLog
+from agentbench_core.run.attempt_log import Evidence
+from agentbench_core.run.change import FrozenChange, freeze
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.rules import Rule
+from agentbench_core.run.toolbox import AgentTools, MeteredToolbox, Stop, open_toolbox
+from agentbench_core.values.limits import Budget, Deadline
+from agentbench_core.values.messages import ToolCall
+
+
+class ReferenceRefused(Exception):  # noqa: N818 - a finding about a task
+    """The reference solution could not be applied, by which rule, and why."""
+
+    def __init__(self, rule: Rule, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+
+
+def reference_change(
+    plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog, files: Evidence, deadline: Deadline
+) -> FrozenChange:
+    """Apply the reference solution to a fork, and freeze what it changed.
+
+    Raises:
+        ReferenceRefused: a call was refused, or there was no time.
+        SandboxError: the machinery broke.
+    """
+    workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
+    try:
+        with open_toolbox(
+            plan, prepared.environment, workspace, deadline=deadline, log=log, files=files, stop=Stop()
+        ) as toolbox:
+            _apply(plan, toolbox)
+        return freeze(shared.snapshots, prepared.base, workspace, plan.task.spec)
+    finally:
+        shared.discard(workspace)
+
+
+def _apply(plan: AttemptPlan, toolbox: MeteredToolbox) -> None:
+    calls = plan.task.script
+    tools = AgentTools(toolbox, "oracle", Budget(max_steps=plan.limits.max_steps), frozenset(toolbox.tools))
+    for number, call in enumerate(calls, start=1):
+        try:
+            result = tools.call(call)
+        except DeadlineExceeded:
+            named = _named(number, calls, call)
+            raise ReferenceRefused(Rule.ORACLE_IN_TIME, f"the oracle runs out of time in {named}") from None
+        except BudgetExceeded as error:
+            reason = f"the oracle has {len(calls)} calls: {error.message}"
+            raise ReferenceRefused(Rule.ORACLE_APPLIES, reason) from None
+        if not result.ok:
+            said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
+            forbidden = result.error_type == "not_editable"
+            raise ReferenceRefused(Rule.ORACLE_MAY_EDIT if forbidden else Rule.ORACLE_APPLIES, said)
+
+
+def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
+    return f"call {number} of {len(calls)} of the oracle ({call.tool})"

@@ -1,0 +1,63 @@
+"""Independent solutions of the bundled tasks: verdicts must not depend on the shape of a correct solution.
+
+They were written without looking at the reference solutions; see ``tests/solutions/``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentbench_core
+from agentbench_core.inputs.suite import read_suite
+
+ROOT = Path(agentbench_core.__file__).parent.parent
+SOLUTIONS = Path(__file__).parent.parent / "solutions"
+
+SOLVER = """
+    import json, pathlib, attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    class Solver:
+        def solve(self, context):
+            known = json.loads(pathlib.Path("solutions.json").read_text())
+            (patch,) = [each for told, each in known if context.instruction.startswith(told)]
+            result = context.tools.call(ToolCall(tool="apply_patch", arguments={"unified_diff": patch}))
+            return AgentResult(message=result.error_message or "")
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("solver", lambda options: Solver(), Options, summary="applies another solution")
+"""
+
+
+@pytest.mark.parametrize(
+    "suite", ["custom-dev", "custom-heldout", pytest.param("custom-setup", marks=pytest.mark.index)]
+)
+def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records: Any) -> None:
+    """Each passes, without a label."""
+    tasks = read_suite(ROOT / "tasks", suite)
+    plugin("solver", SOLVER)
+    solutions = [(task.spec.description.strip(), (SOLUTIONS / f"{task.spec.id}.patch").read_text()) for task in tasks]
+    Path("solutions.json").write_text(json.dumps(solutions))
+    command = ["run", "--tasks", str(ROOT / "tasks"), "--suite", suite, "--agent", "solver", "--workers", "2"]
+    ended = agentbench(*command)
+    assert ended.code == 0, ended.err
+    found = {record["task_id"]: record for record in records()}
+    assert sorted(found) == [task.spec.id for task in tasks]
+    assert [name for name, record in found.items() if not record["result"]["passed"]] == []
+    labels = {name: record["labels"] for name, record in found.items() if record["labels"]}
+    assert labels == {}
+
+
+def test_every_task_has_one() -> None:
+    """One for each bundled task, and no other."""
+    tasks = {task.parent.name for task in (ROOT / "tasks").glob("*/*/task.yaml")}
+    assert {path.stem for path in SOLUTIONS.glob("*.patch")} == tasks
