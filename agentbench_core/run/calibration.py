@@ -61,7 +61,7 @@ def calibration(
         shared: what attempts share; one of them calibrates, and the others wait.
         log: for warnings.
         anew: do it even if the result of an earlier run is there.
-        waited: told of the seconds that it took, whoever did it.
+        waited: called with the seconds that it took, also where another thread did it.
 
     Raises:
         SandboxError: the machinery broke.

@@ -125,7 +125,7 @@ class Literals:
         return self._made(text, encoded=any(each is not None and each.encoded for each in found))
 
     def _named(self, name: str, deep: int) -> Literal | None:
-        """All that a name is ever given, since nobody knows which of it comes last."""
+        """Every value that a name is given, since the last one is not known."""
         if name not in self._known:
             parts = self._assignments().get(name, [])
             self._known[name] = Literal("") if parts else None  # it may be made of itself

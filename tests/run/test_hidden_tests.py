@@ -77,7 +77,7 @@ WRITER = """
 
 
 def test_hidden_tests_overlay_the_public_ones(overlaid: Overlaid, agentbench: Any, records: Any, plugin: Any) -> None:
-    """I05: public helpers and data stay; whoever solves the task passes, and whoever forges helpers fails."""
+    """I05: public helpers and data stay; a solution passes, and forged helpers fail."""
     overlaid()
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
     (solved,) = records("scripted")

@@ -53,7 +53,7 @@ class Steadiness:
         return False  # outside of tests nothing is recorded
 
     def _is_counted(self, rows: ast.expr) -> bool:
-        """Whether the test itself decides how many items there are, whoever makes them."""
+        """Whether the number of items depends on the test alone."""
         if self._origin.is_own(rows):
             return True
         if isinstance(rows, ast.List | ast.Tuple):
@@ -91,7 +91,7 @@ class Steadiness:
             return self._functions[function]
         self._functions[function] = False  # what calls itself is not
         if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in self._own_nodes(function)):
-            return False  # whoever goes through it decides how far it comes
+            return False  # its caller decides how far it runs
         above = self._names.parent.get(function)
         in_class = isinstance(above, ast.ClassDef)
         outermost = self._names.tree in (

@@ -1,7 +1,7 @@
 """What a witness is worth: how hard it is to guess a value that the unfixed program does not give.
 
 A witness is an assertion that the unfixed program fails and the reference solution passes. It is *safe* if its expected
-value is worth at least 8 bits to whoever knows the unfixed program's value and the blinded file, if no guess that
+value is worth at least 8 bits given the unfixed program's value and the blinded file, if no guess that
 varies these finds it, if it stands in no text that an agent can read, and if neither what is left of the test nor the
 unfixed program anywhere in the tests gives it.
 """
