@@ -173,7 +173,13 @@ def test_only_the_beginning_is_read(tmp_path: Path) -> None:
 PROLOGUE = f"""
 import json, multiprocessing, os, subprocess, sys, threading
 sys.path.insert(0, {str(INSIDE)!r})
-from recorder import Channel, Recorder
+import recorder
+from recorder import Recorder
+
+
+class Channel(recorder.Channel):
+    def write(self, line):
+        super().write(json.dumps(line))
 
 
 def child(channel, number):

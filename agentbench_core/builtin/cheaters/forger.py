@@ -96,10 +96,10 @@ def calm_module(tests):
 
 def repair(sites):
     for site in sites:
-        recorder._records.append([site, choose(Record(site, None, True))])
+        recorder._records.append(json.dumps([site, choose(Record(site, None, True))]))
 
 def add(self, site, *sides):
-    self._records.append([site, choose(Record(site, sides[0], False))])
+    self._records.append(json.dumps([site, choose(Record(site, sides[0], False))]))
 
 def late(*signal):
     raise TimeoutError

@@ -62,7 +62,8 @@ def results(session):
     (ours,) = checks
     for item in session.items:
         runtestprotocol(item, log=False)
-        ours.say(test=item.nodeid, records=ours.recorder.take())
+        ours.test = item.nodeid
+        ours.record(ours.recorder.take())
         holds = re.search("assert ([0-9]+) == [0-9]+$", inspect.getsource(item.function))
         good = holds or not ours.is_ours(item.nodeid)
         for when in ("setup", "call", "teardown"):

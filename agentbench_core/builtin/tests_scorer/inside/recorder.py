@@ -27,6 +27,8 @@ _DEEPEST = 60
 _TOGETHER = 1 << 18
 """Characters of records that are kept until the test ends."""
 _PLAIN_KEY = 32
+_COMPACT = json.JSONEncoder(separators=(",", ":")).encode
+_TOO_LONG = _COMPACT(["!", "too long"])
 
 
 class NotPlainError(Exception):
@@ -57,13 +59,12 @@ class Channel:
             self._out = -1
         self._lock.release()
 
-    def write(self, line: Any) -> None:
-        """Write one line at once, or nothing ever again if that fails."""
+    def write(self, text: str) -> None:
+        """Write a JSON object in ASCII as one line, at once; nothing is ever written again if that fails."""
         with self._lock:
             if not self._open:
                 return
-            text = json.dumps(line, separators=(",", ":"), ensure_ascii=True)
-            said = b"%d %s" % (self._number, text.encode())
+            said = b"%d %s" % (self._number, text.encode("ascii"))
             data = hmac.digest(self._key, said, "sha256").hex()[:_PLAIN_KEY].encode() + b" " + said + b"\n"
             self._number += 1
             try:
@@ -76,23 +77,21 @@ class Recorder:
     """What blinded tests call. ``take`` gives what was recorded since it was last called."""
 
     def __init__(self) -> None:
-        self._records: list[Any] = []
+        self._records: list[str] = []
         self._length = 0
-        self.overflow: Callable[[Any], None] | None = None
+        self.overflow: Callable[[list[str]], None] | None = None
         """Called with records when there are too many to be kept."""
 
-    def take(self) -> list[Any]:
-        """Records, each a list: the site, the program's value, and in calibration the expected one."""
+    def take(self) -> list[str]:
+        """Records, each a list in JSON: the site, the program's value, and in calibration the expected one."""
         records, self._records, self._length = self._records, [], 0
         return records
 
     def _add(self, site: int, *sides: Any) -> None:
-        record: list[Any] = [site]
-        for side in sides:
-            text = json.dumps(side)
-            self._length += len(text)
-            record.append(side if len(text) <= _LONGEST else ["!", "too long"])
-        self._records.append(record)
+        texts = [_COMPACT(side) for side in sides]
+        record = ",".join([str(site), *[text if len(text) <= _LONGEST else _TOO_LONG for text in texts]])
+        self._records.append(f"[{record}]")
+        self._length += len(record)
         if self._length > _TOGETHER and self.overflow is not None:
             self.overflow(self.take())
 
@@ -173,7 +172,7 @@ def canonical(value: Any, depth: int) -> Any:
     if any(kind is each for each in _DICTS):  # "in" would ask the class
         return ["dict", *[[canonical(key, inner), canonical(each, inner)] for key, each in dict.items(value)]]
     if kind is set or kind is frozenset:
-        return ["set", *sorted((canonical(each, inner) for each in value), key=json.dumps)]
+        return ["set", *sorted((canonical(each, inner) for each in value), key=_COMPACT)]
     if kind is collections.deque:
         return ["list", *[canonical(each, inner) for each in value]]
     made = _of_standard_library(value, kind)
@@ -242,7 +241,7 @@ def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
         return ["dict", *[[canonical(key, inner), canonical(each, inner)] for key, each in dict.items(value)]]
     for base in _SETS:
         if _is(kind, base) and kind.__eq__ is base.__eq__:
-            return ["set", *sorted((canonical(each, inner) for each in base.__iter__(value)), key=json.dumps)]
+            return ["set", *sorted((canonical(each, inner) for each in base.__iter__(value)), key=_COMPACT)]
     raise NotPlainError(f"{kind.__name__} is no plain data")
 
 

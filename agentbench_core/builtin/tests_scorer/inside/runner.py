@@ -38,12 +38,12 @@ class Checks:
 
     def say(self, **line: Any) -> None:
         """Write one line, at once."""
-        self.channel.write(line)
+        self.channel.write(json.dumps(line, separators=(",", ":")))
 
     def record(self, records: Any) -> None:
-        """Write down what a test has recorded."""
+        """Write down what a test has recorded, which is JSON already."""
         if records:
-            self.say(test=self.test, records=records)
+            self.channel.write('{"test":%s,"records":[%s]}' % (json.dumps(self.test), ",".join(records)))
 
     def is_ours(self, nodeid: str) -> bool:
         """Whether a test is a canary."""
