@@ -27,6 +27,10 @@ class Calibration:
     """For ``validate-tasks``: lines for the author of the task."""
     weakness: str = ""
     """Why verdicts on this task are weak, and what to do about it; empty if they are not."""
+    obstacle: str = ""
+    """Why nothing can be judged in the environment, such as a missing program: attempts end as ``SETUP_FAILED``."""
+    not_failing: str = ""
+    """Why the baseline is none, such as expected tests that pass already: attempts end as ``BASELINE_NOT_FAILING``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +40,12 @@ class CalibrationContext:
     environment: Environment
     validation: Validation
     fork: Callable[[bool], Path]
-    """A fresh copy of the prepared tree with the hidden tests in it; with ``True``, the reference solution, too."""
+    """A fresh copy of the prepared tree with the hidden tests in it; with ``True``, the reference solution, too.
+
+    Raises CalibrationError with ``True`` if there is none.
+    """
+    has_reference: bool = True
+    """Whether the task has a reference solution."""
     hidden_files: Mapping[str, bytes]
     """The hidden tests, by their paths in that copy."""
     description: str
@@ -80,8 +89,8 @@ class Scorer(Protocol):
     """Judges an attempt.
 
     Capabilities: ``calibrates`` (has a method ``calibrate(CalibrationContext) -> Calibration``, which is called once
-    per task and environment, before anything is judged there; it may raise CalibrationError). What it gave is kept for
-    later runs; an attribute ``calibration_version`` that changes makes them calibrate anew.
+    per task and environment, before an agent begins; it may raise CalibrationError). What it gave is kept for later
+    runs; an attribute ``calibration_version`` that changes makes them calibrate anew.
     """
 
     def score(self, context: ScoringContext) -> Score:

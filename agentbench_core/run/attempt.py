@@ -27,6 +27,7 @@ from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.evidence.store import Store
 from agentbench_core.run.agent_phase import AgentPhase
 from agentbench_core.run.attempt_log import AttemptLog
+from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
 from agentbench_core.run.integrity import suspicions
 from agentbench_core.run.listening import Listener
@@ -104,8 +105,9 @@ class _Attempt:
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
             baseline = found.baseline = shared.baseline(task, prepared.environment, self.log, self.watch)
-        if baseline.trouble:
-            found.outcome, found.trouble = baseline.trouble
+            trouble = baseline.trouble or self._calibration_trouble(prepared)
+        if trouble:
+            found.outcome, found.trouble = trouble
             return
         with self._fork(prepared) as workspace:
             deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
@@ -135,6 +137,14 @@ class _Attempt:
                 f"{before} -> {digest}",
                 remedy="Put back the image or the interpreter that it is made from, or mix the two with --changed-ok.",
             )
+
+    def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
+        """Why the scorer cannot judge the task here, found out before an agent costs anything."""
+        plan, shared, waited = self.plan, self.bench.shared, self.watch.waited
+        known = calibration(plan, plan.variant.scorer, prepared, shared, self.log, waited=waited)
+        if known and known.obstacle:
+            return Outcome.SETUP_FAILED, known.obstacle
+        return (Outcome.INVALID_TASK, known.not_failing) if known and known.not_failing else None
 
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
         judge = Judge(

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from agentbench_core.converter import dump
 from agentbench_core.errors import CalibrationError, DeadlineExceeded, InputError
 from agentbench_core.inputs.documents import replace_text
@@ -37,6 +35,7 @@ from agentbench_core.workspace.tree import Tree
 DIRECTORY = "expectations"
 """Below a task's directory; a file per environment and scorer."""
 CAPABILITY = "calibrates"
+_KEPT = ("data", "summary", "weakness")
 _SESSIONS = 5
 """How many times the time of one verdict a calibration may take."""
 _LARGEST = 256 << 20  # bytes of a file
@@ -82,17 +81,14 @@ def _kept_or_made(
     plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparations, log: EventLog, *, anew: bool
 ) -> Calibration:
     task = plan.task
-    if not task.script:
-        why = "the task has no reference solution that would show what its tests must find; add one: oracle"
-        return Calibration(data={}, weakness=why)
     bound = _bound(task, scorer, prepared)
     place = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
     path = task.directory / DIRECTORY / f"{place}.json"
     if not anew and (kept := _read(path, bound)) is not None:
         return kept
     made = _make(plan, scorer, prepared, shared, log)
-    if made.data:
-        found = attrs.asdict(made)
+    if made.data and not (made.obstacle or made.not_failing):
+        found = {name: getattr(made, name) for name in _KEPT}
         text = json.dumps({"for": bound, "digest": _sum(found), **found}, indent=1, ensure_ascii=True) + "\n"
         try:
             path.parent.mkdir(exist_ok=True)
@@ -124,7 +120,7 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
         if path.stat().st_size > _LARGEST:
             return None
         plain = json.loads(path.read_bytes())
-        found = {name: plain[name] for name in ("data", "summary", "weakness")}
+        found = {name: plain[name] for name in _KEPT}
         if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _sum(found):
             return None
         return Calibration(
@@ -147,6 +143,8 @@ def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparat
     try:
 
         def fork(solved: bool) -> Path:
+            if solved and not task.script:
+                raise CalibrationError("the task has no reference solution; add one: oracle")
             kept = change().kept if solved else ()
             workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
             made.append(workspace)
@@ -163,6 +161,7 @@ def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparat
             environment=prepared.environment,
             validation=task.spec.validation,
             fork=fork,
+            has_reference=bool(task.script),
             hidden_files={path: file.data for path, file in zip(hidden_paths(task), task.hidden, strict=True)},
             description=instruction(task, ""),
             scratch=scratch,

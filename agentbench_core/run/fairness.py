@@ -134,6 +134,8 @@ class _Looking:
         self._empty_patch(prepared)
         if task.script:
             self._oracle(prepared)
+        if not self.problems and self.calibration and (self.calibration.obstacle or self.calibration.not_failing):
+            self.found(Rule.BASELINE_RUNS, self.calibration.obstacle or self.calibration.not_failing)
         self._leaks(prepared, baseline)
 
     def _leaks(self, prepared: Prepared, baseline: Baseline) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -45,6 +46,11 @@ class Prepared:
 
 _NOT_RUN = (126, 127)
 """Exit codes of a shell for what cannot be executed, and what is not there."""
+_MISSING = re.compile(
+    r"^\S*python[\d.]*: No module named (?:pytest|py\.test|nose2?|tox|nox)$|^g?make(?:\[\d+\])?: \*\*\* .* Error 127$",
+    re.MULTILINE,
+)
+"""What an interpreter and make print when the program that runs the tests is missing; their exit codes do not tell."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +70,7 @@ class Baseline:
         """Why no agent should be given this task."""
         if self.verdict.timed_out:
             return Outcome.SETUP_FAILED, "the failing command ran out of time before any agent came"
-        if self.verdict.exit_code in _NOT_RUN:
+        if self.verdict.exit_code in _NOT_RUN or _MISSING.search(self.verdict.stderr.text):
             said = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
             return Outcome.SETUP_FAILED, f"the failing command could not be run: {said}"
         if self.verdict.ok:

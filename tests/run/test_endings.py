@@ -16,6 +16,7 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.run import agent_phase
+from agentbench_core.testing.program import FIX
 
 AGENTS = """
     import sys, time
@@ -309,6 +310,92 @@ def test_a_failing_command_that_is_not_there_is_not_scored(run: Run) -> None:
     """It fails, but not for the reason that the task is about."""
     record = run("scripted", validation={"failing_command": "surely-not-there"})
     assert ending(record) == ("setup_failed", False, False, "SETUP_FAILED")
+
+
+NEEDS = "import {module}\nfrom adding import {name}\n\ndef test_one():\n    assert {name}(2, 3) == 5\n"
+ONE = "checks/test_adding.py::test_one"
+
+
+@pytest.mark.parametrize(
+    ("test", "validation", "expected", "said"),
+    [
+        pytest.param(
+            NEEDS.format(module="sys", name="add"),
+            {"failing_command": "bare/bin/python -m pytest -q checks"},
+            "SETUP_FAILED",
+            "No module named pytest",
+            id="no pytest for the failing command",
+        ),
+        pytest.param(
+            NEEDS.format(module="sys", name="add"),
+            {"failing_command": "printf 'all:\\n\\tsurely-not-there\\n' | make -f -"},
+            "SETUP_FAILED",
+            "surely-not-there",
+            id="a program missing that make calls",
+        ),
+        pytest.param(
+            NEEDS.format(module="sys", name="add"),
+            {"passing_command": "bare/bin/python -m pytest -q checks"},
+            "SETUP_FAILED",
+            "pytest could not be started",
+            id="no pytest for the passing command",
+        ),
+        pytest.param(
+            NEEDS.format(module="sys", name="add"),
+            {"passing_command": "cd checks && surely-not-there"},
+            "SETUP_FAILED",
+            "the passing command could not be run",
+            id="no passing command",
+        ),
+        pytest.param(
+            NEEDS.format(module="surely_not_there", name="add"),
+            {"fail_to_pass": [ONE]},
+            "SETUP_FAILED",
+            "No module named 'surely_not_there'",
+            id="a dependency missing that the named test needs",
+        ),
+        pytest.param(
+            NEEDS.format(module="sys", name="add").replace("2, 3", "5, 0"),
+            {"fail_to_pass": [ONE]},
+            "BASELINE_NOT_FAILING",
+            f"pass before any agent came: {ONE}",
+            id="the named test passes, and something else fails",
+        ),
+        pytest.param(
+            NEEDS.format(module="sys", name="plus"), {"fail_to_pass": [ONE]}, None, "", id="a name that the fix adds"
+        ),
+    ],
+)
+@pytest.mark.parametrize("hardened", ["true", "false"])
+def test_a_baseline_that_fails_for_another_reason(
+    run: Run, test: str, validation: dict[str, Any], expected: str | None, said: str, hardened: str
+) -> None:
+    """Nothing is charged to the agent, which is not even started; but what the fix alone can give is a baseline."""
+    record = run(
+        "scripted",
+        *("--set", f"scorer.hardened={hardened}"),
+        python=True,
+        hidden={"test_adding.py": test},
+        patch=FIX.replace("+1,3", "+1,6") + "+\n+\n+plus = add\n",
+        setup={"commands": ["python -m venv --without-pip bare"], "capture": []},
+        validation={"failing_command": "python -c 'from adding import add; assert add(2, 3) == 5'", **validation},
+    )
+    assert record["result"]["failure_reason"] == expected
+    assert record["scored"] == (expected is None)
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    assert said in events.read_text()
+    assert ("agent_turn_started" in events.read_text() or record["usage"]["steps"] > 0) == (expected is None)
+
+
+def test_a_program_that_the_agent_breaks_is_its_own_failure(run: Run) -> None:
+    """Exit code 127 after the agent came says nothing of the environment."""
+    record = run(
+        "wrong",
+        files={"app.txt": "exit 1\n"},
+        validation={"failing_command": "sh app.txt", "passing_command": "sh ./app.txt"},
+    )
+    assert ending(record) == ("completed", True, False, "TESTS_FAILED")
+    assert record["result"]["exit_code"] == 127
 
 
 def test_a_failing_command_that_hangs_is_not_scored(run: Run) -> None:

@@ -173,7 +173,7 @@ VANDAL = """
 
 
 def test_expected_tests_are_judged_one_by_one(make_task: Any, agentbench: Any, records: Records) -> None:
-    """Another test's failure does not count; an expected test that is missing or skipped does."""
+    """Another test's failure does not count. A test that the reference solution does not pass is the task's fault."""
     test = """\
 import pathlib
 import pytest
@@ -208,8 +208,8 @@ def test_skipped():
             validation=command | {"fail_to_pass": fail_to_pass, "pass_to_pass": ["tests/test_word.py::test_always"]},
         )
     agentbench("run", "--suite", "mini", "--agent", "scripted")
-    results = {r["task_id"]: (r["result"]["passed"], r["result"]["exit_code"]) for r in records()}
-    assert results == {"good": (True, 1), "missing": (False, 1), "skipped": (False, 1)}
+    results = {r["task_id"]: (r["result"]["passed"], r["result"]["failure_reason"]) for r in records()}
+    assert results == {"good": (True, None), "missing": (False, "SETUP_FAILED"), "skipped": (False, "SETUP_FAILED")}
 
 
 def test_a_secret_of_the_host_reaches_no_file(

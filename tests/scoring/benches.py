@@ -105,7 +105,7 @@ class Bench:
         return run_session(self.context, self.command, self.context.fork(solved), {})
 
     def calibrate(self) -> Expectations:
-        return calibrate(self.context, self.command)
+        return calibrate(self.context, self.command)[0]
 
     def score(self, expectations: Expectations | None, change: Files) -> Scored:
         """Judge a change."""

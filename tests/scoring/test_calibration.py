@@ -7,18 +7,18 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 
 from agentbench_core import Calibration
+from agentbench_core.builtin import options
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.builtin.tests_scorer import scorer as tests_scorer
 from agentbench_core.builtin.tests_scorer.blinding.expectations import VERSION, Expectations, dumped, loaded
-from agentbench_core.run.calibration import DIRECTORY, _read, _sum, calibration
+from agentbench_core.run.calibration import DIRECTORY, _read, _sum
 from tests.conftest import Ended
 from tests.scoring.benches import Bench, Scored
 
@@ -509,14 +509,11 @@ def test_damaged_expectations(text: str, tmp_path: Path) -> None:
     assert _read(tmp_path / "kept.json", {"a": 2}) is None
 
 
-def test_a_task_without_a_reference_solution() -> None:
+def test_a_task_without_a_reference_solution(bench: Callable[..., Bench]) -> None:
     """Nothing can show what its tests must find."""
-    plan: Any = SimpleNamespace(task=SimpleNamespace(script=(), directory=Path("task")))
-    scorer: Any = SimpleNamespace(can=lambda word: word == "calibrates", identity=dict)
-    shared: Any = SimpleNamespace(calibrations=SimpleNamespace(get=lambda key, make, stop: make()), stop=None)
-    nothing: Any = None
-    found = calibration(plan, scorer, nothing, shared, nothing)
-    assert found is not None
+    context = bench(files=UNFIXED, hidden={"test_plain.py": "def test_one():\n    assert False\n"}).context
+    scorer = tests_scorer.TestsScorer(options.TestsOptions())
+    found = scorer.calibrate(attrs.evolve(context, has_reference=False))
     assert "no reference solution" in found.weakness
     assert found.data == {}
 

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ _MOST_WHY = 2000  # characters
 _MOST_PARTS = 4_000_000
 """Lists in all lines together: each takes twenty times the memory of its two characters."""
 
+Key = tuple[str, int, int]
+"""A record: test, site, and which time the test comes there."""
 Record = tuple[int, Any]
 """The number of a site, and the program's value there in canonical form; in calibration the expected one, too."""
 
@@ -119,6 +121,24 @@ def results(data: bytes, key: bytes) -> Results:
         forged=forged,
         damaged=damaged,
     )
+
+
+def keyed(found: Results) -> Iterator[tuple[Key, tuple[Any, Any]]]:
+    """The value and the expected value of each record of a session with both."""
+    for test, records in found.records.items():
+        times: Counter[int] = Counter()
+        for record in records:
+            if len(record) == 3:
+                yield (test, record[0], times[record[0]]), (record[1], record[2])
+                times[record[0]] += 1
+
+
+def numbered(test: str, records: Sequence[tuple[int, Any]]) -> Iterator[tuple[Key, Any]]:
+    """The expected values of a test's records."""
+    times: Counter[int] = Counter()
+    for site, expected in records:
+        yield (test, site, times[site]), expected
+        times[site] += 1
 
 
 def _digest(key: bytes, said: bytes) -> bytes:

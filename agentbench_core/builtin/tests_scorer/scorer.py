@@ -12,6 +12,12 @@ from agentbench_core.builtin.tests_scorer import judging, plain
 from agentbench_core.builtin.tests_scorer.blinding.calibration import calibrate
 from agentbench_core.builtin.tests_scorer.blinding.expectations import VERSION, dumped, loaded, summary, weakness
 from agentbench_core.builtin.tests_scorer.command import parse
+from agentbench_core.builtin.tests_scorer.suitability import (
+    NotStartedError,
+    Suitability,
+    check_command,
+    check_tests,
+)
 
 
 @attrs.frozen
@@ -26,15 +32,28 @@ class TestsScorer:
     calibration_version: ClassVar[int] = VERSION
 
     def calibrate(self, context: CalibrationContext) -> Calibration:
-        """Find out what the hidden tests record with the reference solution. Raises CalibrationError."""
+        """Find out what the hidden tests record with the reference solution, and whether they can be judged at all.
+
+        Raises CalibrationError.
+        """
         command = parse(context.validation.passing_command)
-        if not self.options.hardened or command is None:
-            return Calibration(data={})
-        expectations = calibrate(context, command)
+        try:
+            if command is None:
+                return _uncalibrated(check_command(context))
+            if not context.has_reference:
+                why = "the task has no reference solution that would show what its tests must find; add one: oracle"
+                return _uncalibrated(check_tests(context, command), why)
+            if not self.options.hardened:
+                return _uncalibrated(check_tests(context, command))
+            expectations, found = calibrate(context, command)
+        except NotStartedError as error:
+            return Calibration(data={}, obstacle=str(error))
         return Calibration(
             data=dumped(expectations),
             summary=summary(expectations),
             weakness=weakness(context.validation, expectations),
+            obstacle=found.obstacle,
+            not_failing=found.not_failing,
         )
 
     def score(self, context: ScoringContext) -> Score:
@@ -53,6 +72,10 @@ class TestsScorer:
         if expectations is None:
             why = why or "what was calibrated cannot be read"
         return judging.score(context, command, expectations, why)
+
+
+def _uncalibrated(found: Suitability, why_weak: str = "") -> Calibration:
+    return Calibration(data={}, weakness=why_weak, obstacle=found.obstacle, not_failing=found.not_failing)
 
 
 def _weak(score: Score, evidence: str) -> Score:

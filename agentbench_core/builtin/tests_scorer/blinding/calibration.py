@@ -8,7 +8,7 @@ depends on the program, or breaks, stays as it is in the next run; most files ne
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -28,22 +28,27 @@ from agentbench_core.builtin.tests_scorer.blinding.survivors import surviving
 from agentbench_core.builtin.tests_scorer.blinding.values import holds, is_value
 from agentbench_core.builtin.tests_scorer.blinding.witnesses import MISSING, Witnesses
 from agentbench_core.builtin.tests_scorer.command import PytestCommand
-from agentbench_core.builtin.tests_scorer.results import Results
+from agentbench_core.builtin.tests_scorer.results import Key, Results, keyed, numbered
 from agentbench_core.builtin.tests_scorer.session import Session, run_session
+from agentbench_core.builtin.tests_scorer.suitability import (
+    Suitability,
+    check_tests,
+    passed,
+    results_of,
+    suitability,
+)
 
 _TURNS = 8
 _LONGEST = 100_000  # characters of a value: half of what the recorder takes
 _SEEDS = "1", "2"
 
-Key = tuple[str, int, int]
-"""A record: test, site, and which time the test comes there."""
 
-
-def calibrate(context: CalibrationContext, command: PytestCommand) -> Expectations:
+def calibrate(context: CalibrationContext, command: PytestCommand) -> tuple[Expectations, Suitability]:
     """Calibrate a task in its environment.
 
     Raises:
         CalibrationError: the reference solution's tests do not end, or leave no results.
+        NotStartedError: pytest cannot be started.
         SandboxError: the machinery broke.
     """
     return _Calibration(context, command).run()
@@ -55,20 +60,22 @@ class _Calibration:
         self._command = command
         with Tree(context.environment.workspace) as pristine:
             self._program = frozenset(top_modules(pristine.files()))
+        self._passing_before: frozenset[str] = frozenset()
         self._files = list(hidden_files(context.hidden_files))
         for file in self._files:
             file.blind(self._program)
 
-    def run(self) -> Expectations:
+    def run(self) -> tuple[Expectations, Suitability]:
         if not self._sites():
-            return Expectations(files={}, names={}, tests={}, sites={}, left=self._left(), size=0)
+            nothing = Expectations(files={}, names={}, tests={}, sites={}, left=self._left(), size=0)
+            return nothing, check_tests(self._context, self._command)
         solved, unsolved = self._with_both_sides()
         for _ in range(_TURNS):
             blinded = self._run({each.path: each.blinded.blind for each in self._blinded()}, _SEEDS[1], solved=True)
             before = self._state()
             records = self._compare(solved, blinded)
             if self._state() == before:
-                return self._expectations(solved, unsolved, blinded, records)
+                return self._expectations(solved, unsolved, blinded, records), self._suitability(solved, blinded)
             for file in self._files:
                 file.blind(self._program)
         raise CalibrationError("the blinded tests did not become stable with the reference solution")
@@ -84,14 +91,19 @@ class _Calibration:
             if not broken:
                 break
         session = self._run(files, _SEEDS[0], solved=False)
-        unsolved = session.results or Results(tests={})
+        unsolved = results_of(session) or Results(tests={})
         sites = self._sites()
         self._leave_functions(
             [name for name, outcome in solved.tests.items() if outcome not in ("passed", "skipped")],
             needed=frozenset(self._context.validation.expected_tests or solved.tests),
         )
-        given = dict(_keyed(unsolved))
-        for key, (value, expected) in _keyed(solved):
+        given = dict(keyed(unsolved))
+        wrong = {
+            key[0] for key, sides in given.items() if key[1] in sites and not holds(sites[key[1]].operator, *sides)
+        }
+        missing = {key[0] for key, _ in keyed(solved) if key not in given}
+        self._passing_before = frozenset({*passed(unsolved)} - wrong - missing)
+        for key, (value, expected) in keyed(solved):
             site = sites.get(key[1])
             if site is None:
                 continue
@@ -162,7 +174,7 @@ class _Calibration:
             for file in self._blinded()
             for site in file.blinded.sites
         }
-        found = self._witnesses(sites, texts, dict(_keyed(unsolved)), records)
+        found = self._witnesses(sites, texts, dict(keyed(unsolved)), records)
         witnessed = {test for test, _, _ in found.seen}
         listed = self._context.validation.fail_to_pass
         failing = {
@@ -182,6 +194,15 @@ class _Calibration:
             witnessed=len(witnessed & failing),
         )
 
+    def _suitability(self, solved: Results, session: Session) -> Suitability:
+        blinded = _results(session)
+        names = self._names(solved, blinded)
+        ended, why = (
+            {names.get(name, name): told for name, told in each.items()} for each in (blinded.tests, blinded.why)
+        )
+        why |= blinded.not_collected
+        return suitability(self._context, passing_before=self._passing_before, ended=ended, why=why)
+
     def _witnesses(
         self,
         sites: Mapping[int, BlindedAssertion],
@@ -196,7 +217,7 @@ class _Calibration:
                 near[sites[number].function].append(value)
         found = Witnesses(self._context, texts, near, surviving(self._blinded()))
         for test, wanted in records.items():
-            for key, expected in _numbered(test, wanted):
+            for key, expected in numbered(test, wanted):
                 site, (unfixed, _) = sites[key[1]], given.get(key, (MISSING, None))
                 if unfixed is MISSING or not holds(site.operator, unfixed, expected):
                     found.add(key, site, expected, unfixed)
@@ -269,7 +290,7 @@ class _Calibration:
 
 
 def _results(session: Session) -> Results:
-    found = session.results
+    found = results_of(session)
     if session.result.timed_out:
         raise CalibrationError("the tests of the reference solution ran out of time")
     if found is None or found.end is None:
@@ -296,19 +317,3 @@ def _by_function(path: str, found: Results) -> Mapping[str, list[str]]:
         if name.partition("::")[0] == path:
             tests[name.partition("[")[0]].append(name)
     return tests
-
-
-def _keyed(found: Results) -> Iterator[tuple[Key, tuple[Any, Any]]]:
-    for test, records in found.records.items():
-        times: Counter[int] = Counter()
-        for record in records:
-            if len(record) == 3:
-                yield (test, record[0], times[record[0]]), (record[1], record[2])
-                times[record[0]] += 1
-
-
-def _numbered(test: str, records: Sequence[tuple[int, Any]]) -> Iterator[tuple[Key, Any]]:
-    times: Counter[int] = Counter()
-    for site, expected in records:
-        yield (test, site, times[site]), expected
-        times[site] += 1

@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core import Validation
 
-VERSION = 3
+VERSION = 4
 """Of blinding as a whole: with another one, tasks are calibrated again."""
 _FEWEST_FUNCTIONS = 2
 _SHARE = 0.25
