@@ -115,7 +115,7 @@ class AgentPhase:
             message=message,
             steps=self._budget.steps,
             llm_calls=meter.calls if meter else 0,
-            usage=meter.usage if meter else Usage(),
+            usage=meter.usage if meter else Usage(cost_usd=0.0),
             prompt_version=self._prompt_version(ended),
             labels=toolbox.limits_hit.labels("agent"),
         )

@@ -82,7 +82,7 @@ class MeteredModel:
             started = time.monotonic()
             completion = self._ask(request, call)
             took = round(time.monotonic() - started, 6)
-            exchange = call.answered(completion)
+            completion = call.answered(completion)
         except BaseException as error:
             call.abandon(f"{type(error).__name__}: {error}")
             raise
@@ -94,7 +94,7 @@ class MeteredModel:
         meter.log.emit(
             LLMResponse(
                 call=call.number,
-                exchange=exchange,
+                exchange=call.exchange,
                 finish=completion.finish,
                 model=completion.model,
                 served_by=completion.served_by,
@@ -102,7 +102,7 @@ class MeteredModel:
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
-                cost_usd=None if completion.usage is None else usage.cost_usd,
+                cost_usd=usage.cost_usd,
                 repaired=completion.repaired,
                 waited_sec=round(call.waited, 6),
                 duration_sec=took,

@@ -35,7 +35,7 @@ class Meter:
     files: AttemptFiles
     stop: Stop
     calls: int = 0
-    usage: Usage = Usage()
+    usage: Usage = Usage(cost_usd=0.0)
     _open: set[Call] = attrs.field(factory=set)
     _closed: bool = False
     _given_until: float = 0.0
@@ -83,8 +83,21 @@ class Meter:
                 prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
                 completion_tokens=self.usage.completion_tokens + usage.completion_tokens,
                 cached_tokens=self.usage.cached_tokens + usage.cached_tokens,
-                cost_usd=self.usage.cost_usd + usage.cost_usd,
+                cost_usd=(self.usage.cost_usd or 0.0) + (usage.cost_usd or 0.0),
             )
+
+    def priced(self, usage: Usage | None) -> Usage | None:
+        """With what the tokens cost by the model.s prices, where these are known and the provider does not tell."""
+        facts = self.model.facts
+        price = facts.usd_per_million_input, facts.usd_per_million_output
+        if usage is None or usage.cost_usd is not None or None in price or not usage.prompt_tokens:
+            return usage
+        return attrs.evolve(usage, cost_usd=self._cost(usage.prompt_tokens, usage.completion_tokens))
+
+    def _cost(self, prompt: int, answer: int) -> float:
+        facts = self.model.facts
+        price = prompt * (facts.usd_per_million_input or 0.0) + answer * (facts.usd_per_million_output or 0.0)
+        return price / 1e6 + facts.usd_per_request
 
     def worst(self, prompt_tokens: int, answer_tokens: int | None) -> Held:
         """The most that an exchange can use."""
@@ -93,8 +106,7 @@ class Meter:
         prompt = int(min(prompt_tokens, window))
         bounds = (answer_tokens, self.model.longest_answer, facts.context_tokens)
         answer = min((bound for bound in bounds if bound is not None), default=_LONGEST)
-        price = prompt * (facts.usd_per_million_input or 0.0) + answer * (facts.usd_per_million_output or 0.0)
-        return Held(tokens=prompt + answer, cost_usd=price / 1e6 + facts.usd_per_request)
+        return Held(tokens=prompt + answer, cost_usd=self._cost(prompt, answer))
 
 
 class Call:
@@ -146,7 +158,7 @@ class Call:
 
     def failed(self, exchange: FailedExchange) -> None:
         """See the contract."""
-        usage = exchange.usage
+        usage = self._meter.priced(exchange.usage)
         if not self._settled(usage):
             return
         counted = usage or Usage()
@@ -162,7 +174,7 @@ class Call:
                 prompt_tokens=counted.prompt_tokens,
                 completion_tokens=counted.completion_tokens,
                 cached_tokens=counted.cached_tokens,
-                cost_usd=None if usage is None else usage.cost_usd,
+                cost_usd=counted.cost_usd,
             )
         )
 
@@ -177,11 +189,12 @@ class Call:
         """See the contract."""
         return self._meter.files.cleaned(value)
 
-    def answered(self, completion: Completion) -> int:
-        """The exchange under way gave the answer; gives its number."""
+    def answered(self, completion: Completion) -> Completion:
+        """The exchange under way gave the answer; gives it with what it cost."""
+        completion = attrs.evolve(completion, usage=self._meter.priced(completion.usage))
         if not self._settled(completion.usage):
             raise LLMError("the provider gave an answer after it had said that there is none")
-        return self.exchange
+        return completion
 
     def abandon(self, why: str) -> None:
         """No answer comes any more; nobody knows what became of an exchange that is still under way."""
@@ -235,10 +248,11 @@ class Call:
         if usage is None:
             self._give_money_back(self._worst.tokens, self._worst.cost_usd)
             return True
-        self._give_money_back(usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
+        cost = self._worst.cost_usd if usage.cost_usd is None else usage.cost_usd
+        self._give_money_back(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
-        if usage.cost_usd > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
-            said = f"call {self.number} cost {usage.cost_usd:.6f} USD, by its prices {self._worst.cost_usd:.6f} at most"
+        if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
+            said = f"call {self.number} cost {cost:.6f} USD, by its prices {self._worst.cost_usd:.6f} at most"
             self._meter.log.emit(Warning_(message=said))
         return True
 

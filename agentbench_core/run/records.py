@@ -85,7 +85,7 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
             tampered=bool(score and score.tampered),
         )
     )
-    usage = agent.usage if agent else Usage()
+    usage = agent.usage if agent else Usage(cost_usd=0.0)
     labels = _labels(plan, found)
     if judged.reason is FailureReason.TIMEOUT:
         labels += _pressure(found)
@@ -117,7 +117,7 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cached_tokens=usage.cached_tokens,
-            cost_usd=usage.cost_usd,
+            cost_usd=usage.cost_usd or 0.0,
         ),
         limits=plan.limits,
         artifact_paths=_artifacts(plan, directory),

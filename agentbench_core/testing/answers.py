@@ -123,7 +123,7 @@ class ScriptedLLM:
         try:
             return self.script.answer(request)
         except LLMError as error:
-            call.failed(FailedExchange(error="scripted", message=error.message, usage=Usage()))
+            call.failed(FailedExchange(error="scripted", message=error.message, usage=Usage(cost_usd=0.0)))
             raise
 
     def close(self) -> None:

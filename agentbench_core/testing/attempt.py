@@ -78,7 +78,7 @@ class ScriptedModel:
         answer = self.script.answer(request)
         usage = answer.usage or Usage()
         used = usage.prompt_tokens + usage.completion_tokens
-        self._budget.settle(Held(tokens=0, cost_usd=0.0), tokens=used, cost_usd=usage.cost_usd)
+        self._budget.settle(Held(tokens=0, cost_usd=0.0), tokens=used, cost_usd=usage.cost_usd or 0.0)
         return answer
 
     def paid_from(self, budget: Budget) -> ScriptedModel:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench_core import AttemptStop, Completion, Deadline, ExpectedCalls, Interrupted, LLMError, ModelFacts, Request
+from agentbench_core import (
+    AttemptStop,
+    Completion,
+    Deadline,
+    ExpectedCalls,
+    Interrupted,
+    LLMError,
+    ModelFacts,
+    Request,
+    Usage,
+)
 from agentbench_core.testing.answers import says
 from agentbench_core.testing.llm_stage import LOOK, LLMHooks
 from agentbench_core.testing.stage import LONG
@@ -40,6 +50,15 @@ class LifeChecks(LLMHooks):
         with self.answering([planned]) as llm:
             assert isinstance(llm.preflight(expected_calls(self.model)), ModelFacts)
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
+
+    def test_a_cost_that_is_not_told(self) -> None:
+        """``None``, or by the model's prices. 0 is for a model without a price only: no limit in USD would hold."""
+        planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
+        with self.answering([planned]) as llm:
+            facts = llm.preflight(expected_calls(self.model))
+            usage = llm.complete(planned.request, planned.call()).usage
+        free = facts.usd_per_million_input == facts.usd_per_million_output == facts.usd_per_request == 0
+        assert usage is None or usage.cost_usd != 0 or free
 
     def test_closing_twice(self) -> None:
         """The second time does nothing, also where nothing was ever asked."""

@@ -131,12 +131,16 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens and US dollars of one or more model calls."""
+    """Tokens and US dollars of one or more model calls.
+
+    ``cost_usd`` is ``None`` where the server does not tell: then the tokens count by the prices of :class:`ModelFacts`,
+    and without prices or tokens the worst case counts against budgets.
+    """
 
     prompt_tokens: int = attrs.field(default=0, validator=_COUNT)
     completion_tokens: int = attrs.field(default=0, validator=_COUNT)
     cached_tokens: int = attrs.field(default=0, validator=_COUNT)
-    cost_usd: float = attrs.field(default=0.0, validator=_amount)
+    cost_usd: float | None = attrs.field(default=None, validator=optional(_amount))
 
 
 Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]

@@ -8,7 +8,8 @@ MODELS = '''
     @attrs.frozen(kw_only=True)
     class Options:
         price: float = option(3.0, help="USD per million tokens, in and out; negative: unknown")
-        cost: float = option(0.01, help="USD that each exchange is billed")
+        cost: float = option(0.01, help="USD that each exchange is billed; negative: it does not tell")
+        tokens: int = option(100, help="tokens that an exchange reads")
         plan: str = option("", help="what each exchange does, in order: ok fail unknown again stop refuse; then ok")
         wait: float = option(0.0, help="seconds until an answer")
 
@@ -34,7 +35,8 @@ MODELS = '''
                 call.deadline.check()
                 note(f"exchange {call.task_id} {call.repeat} {what}")
                 time.sleep(self.options.wait)
-                usage = Usage(prompt_tokens=100, completion_tokens=10, cost_usd=self.options.cost)
+                cost = None if self.options.cost < 0 else self.options.cost
+                usage = Usage(prompt_tokens=self.options.tokens, completion_tokens=10, cost_usd=cost)
                 if what == "ok":
                     command = "echo fixed > app.txt"
                     calls = (ToolCall(tool="run", arguments={"command": command}, id=f"c{len(request.messages)}"),)
@@ -42,7 +44,8 @@ MODELS = '''
                                       finish="tool_calls", model="served-1", served_by="somebody", response_id="gen-1")
                 if what == "refuse":
                     return Completion(message=Message(role="assistant", content="no"), finish="refusal", usage=usage)
-                billed = {"fail": Usage(), "again": usage, "unknown": None, "stop": Usage()}[what]
+                nothing = Usage(cost_usd=0.0)
+                billed = {"fail": nothing, "again": usage, "unknown": None, "stop": nothing}[what]
                 call.failed(FailedExchange(error="transient", message="down", status=502, usage=billed))
                 if what == "stop":
                     raise LLMError("the key is refused", remedy="Set another.", stops_run=True)

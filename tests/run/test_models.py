@@ -22,8 +22,8 @@ def run(agentbench: Any, plugin: Any) -> Run:
     """Runs the suite with an agent and the told model; gives how the command ended."""
     plugin("told", MODELS)
 
-    def go(agent: str, *more: str, plan: str = "") -> Any:
-        chosen = ("--set", f"llm.plan={plan}") if plan else ()
+    def go(agent: str, *more: str, **options: Any) -> Any:
+        chosen = [word for name, value in options.items() for word in ("--set", f"llm.{name}={value}")]
         return agentbench("run", "--suite", "mini", "--agent", agent, *FLAGS, *chosen, *more)
 
     return go
@@ -78,6 +78,38 @@ def test_what_nobody_knows_counts_as_its_worst_case(make_task: Any, run: Run, re
     assert failed["cost_usd"] is None
     assert open_run(only_run()).spent_usd() == asked["reserved_usd"] > 0
     assert records()[0]["usage"]["cost_usd"] == 0.0, "a record says what is known"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "price", "known", "spent"),
+    [
+        pytest.param(100, 3.0, 0.00033, 0.00033, id="by its prices"),
+        pytest.param(0, 3.0, None, "reserved", id="no tokens either"),
+        pytest.param(100, -1.0, None, 0.0, id="nor a price"),
+    ],
+)
+def test_a_cost_that_the_provider_does_not_tell(
+    make_task: Any, run: Run, records: Any, tokens: int, price: float, known: float | None, spent: float | str
+) -> None:
+    """Its tokens are priced; where that cannot be done, the worst case counts. It is never taken for nothing."""
+    make_task()
+    run("asks", price=price, cost=-1, tokens=tokens)
+    (asked,) = events("llm_request")
+    (answered,) = events("llm_response")
+    assert answered["cost_usd"] == (known if known is None else pytest.approx(known))
+    assert records()[0]["usage"]["cost_usd"] == pytest.approx(known or 0.0)
+    assert open_run(only_run()).spent_usd() == pytest.approx(asked["reserved_usd"] if spent == "reserved" else spent)
+    assert asked["reserved_usd"] > 0 or price < 0
+
+
+def test_a_limit_holds_without_costs_from_the_provider(make_task: Any, run: Run) -> None:
+    """Prices and worst cases stop the run where it would go over."""
+    for number in range(3):
+        make_task(f"t{number}")
+    done = run("asks", "--max-cost-usd", "0.013", cost=-1, tokens=0)
+    assert done.code == 4, done.out
+    assert len(seen()) < 3
+    assert open_run(only_run()).spent_usd() <= 0.013
 
 
 def test_preflight_is_asked_once_with_what_attempts_will_ask_for(make_task: Any, run: Run) -> None:

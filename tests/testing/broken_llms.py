@@ -487,6 +487,9 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
         lambda it: with_message(it, tool_calls=tuple(attrs.evolve(call, id="x") for call in it.message.tool_calls)),
     ),
     "test_usage": changed("CountsNothing", lambda it: attrs.evolve(it, usage=Usage())),
+    "test_a_cost_that_is_not_told": changed(
+        "CostsNothing", lambda it: attrs.evolve(it, usage=attrs.evolve(it.usage or Usage(), cost_usd=0.0))
+    ),
     "test_the_model_is_named": changed("NamesWhatItWants", lambda it: attrs.evolve(it, model="maker/model")),
     "test_truncation_is_an_answer": takes_for_an_error("WantsWholeAnswers", "length"),
     "test_refusal_is_an_answer": takes_for_an_error("TakesNoForAnError", "refusal"),

@@ -1,15 +1,17 @@
 """Every way in which a server answers, over a real socket and with a clock of its own: what comes of a call, how often
 the server is asked, and how long is waited between."""
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 import pytest
 
-from agentbench_core import Completion, Deadline, LLMError, Message, Request
+from agentbench_core import Completion, Deadline, ExpectedCalls, LLMError, Message, Request, Usage
 from agentbench_core.testing import CallDouble
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
@@ -340,13 +342,15 @@ def test_a_broken_exchange_costs_what_nobody_knows_and_a_refused_one_nothing() -
 
 
 def test_prices_of_a_server_that_does_not_say_what_a_call_cost() -> None:
+    """They are the model's facts, by which the harness prices the tokens."""
     counts = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
     with LoopbackServer(in_turn(answer("fine", usage=counts))) as server:
         options = OpenRouterOptions(base_url=server.base_url, usd_per_million_input=2.0, usd_per_million_output=6.0)
         provider = OpenRouter(options, environ={})
+        facts = provider.preflight(ExpectedCalls(request=ASK, workers=1, max_cost_usd=None, deadline=Deadline(9)))
+        assert (facts.usd_per_million_input, facts.usd_per_million_output) == (2.0, 6.0)
         usage = provider.complete(ASK, CallDouble()).usage
-        assert usage is not None
-        assert usage.cost_usd == pytest.approx(5.0)
+        assert usage == Usage(prompt_tokens=1_000_000, completion_tokens=500_000)
         provider.close()
 
 
@@ -388,6 +392,36 @@ def test_a_request_that_does_not_fit_either_way_is_too_long() -> None:
 
 
 # --- connections ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("back_after", [300.0, None])
+def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> None:
+    """What is refused was not sent: it is tried again as long as the call may take, not just a number of times."""
+    with LoopbackServer(always(FINE)) as server:
+        url = server.base_url
+    port = urlsplit(url).port
+    assert port is not None
+    world, made = World(), CallDouble()
+    with contextlib.ExitStack() as stack:
+
+        def sleep(seconds: float, deadline: Deadline) -> None:
+            before = world.now
+            world.sleep(seconds, deadline)
+            if back_after is not None and before <= 1000 + back_after < world.now:
+                stack.enter_context(LoopbackServer(always(FINE), port=port))
+
+        timing = attrs.evolve(world.timing, sleep=sleep)
+        provider = OpenRouter(OpenRouterOptions(base_url=url), environ={}, timing=timing)
+        stack.callback(provider.close)
+        if back_after is None:
+            with pytest.raises(LLMError, match="more would be too long"):
+                provider.complete(ASK, made)
+            assert world.now > 1500
+        else:
+            assert provider.complete(ASK, made).message.content == "fine"
+            assert world.now < 1400
+    assert len(made.failures) > 6
+    assert all(failure.usage == Usage(cost_usd=0.0) for failure in made.failures)
 
 
 def test_a_connection_that_had_ended_unnoticed_is_tried_again_at_once() -> None:

@@ -34,9 +34,8 @@ class Response:
 
 @attrs.frozen(kw_only=True)
 class Reader:
-    """Reads responses. ``cost`` is the price of a usage whose server does not say what it cost, in US dollars."""
+    """Reads responses."""
 
-    cost: Callable[[int, int], float] = lambda prompt, completion: 0.0
     shown: Callable[[str], str] = lambda text: " ".join(text.split())[:300]
     """Makes a server's words fit to be seen."""
 
@@ -113,7 +112,7 @@ class Reader:
                 error="protocol",
                 message=f"redirects to {where}",
                 status=response.status,
-                usage=Usage(),
+                usage=Usage(cost_usd=0.0),
                 remedy="Use that as the base URL.",
             )
         streams = text.startswith(("data:", ":", "event:")) or "event-stream" in kind
@@ -127,7 +126,7 @@ class Reader:
         )
 
     def _usage(self, said: object) -> Usage | None:
-        """The usage block, or ``None`` where it does not say what the answer cost, and its tokens do not either.
+        """The usage block, or ``None`` where it has neither what the answer cost nor its tokens.
 
         Whatever else of it is missing or odd counts as nothing.
         """
@@ -143,15 +142,13 @@ class Reader:
         if cost is not None and said.get("is_byok") is True:  # then this is OpenRouter's fee only
             upstream = said.get("cost_details")
             fee, cost = cost, number_of(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
-        if cost is None:
-            if prompt is None or completion is None:
-                return None
-            cost = self.cost(prompt, completion)
+        if cost is None and (prompt is None or completion is None):
+            return None
         return Usage(
             prompt_tokens=prompt or 0,
             completion_tokens=completion or 0,
             cached_tokens=(isinstance(details, dict) and _count(details.get("cached_tokens"))) or 0,
-            cost_usd=fee + cost,
+            cost_usd=None if cost is None else fee + cost,
         )
 
     def _named(self, got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:

@@ -20,6 +20,8 @@ class Retry(enum.Enum):
     RATE_LIMIT = "rate_limit"
     """Too much was asked at once: try again later, and ask less at once."""
     TRANSIENT = "transient"
+    UNREACHABLE = "unreachable"
+    """Nothing was sent, so that trying again costs nothing but time: it goes on as long as the call may take."""
     ONCE = "once"
     POLICY = "policy"
     """Looks like an outage, and may be a refusal."""
@@ -88,7 +90,7 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
         wall: seconds since 1970, for hints that are dates.
     """
     if usage is None and error.http_status >= 400 and error.code not in _MAY_HAVE_COST:
-        usage = Usage()
+        usage = Usage(cost_usd=0.0)
     failure = Failure(error="invalid_request", message=error.text, status=error.code, usage=usage)
     retryable = error.availability.get("retryable")
     answer = _answer_in(error, usage)
@@ -116,7 +118,7 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
 
 def _answer_in(error: ServerError, usage: Usage | None) -> Completion | None:
     if _is_too_long(error):  # found out before anything is generated
-        return outcome("context_overflow", error.text, usage or Usage())
+        return outcome("context_overflow", error.text, usage or Usage(cost_usd=0.0))
     return outcome("refusal", error.text, usage) if _is_refusal(error) else None
 
 

@@ -43,7 +43,9 @@ class OpenRouterOptions:
     exchange_timeout_sec: float = option(
         300.0, help="for one exchange; long answers of slow models need more", minimum=0.001
     )
-    max_exchanges: int = option(6, help="exchanges of one call: the first, and what is tried again", minimum=1)
+    max_exchanges: int = option(
+        6, help="requests sent for one call: the first, and what is tried again; 1: nothing is", minimum=1
+    )
     usd_per_million_input: float | None = option(
         None, help="price of a million tokens read, for servers that do not say what a call cost", minimum=0
     )

@@ -73,7 +73,7 @@ class OpenRouter:
         self._client = Client(options.base_url, key=self._key, key_env=self._key_env, headers=attribution)
         self._facts = facts_of(None, _NOTHING_EXPECTED, options)
         self._max_price: Mapping[str, float] = {}
-        self._reader = Reader(cost=self._cost, shown=self._client.pages.shown)
+        self._reader = Reader(shown=self._client.pages.shown)
         self._limiter = Limiter(self._timing.clock)
         self._retrying = Retrying(
             max_exchanges=options.max_exchanges,
@@ -148,18 +148,16 @@ class OpenRouter:
             return _failure_of(error)
         except SettingError as error:
             return Failure(
-                error="not_sent", message=error.message, usage=Usage(), remedy=error.remedy, blame=Blame.STOPS_RUN
+                error="not_sent",
+                message=error.message,
+                usage=Usage(cost_usd=0.0),
+                remedy=error.remedy,
+                blame=Blame.STOPS_RUN,
             )
         got = self._reader.read(response, wall=self._timing.wall())
         if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be another one's
             return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no words'}")
         return got
-
-    def _cost(self, prompt: int, completion: int) -> float:
-        """US dollars of an answer whose server does not say what it cost."""
-        facts = self._facts
-        per_million = prompt * (facts.usd_per_million_input or 0.0) + completion * (facts.usd_per_million_output or 0.0)
-        return per_million / 1e6 + facts.usd_per_request
 
     def _listed(self, expected: ExpectedCalls, warnings: list[str]) -> list[Mapping[str, Any]]:
         try:
@@ -194,12 +192,12 @@ def _failure_of(error: ExchangeError) -> Failure:
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
     # What takes too long once often does so again, and each time it may have to be paid for.
-    retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER}
+    retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER, "connect": Retry.UNREACHABLE}
     return Failure(
         error=words.get(error.kind, "transient"),
         message=str(error),
         retry=retries.get(error.kind, Retry.TRANSIENT),
-        usage=Usage() if error.kind == "connect" else None,
+        usage=Usage(cost_usd=0.0) if error.kind == "connect" else None,
         stale=error.kind == "stale",
         remedy="Check the base URL, the network and HTTPS_PROXY." if error.kind == "connect" else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -16,7 +17,14 @@ from agentbench_openrouter.timing import Timing
 
 BASE_SEC = 1.0
 CAP_SEC = 60.0
-_AT_MOST = {Retry.NEVER: 0, Retry.ONCE: 1, Retry.SHORTER: 1, Retry.POLICY: 2, Retry.EMPTY: 2}
+_AT_MOST = {
+    Retry.NEVER: 0,
+    Retry.ONCE: 1,
+    Retry.SHORTER: 1,
+    Retry.POLICY: 2,
+    Retry.EMPTY: 2,
+    Retry.UNREACHABLE: math.inf,
+}
 """How often each kind is tried again; the others as often as a call has exchanges."""
 
 Send = Callable[[], Completion | Failure]
@@ -127,7 +135,7 @@ class _Call:
                 self._learn(got)
         except (AttemptStop, LLMError) as error:
             if entered and not sent:
-                self.call.failed(FailedExchange(error="not_sent", message=error.message, usage=Usage()))
+                self.call.failed(FailedExchange(error="not_sent", message=error.message, usage=Usage(cost_usd=0.0)))
             raise
         return got
 
@@ -149,7 +157,8 @@ class _Call:
         if self.call.deadline.expired:  # no time is given back for what it has cut off
             return True
         often = self.tried[kind] > _AT_MOST.get(kind, self.rules.max_exchanges)
-        return often or self.exchanges >= self.rules.max_exchanges or state.upcoming_sleep >= self.total.remaining()
+        most, sent = self.rules.max_exchanges, self.exchanges - self.tried[Retry.UNREACHABLE]
+        return often or most == 1 or sent >= most or state.upcoming_sleep >= self.total.remaining()
 
     def _before_sleep(self, state: tenacity.RetryCallState) -> None:
         self.call.failed(_failure(state).told)

@@ -103,7 +103,8 @@ def _notes(record: ConversationRecord) -> Iterator[str]:
     yield f"ended: {answer.finish}"
     if answer.usage is not None:
         yield f"{answer.usage.prompt_tokens:,} tokens in, {answer.usage.completion_tokens:,} out"
-        yield f"${answer.usage.cost_usd:.4f}"
+        if answer.usage.cost_usd is not None:
+            yield f"${answer.usage.cost_usd:.4f}"
     yield from filter(None, [answer.model or record.model, answer.served_by and f"served by {answer.served_by}"])
     if answer.repaired:
         yield f"{answer.repaired} tool calls repaired"
