@@ -97,6 +97,11 @@ class AttemptFiles:
 def stopped(directory: Path, error: OSError | None) -> RunStoppedError:
     """The error of a run whose evidence the disk refuses."""
     assert error is not None
+    if isinstance(error, FileNotFoundError):
+        return RunStoppedError(
+            f"{directory} was removed or moved while the run wrote there",
+            remedy="Nothing more was started. If it was moved, go on with what is there: agentbench run --resume DIR",
+        )
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
         remedy="What was recorded is kept. Make room or make it writable, then: agentbench run --resume "

@@ -7,6 +7,7 @@ counts when its line has reached the disk.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import threading
@@ -225,5 +226,12 @@ class Store:
         waiting = [line.on_disk for line in lines if line.on_disk]
         if waiting:
             os.fsync(file.fileno())
+            _check_in_place(file)
         for on_disk in waiting:
             on_disk.set_result(None)
+
+
+def _check_in_place(file: IO[bytes]) -> None:
+    """Raise OSError if the file is no longer what its name means: it was removed, or its directory was moved."""
+    if not os.path.samestat(Path(file.name).stat(), os.fstat(file.fileno())):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.name)

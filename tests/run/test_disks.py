@@ -192,3 +192,43 @@ def test_patience_has_an_end(make_task: Any, agentbench: Any, monkeypatch: pytes
     assert list(open_run(run).every_record()) == []
     done = agentbench("run", "--resume", str(run), "--set", "run.min_free_mb=1")
     assert "1 of 1 scored attempts passed" in done.out
+
+
+REMOVES = """
+    import pathlib, attrs
+    from agentbench_core import AgentResult, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Agent:
+        def solve(self, context):
+            with open("calls", "a") as file:
+                file.write("x")
+            {body}
+            return AgentResult()
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("removes", lambda options: Agent(), Options, summary="takes the run directory away")
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("__import__('shutil').rmtree(next(pathlib.Path('artifacts/runs').iterdir()))", id="removed"),
+        pytest.param("next(pathlib.Path('artifacts/runs').iterdir()).rename('elsewhere')", id="moved"),
+        pytest.param("next(pathlib.Path('artifacts/runs').glob('*/events.jsonl')).unlink()", id="its events removed"),
+    ],
+)
+def test_a_run_directory_that_is_taken_away(make_task: Any, plugin: Any, agentbench: Any, body: str) -> None:
+    """No further attempt begins, and nobody is told that all is well."""
+    plugin("removes", REMOVES.format(body=body))
+    make_task()
+    done = agentbench("run", "--suite", "mini", "--agent", "removes", "--repeats", "5", "--workers", "1")
+    assert done.code == 4, done.out
+    assert "was removed or moved while the run wrote there" in done.err
+    assert "Traceback" not in done.err
+    assert Path("calls").read_text() == "x"
