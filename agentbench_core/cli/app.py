@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -69,8 +70,12 @@ class App:
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a line. Everything that commands print goes through here: much of it comes from repositories and agents."""
-    click.echo(visible(text), err=err, nl=nl)
+    """Print a line. Everything that commands print goes through here: much of it comes from repositories and agents.
+
+    Raises OSError if standard output takes nothing; standard error that takes nothing stops no command.
+    """
+    with contextlib.suppress(OSError) if err else contextlib.nullcontext():
+        click.echo(visible(text), err=err, nl=nl)
 
 
 def _show(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -14,7 +15,10 @@ import click
 
 from agentbench_core import __version__
 from agentbench_core.cli.app import CORE_COMMANDS, App, say
-from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
+from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError, UnknownNameError, did_you_mean
+
+_OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
+"""Errors of a write; those of a path name it."""
 
 
 class _Commands(click.Group):
@@ -107,6 +111,7 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugi
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 done, 1 the thing checked did not hold, 2 to 4 errors, 70 a bug, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     try:
         code = cli.main(arguments, prog_name="agentbench", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -120,11 +125,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say("interrupted", err=True)
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - our own mistake: say so on one line
+        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
+            _tell(f"cannot write to standard output: {error.strerror}", debug="--debug" in arguments)
+            sys.exit(UnavailableError.exit_code)
         _tell(
             f"internal error: {type(error).__name__}: {error}\nSee the traceback: agentbench --debug ...",
             debug="--debug" in arguments,
         )
         sys.exit(70)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in the place of standard streams that whoever started us has closed.
+
+    Otherwise the next file that is opened takes the place, and what is meant for the terminal goes into it.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest place that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115
 
 
 def _tell(message: str, *, debug: bool) -> None:

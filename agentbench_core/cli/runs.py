@@ -15,6 +15,7 @@ from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.cli.run_directories import open_typed
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
+from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.evidence.repair import rebuild
 from agentbench_core.inputs.documents import near
@@ -101,7 +102,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
             str(record.outcome),
             str(record.usage.steps),
             f"{record.duration_sec:.1f}",
-            record.artifact_paths["task_dir"],
+            _evidence(record),
         )
         for record in records
     ]
@@ -111,12 +112,17 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     why = run.explanations()
     for record in records:
         for label in record.labels:
-            say(f"{record.artifact_paths['task_dir']}: {label.name}: {label.evidence}")
+            say(f"{_evidence(record)}: {label.name}: {label.evidence}")
         explanation = why.get(record.attempt_id, "")
         if explanation and not record.result.passed:
             whole = record.outcome is Outcome.LLM_ERROR  # with what a replay missed
-            say(f"{record.artifact_paths['task_dir']}: {explanation if whole else shortened(explanation)}")
+            say(f"{_evidence(record)}: {explanation if whole else shortened(explanation)}")
     _draw_delegations(run, records)
+
+
+def _evidence(record: AttemptRecord) -> str:
+    """Where an attempt's files lie, below the run directory; a record that another program wrote may not tell."""
+    return record.artifact_paths.get("task_dir") or layout.task_directory(record.task_id, record.repeat)
 
 
 def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> None:
@@ -124,7 +130,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
     for record in records:
         drawn = list(found[record.attempt_id].drawn()) if record.attempt_id in found else []
         if drawn:
-            say(f"\n{record.artifact_paths['task_dir']}: who delegated to whom")
+            say(f"\n{_evidence(record)}: who delegated to whom")
         for line in drawn:
             say(f"  {line}")
 

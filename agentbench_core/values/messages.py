@@ -18,6 +18,8 @@ from agentbench_core.schema import json_schema
 
 _TEXT = instance_of(str)
 _COUNT = and_(instance_of(int), ge(0))
+_DEEPEST = 100
+"""Containers within containers in the arguments of a tool call."""
 _OVERHEAD = 32
 """Bytes that stand for the marks which a provider puts around a message or a call."""
 
@@ -29,6 +31,26 @@ def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def _is_deep(value: object) -> bool:
+    """Whether containers are nested deeper than :data:`_DEEPEST`; without recursion."""
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (Mapping, list, tuple))
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if _is_deep(value):
+        raise ValueError(f"{field.name} is nested more than {_DEEPEST} deep")
 
 
 def _json(value: object) -> str:
@@ -70,6 +92,12 @@ class ToolCall:
     problem: str = attrs.field(default="", validator=_TEXT)
     """Why the arguments could not be read: the call is not made, and its result says this."""
 
+    def __attrs_post_init__(self) -> None:
+        """Leave out arguments that are nested so deep that they could not be written down: they are the model's."""
+        if _is_deep(self.arguments):
+            object.__setattr__(self, "arguments", {})
+            object.__setattr__(self, "problem", f"the arguments are nested more than {_DEEPEST} deep")
+
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
@@ -102,7 +130,7 @@ class Message:
     content: str = attrs.field(default="", validator=_TEXT)
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    opaque: Mapping[str, Any] = attrs.field(factory=dict)
+    opaque: Mapping[str, Any] = attrs.field(factory=dict, validator=_not_deep)
 
     @functools.cached_property
     def size(self) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentbench_core.testing import write_run
 
 
 def test_plugins_show_lists_options(agentbench: Any) -> None:
@@ -136,6 +139,8 @@ def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
     assert (row["suite"], row["variant"], row["passed"], row["scored"], row["planned"]) == ("mini", "scripted", 1, 1, 1)
     shown = agentbench("runs", "show", row["directory"])
     assert re.search(r"one +1 +passed +completed +1 +[\d.]+ +tasks/one", shown.out)
+    write_run(Path("kit"), {"one": True})
+    assert re.search(r"one +1 +passed .* tasks/one", agentbench("runs", "show", "kit").out)
     missing = agentbench("runs", "show", "nowhere")
     assert (missing.code, "is no run directory" in missing.err) == (2, True)
 
@@ -268,3 +273,21 @@ def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -
     os.close(controller)
     assert b"scripted  one  passed" in shown
     assert b"\x1b[" in shown
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code"),
+    [("2>&-", 0), (">&- 2>&- <&-", 0), ("2>/dev/full", 0), (">/dev/full", 3), (">/dev/full 2>/dev/full", 3)],
+)
+def test_standard_streams_that_take_nothing(make_task: Any, redirected: str, code: int) -> None:
+    """What was done stays done, nothing that is meant for a terminal lands in a file, and no bug is reported."""
+    make_task()
+    agentbench = Path(sys.executable).with_name("agentbench")
+    command = f"{agentbench} run --suite mini --agent scripted --sandbox local {redirected}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert "internal error" not in done.stderr
+    assert ("cannot write to standard output: No space left" in done.stderr) == (redirected == ">/dev/full")
+    (run,) = Path("artifacts/runs").iterdir()
+    assert len((run / "attempts.jsonl").read_text().splitlines()) == 1
+    assert all(line.startswith("{") for line in (run / "events.jsonl").read_text().splitlines())

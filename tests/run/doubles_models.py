@@ -101,6 +101,11 @@ MODELS = '''
 
     class Malformed:
         def solve(self, context):
+            deep = {}
+            for _ in range(330):
+                deep = {"a": deep}
+            result = context.tools.call(ToolCall(tool="run", arguments=deep))
+            assert result.error_type == "malformed_call", result
             result = context.tools.call(ToolCall(tool="run", arguments={}, problem="line 1 is no JSON"))
             assert (result.error_type, result.error_message) == ("malformed_call", "line 1 is no JSON"), result
             return AgentResult()

@@ -297,7 +297,7 @@ def test_a_call_that_could_not_be_read_is_answered_and_not_made(make_task: Any, 
     make_task()
     run("malformed")
     (record,) = records()
-    assert (record["outcome"], record["usage"]["steps"]) == ("completed", 1)
+    assert (record["outcome"], record["usage"]["steps"]) == ("completed", 2)
 
 
 def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench: Any) -> None:

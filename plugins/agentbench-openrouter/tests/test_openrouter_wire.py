@@ -413,6 +413,14 @@ def test_numbers_that_are_none_are_no_arguments(number: str) -> None:
     assert call.arguments == {}
 
 
+def test_arguments_that_are_nested_too_deeply_are_the_models() -> None:
+    """The call is answered with what is wrong, and the model can do better; nothing of the harness fails."""
+    deep = json.dumps('{"a":' * 330 + "1" + "}" * 330).encode()
+    raw = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"a","arguments":%b}}]}}]}'
+    (call,) = answered(raw % deep).message.tool_calls
+    assert (call.problem, call.arguments) == ("the arguments are nested more than 100 deep", {})
+
+
 def test_what_is_echoed_is_json() -> None:
     raw = b'{"choices":[{"message":{"content":"x","reasoning_details":[{"n":NaN,"big":1e999,"t":"hm"}]}}]}'
     assert answered(raw).message.opaque["reasoning_details"] == [{"n": None, "big": None, "t": "hm"}]

@@ -26,6 +26,9 @@ _LEAST_CAP = 256
 _BYTES_PER_TOKEN = 3
 """Rather too few: code and prose have about 4, and many scripts more."""
 
+_DEEPEST = 100
+"""Containers within containers of what is echoed."""
+
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -202,10 +205,12 @@ def _text(value: Any) -> str:
         return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def finite(value: Any) -> Any:
-    """Plain data without numbers that JSON does not have: they become null."""
+def finite(value: Any, depth: int = 0) -> Any:
+    """Plain data without numbers that JSON does not have: they become null. Raises RecursionError if it is deep."""
+    if depth > _DEEPEST:
+        raise RecursionError
     if isinstance(value, Mapping):
-        return {name: finite(inner) for name, inner in value.items()}
+        return {name: finite(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(inner) for inner in value]
+        return [finite(inner, depth + 1) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
