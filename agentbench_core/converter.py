@@ -24,6 +24,8 @@ from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.schema import FieldValueError, key_of, type_name
 
 T = TypeVar("T")
+_MOST = 30
+"""Problems that are told of a piece of data: a screen has room for them."""
 
 
 def load(data: object, cls: type[T], *, where: str) -> T:
@@ -41,7 +43,11 @@ def load(data: object, cls: type[T], *, where: str) -> T:
     try:
         return _CONVERTER.structure(data, cls)
     except _REFUSALS as error:
-        lines = [f"{where}: {path.lstrip('.')}{': ' if path else ''}{text}" for path, text in _problems(error, "")]
+        problems = _problems(error, "")
+        shown = problems[:_MOST]
+        lines = [f"{where}: {path.lstrip('.')}{': ' if path else ''}{text}" for path, text in shown]
+        if len(problems) > len(shown):
+            lines.append(f"{where}: and {len(problems) - len(shown)} more problems")
         raise InputError("\n".join(lines)) from None
 
 
@@ -185,10 +191,11 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
         return found + [problem for inner in bare for problem in _problems(inner, path)]
     if isinstance(error, ForbiddenExtraKeysError):
         names = [key_of(field) for field in attrs.fields(error.cl)]
-        return [
-            (f"{path}.{key}", f"unknown field{did_you_mean(key, names) or '; known: ' + (', '.join(names) or 'none')}")
-            for key in sorted(error.extra_fields)
-        ]
+        known = f"; known: {', '.join(names) or 'none'}"
+        extra = sorted(error.extra_fields)
+        near = [did_you_mean(key, names) for key in extra[:_MOST]]  # to look for these takes time
+        near += [""] * (len(extra) - len(near))
+        return [(f"{path}.{key}", f"unknown field{each or known}") for key, each in zip(extra, near, strict=True)]
     if isinstance(error, _MismatchError):
         return [(f"{path}{below}", message) for below, message in error.found]
     if isinstance(error, FieldValueError):

@@ -109,3 +109,12 @@ def test_unknown_keys_are_refused_everywhere() -> None:
     for cls in [TaskSpec, RunManifest, AttemptRecord, *EVENT_CLASSES.values(), *options]:
         with pytest.raises(InputError, match="surprise: unknown field"):
             load({"surprise": 1}, cls, where="f")
+
+
+def test_very_many_problems_fit_on_a_screen() -> None:
+    """And are found without a search for what each could have meant, which would take minutes."""
+    with pytest.raises(InputError) as refused:
+        load({"name": "a", **{f"countt{number}": 1 for number in range(100_000)}}, Outer, where="f.yaml")
+    lines = refused.value.message.splitlines()
+    assert len(lines) == 31
+    assert lines[-1] == "f.yaml: and 99970 more problems"

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core.builtin.tests_scorer.inside import recorder as recording
-from agentbench_core.builtin.tests_scorer.results import Results, read_result, results
+from agentbench_core.builtin.tests_scorer.results import MOST_TESTS, Results, read_result, results
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from tests.scoring.benches import Bench
@@ -518,3 +518,9 @@ def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> No
     assert session.results.tests["checks/test_curious.py::test_children_cannot_look_into_the_tests"] == "passed", (
         session.result.stdout.text
     )
+
+
+def test_too_many_tests_are_no_results() -> None:
+    """A session of a real project has some ten thousands; what is made of each line takes many times its memory."""
+    lines = [line(number, id=f"t{number}", when="call", outcome="passed", sec=0.1) for number in range(MOST_TESTS + 2)]
+    assert "too many tests" in read(*lines).damaged

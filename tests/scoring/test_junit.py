@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from agentbench_core.builtin.tests_scorer.junit import outcomes
+from agentbench_core.builtin.tests_scorer.results import MOST_TESTS
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
@@ -46,3 +48,15 @@ def test_as_many_files_as_tests() -> None:
     assert len(found) == 20_000
     assert found["t19999.py::TestX::test_a"] == "passed"
     assert outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())
+
+
+def test_a_report_of_too_many_tests_is_none() -> None:
+    """It is hostile; and only as much of it is read as takes little memory."""
+    case = b'<testcase classname="a.b" name="t"/>'
+    data = b"<testsuites>" + case * (MOST_TESTS * 8) + b"</testsuites>"
+    tracemalloc.start()
+    try:
+        assert outcomes(data) == {}
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()

@@ -19,6 +19,8 @@ LARGEST = 64 << 20
 """Bytes of a result file."""
 _LINE = re.compile(rb"([0-9a-f]{32}) (([0-9]{1,9}) (\{.*\}))\n", re.DOTALL)
 _MOST_WHY = 2000  # characters
+MOST_TESTS = 200_000
+"""Of a session; what reports more is hostile."""
 _MOST_PARTS = 4_000_000
 """Lists in all lines together: each takes twenty times the memory of its two characters."""
 
@@ -91,6 +93,9 @@ def results(data: bytes, key: bytes) -> Results:
         parts += line.count(b"[")
         if parts > _MOST_PARTS:
             damaged = damaged or "too many values were recorded"
+            continue
+        if len(phases) > MOST_TESTS:
+            damaged = damaged or "too many tests were reported"
             continue
         said = _line(match[4])
         name, when, outcome = said.get("id"), said.get("when"), said.get("outcome")
