@@ -15,11 +15,15 @@ provider of models         LLMConformance                                       
 the same, with a server    RemoteLLMConformance                                   serving
 agent                      AgentConformance                                       make_agent
 the same, with a model     ModelAgentConformance                                  make_agent
+the same, with a program   WrappedAgentConformance                                wrapping
 tool                       ToolConformance                                        make_tool, good_arguments
 scorer                     ScorerConformance                                      make_scorer
 reporter                   ReporterConformance                                    make_reporter
 cheater                    CheaterConformance                                     make_cheater
 =========================  =====================================================  =========================
+
+Checks of agents, tools and scorers run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on the class
+to run them in each of these; the ids of the tests name the sandbox.
 
 Hooks with defaults are in the rooms ``stage``, ``llm_stage``, ``agent_stage``, ``tool_stage``, ``scorer_stage`` and
 ``cheater_stage``. Each check says in its docstring what is asked for; each is itself checked, on a double that is
@@ -50,7 +54,7 @@ _ROOMS = (
     *("commands", "variables", "output", "deadlines", "lifetime", "files", "setup", "environment", "once", "provider"),
     *("isolation", "privileges", "limits"),
     *("llm", "llm_stage", "llm_answers", "llm_life", "llm_traffic", "llm_faults"),
-    *("agent", "agent_stage", "agent_life", "agent_talk"),
+    *("agent", "agent_stage", "agent_life", "agent_talk", "agent_wrapped"),
     *("tool", "tool_stage", "tool_spec", "tool_calls", "tool_places"),
     *("scorer", "scorer_stage", "scorer_verdicts", "scorer_endings", "scorer_traces"),
     *("reporter", "reporter_stage"),
@@ -60,6 +64,7 @@ _ROOMS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
 from agentbench_core.testing.agent import AgentConformance, ModelAgentConformance  # noqa: E402 - see above
+from agentbench_core.testing.agent_wrapped import WrappedAgentConformance  # noqa: E402 - see above
 from agentbench_core.testing.answers import Answer, CallDouble, Script, ScriptedLLM, Told, calls, says  # noqa: E402 - see above
 from agentbench_core.testing.attempt import ContextDouble, ScriptedModel, Trace  # noqa: E402 - see above
 from agentbench_core.testing.bench import Bench, builtin_tools, make_context, open_bench  # noqa: E402 - see above
@@ -119,6 +124,7 @@ __all__ = [
     "Told",
     "ToolConformance",
     "Trace",
+    "WrappedAgentConformance",
     "builtin_tools",
     "calls",
     "make_context",

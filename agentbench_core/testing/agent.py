@@ -9,7 +9,7 @@ from agentbench_core.testing.agent_talk import AgentTalkChecks
 
 
 class AgentConformance(AgentLifeChecks):
-    """Checks for every agent, on a small program with one bug, in the harness's toolbox and a sandbox ``local``."""
+    """Checks for every agent, on a small program with one bug, with the harness's tools, in each of ``sandboxes``."""
 
 
 class ModelAgentConformance(AgentTalkChecks, AgentConformance):

@@ -1,4 +1,4 @@
-"""Workspaces with a sandbox ``local``, made as often as checks and tests need one."""
+"""Workspaces with a sandbox, made as often as checks and tests need one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -30,8 +30,8 @@ from agentbench_core import (
     remove_tree,
 )
 from agentbench_core.builtin import plugin as builtin
-from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
+from agentbench_core.plugin.discovery import discover
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
 from agentbench_core.run.toolbox import MeteredToolbox, Stop
@@ -76,11 +76,15 @@ def builtin_tools() -> Sequence[Tool]:
 
 
 class Bench:
-    """A sandbox ``local``, and environments made of files. Everything lies below ``directory``; close it."""
+    """A sandbox, and environments made of files. Everything lies below ``directory``; close it.
 
-    def __init__(self, directory: Path) -> None:
+    ``sandbox`` is the name of a registered one, which has its default options. Raises UnknownNameError, and
+    UnavailableError when it cannot work here.
+    """
+
+    def __init__(self, directory: Path, sandbox: str = "local") -> None:
         self._directory = directory
-        self._provider: SandboxProvider = builtin.local(LocalOptions())
+        self._provider: SandboxProvider = _provider(sandbox)
         self._environments: dict[str, Environment] = {}
         self._said: dict[tuple[str, str], str] = {}
         self._made = 0
@@ -98,8 +102,8 @@ class Bench:
             if key not in self._environments:
                 pristine = self._directory / f"pristine-{len(self._environments)}"
                 write_files(pristine, files)
-                spec = EnvironmentSpec(commit=key, settings=EnvironmentSettings(), setup=Setup(capture=()))
-                self._environments[key] = self._provider.prepare(spec, pristine, RecordingLog(), Deadline(5 * LONG))
+                given = _spec(key), pristine, RecordingLog(), Deadline(5 * LONG)
+                self._environments[key] = self._provider.prepare(*given)
             return self._environments[key]
 
     def fork(self, environment: Environment) -> Path:
@@ -250,17 +254,36 @@ def make_context(
 
 
 class WithBench:
-    """Checks that work on a bench."""
+    """Checks that work on a bench, in each of ``sandboxes``."""
+
+    sandboxes: ClassVar[Sequence[str]] = ("local",)
+    """Names of registered sandboxes. The id of each test says in which one it ran, as in ``test_words[docker]``."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make each check once per sandbox."""
+        if "bench" in metafunc.fixturenames:
+            metafunc.parametrize("bench", self.sandboxes, indirect=True, scope="class")
 
     @pytest.fixture(scope="class")
     @classmethod
-    def bench(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    def bench(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         """Where workspaces are made for the checks of a class."""
-        bench = Bench(tmp_path_factory.mktemp("conformance"))
+        bench = Bench(tmp_path_factory.mktemp("conformance"), request.param)
         try:
             yield bench
         finally:
             bench.close()
+
+
+def _provider(sandbox: str) -> SandboxProvider:
+    component = discover().registry.find("sandbox", sandbox)
+    provider: SandboxProvider = component.make(component.options() if component.options else None)
+    provider.preflight([_spec("")])
+    return provider
+
+
+def _spec(commit: str) -> EnvironmentSpec:
+    return EnvironmentSpec(commit=commit, settings=EnvironmentSettings(), setup=Setup(capture=()))
 
 
 def _digest(files: Files) -> str:

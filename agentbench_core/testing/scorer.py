@@ -8,4 +8,4 @@ from agentbench_core.testing.scorer_verdicts import VerdictChecks
 
 
 class ScorerConformance(VerdictChecks, EndingChecks, TraceChecks):
-    """Checks for every scorer, on a small program in the sandbox ``local``."""
+    """Checks for every scorer, on a small program in each of ``sandboxes``."""

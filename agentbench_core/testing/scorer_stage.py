@@ -114,7 +114,7 @@ class Judged:
 
 
 class Court:
-    """Has a scorer judge changes, each in a fresh copy of the prepared tree, in the sandbox ``local``."""
+    """Has a scorer judge changes, each in a fresh copy of the prepared tree, in the sandbox of the bench."""
 
     def __init__(self, bench: Bench, hooks: type[ScorerHooks]) -> None:
         self.bench = bench

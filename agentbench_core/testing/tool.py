@@ -8,4 +8,4 @@ from agentbench_core.testing.tool_spec import SpecChecks
 
 
 class ToolConformance(SpecChecks, CallChecks, PlaceChecks):
-    """Checks for every tool, in the toolbox of the harness and over a sandbox ``local``."""
+    """Checks for every tool, in the toolbox of the harness, in each of ``sandboxes``."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentbench_core import EnvironmentSpec, SandboxProvider
-from agentbench_core.testing import IsolatedSandboxConformance
+from agentbench_core import EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
+from agentbench_core.builtin import plugin
+from agentbench_core.builtin.options import TestsOptions as Options  # pytest would take it for a test
+from agentbench_core.testing import Bench, IsolatedSandboxConformance, ScorerConformance
+from agentbench_core.testing.scorer_stage import Court
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 
@@ -33,3 +37,50 @@ class TestDocker(IsolatedSandboxConformance):
     @classmethod
     def spec(cls, *commands: str, capture: tuple[str, ...] = (), **settings: Any) -> EnvironmentSpec:
         return super().spec(*commands, capture=capture, **settings)
+
+
+class WritesResults:
+    """A scorer whose command writes into the workspace."""
+
+    def score(self, context: ScoringContext) -> Score:
+        result = context.environment.run_once(
+            f"touch results && {context.validation.passing_command}",
+            context.fork(),
+            read_only=True,
+            inputs={},
+            results=None,
+            network=False,
+            deadline=context.deadline,
+        )
+        context.save_output(result)
+        return Score(passed=result.ok, exit_code=result.exit_code)
+
+
+@pytest.mark.docker
+class TestTheScorerInDocker(ScorerConformance):
+    """The scorer of the core, where the workspace is read-only."""
+
+    sandboxes = ("docker",)
+    passing_command = "python -m pytest -q checks/test_adding.py"
+    tests = ("checks/test_adding.py::TestAdd::test_two_numbers",)
+
+    @classmethod
+    def make_scorer(cls) -> Scorer:
+        return plugin.tests(Options())
+
+
+@pytest.mark.docker
+def test_the_kit_finds_what_holds_in_local_only(tmp_path: Path) -> None:
+    """A scorer that writes where it may not fails the fix in docker."""
+
+    class Hooks(ScorerConformance):
+        @classmethod
+        def make_scorer(cls) -> Scorer:
+            return WritesResults()
+
+    bench = Bench(tmp_path, "docker")
+    try:
+        with pytest.raises(AssertionError):
+            Hooks().test_the_fix_passes(Court(bench, Hooks))
+    finally:
+        bench.close()

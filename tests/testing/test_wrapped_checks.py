@@ -1,0 +1,41 @@
+"""The checks of agents that wrap a program: each fails on one that is broken in its respect, in whatever sandbox."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.testing import Bench, WrappedAgentConformance, open_bench
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_wrapped.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(WrappedAgentConformance) if name.startswith("test_"))
+
+TestCareful = BROKEN["on"](BROKEN["CarefulWrapper"])
+"""The agent that the doubles are made from does what every agent that wraps a program must do."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_check_fails_on_its_double(check: str, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    """It fails by what it asserts."""
+    known: dict[str, Any] = {"bench": bench, "capfd": capfd}
+    method = getattr(BROKEN["on"](DOUBLES[check])(), check)
+    with pytest.raises(AssertionError):
+        method(**{name: known[name] for name in inspect.signature(method).parameters})
+
+
+def test_a_class_without_an_agent_says_so() -> None:
+    """Who forgets the only hook that must be given hears its name."""
+    with pytest.raises(NotImplementedError, match="WrappedAgentConformance must say how an agent is made"):
+        WrappedAgentConformance.make_agent()
