@@ -33,9 +33,10 @@ KNOWN = {
     f"{MECHANIC}/judging.py": "sent into a sandbox as text, and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
+    f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
     f"{DOCKER}/exec_calls.py": "the same, for images without Python",
     f"{DOCKER}/building.py": "debootstrap and tar, in an empty directory of ours",
-    f"{DOCKER}/disk.py": "du, which opens no file, over workspaces",
+    f"{DOCKER}/disk.py": "find, which opens no file, over workspaces, as the owner of what it sees",
     f"{DOCKER}/inside/commands.py": "inside a container: its supervisors",
     f"{DOCKER}/inside/supervising.py": "inside a container: commands",
 }

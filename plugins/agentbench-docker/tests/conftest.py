@@ -17,7 +17,7 @@ from agentbench_core import Deadline, EnvironmentSpec, ExecResult, fork
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
-from agentbench_docker.owner import OWNER
+from agentbench_docker.owner import KEEPER, OWNER, USER
 from agentbench_docker.provider import DockerProvider
 from agentbench_docker.sandbox import DockerSandbox
 
@@ -200,7 +200,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _labelled_below(temporary: Path) -> list[str]:
     """What the engine has of providers whose scratch directories lie there."""
-    shown = ["--format", f'{{{{.ID}}}} {{{{.Label "{OWNER}"}}}}', "--filter", f"label={OWNER}"]
+    labels = f'{{{{.ID}}}} {{{{.Label "{OWNER}"}}}} {{{{.Label "{KEEPER}"}}}}'
+    shown = ["--format", labels, "--filter", f"label={USER}"]
     lines = asked("ps", "--all", *shown) + asked("network", "ls", *shown)
     return [line for line in lines if str(temporary) in line]
 

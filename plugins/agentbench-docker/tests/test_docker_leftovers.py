@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, EnvironmentSpec, SandboxError, Scratch, SetupError, dump
+from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, dump
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.cache import Cache
 from agentbench_docker.environment import DockerEnvironment
@@ -296,25 +296,41 @@ def test_sweeping_spares_the_images_that_a_living_provider_uses(
 
 
 def test_sweeping_removes_what_the_dead_left_and_spares_the_living(ground: Ground, cache: Path) -> None:
-    """F14: by label and lock: containers and networks whose owner's lock is free; those of the living stay."""
+    """F14: containers and networks of owners without a lease go; those of an owner that holds one stay."""
     name = f"agentbench-{secrets.token_hex(6)}"
     make: dict[str, Callable[[str], str]] = {
         "container": lambda owner: asked("create", *_labels(owner), "agentbench/py-runner:0.1.0", "true"),
         "network": lambda owner: asked("network", "create", *_labels(owner), f"{name}-{Path(owner).name[-4:]}"),
     }
-    scratch = Scratch("docker")
-    try:
+    with provider() as living:
+        owner = str(ground.prepare(living, spec_of()).scratch.path)
         for one in make.values():
             one(str(ground.temporary / "agentbench-docker-dead"))
-        alive = [one(str(scratch.path))[:12] for one in make.values()]
+        alive = [one(owner)[:12] for one in make.values()]
         with provider() as made:
             made.sweep()
         assert [each for kind in make for each in ground.owned(kind)] == alive
-    finally:
-        for kind in make:
-            for each in ground.owned(kind):
-                asked(kind, "rm", each)
-        scratch.close()
+    assert [ground.owned(kind) for kind in make] == [[], []]
+
+
+@pytest.mark.mounts
+@pytest.mark.parametrize("hidden", ["temporary", ""], ids=["scratch", "scratch-and-cache"])
+def test_sweeping_spares_the_living_whose_files_it_cannot_see(ground: Ground, cache: Path, hidden: str) -> None:
+    """F14: two jobs with one engine and a /tmp of their own each, with a cache of both or of their own.
+
+    That a path is not there says nothing of its owner: what the engine has of it stays while the engine has its lease.
+    """
+    prune = [str(Path(sys.executable).with_name("agentbench")), "docker", "prune", "--all"]
+    hide = 'mount -t tmpfs tmpfs "$1" && mkdir -p "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
+    places = [str(ground.directory / hidden), str(ground.temporary)]
+    with provider() as living:
+        environment = ground.prepare(living, spec_of("true", network_policy="setup_only"))
+        with contextlib.closing(ground.start(environment)) as sandbox:
+            before = [ground.owned(kind) for kind in ("container", "network", "image")]
+            subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", *places, *prune], check=True)
+            assert [ground.owned(kind) for kind in ("container", "network", "image")] == before
+            assert environment.workspace.is_dir()
+            assert sandbox.exec("true", deadline=Deadline(SOON)).ok
 
 
 def _labels(owner: str) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
+import fcntl
 import json
 import os
+import secrets
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +17,7 @@ import attrs
 import filelock
 import platformdirs
 
-from agentbench_core import Deadline, InputError, Scratch, dump, load, remove_tree
+from agentbench_core import Deadline, InputError, dump, load, remove_tree
 
 _POLL = 0.2
 _IN_USE = "in-use-"
@@ -52,11 +54,19 @@ class Cache:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or platformdirs.user_cache_path("agentbench") / "docker"
+        self._notes: dict[str, filelock.BaseFileLock] = {}
 
     @property
     def mark(self) -> str:
-        """Tells the images of this cache from those of another."""
-        return hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
+        """Tells the images of this cache from those of another, which may have the same path elsewhere."""
+        file = self.root / "mark"
+        if not file.exists():
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile("w", dir=self.root) as draft, contextlib.suppress(FileExistsError):
+                draft.write(secrets.token_hex(4))
+                draft.flush()
+                os.link(draft.name, file)  # whoever is first
+        return file.read_text()
 
     def workspace(self, entry: Entry) -> Path:
         """Where the prepared tree of an environment lies."""
@@ -114,13 +124,22 @@ class Cache:
         draft.write_text(json.dumps(dump(entry), indent=1))
         draft.replace(self._description(entry.key))
 
-    def use(self, key: str, owner: Path) -> None:
-        """Note that a provider with that scratch directory works with it, and when; forget those that are dead."""
-        for note, known in self._owners(key):
-            if not Scratch.alive(known):
+    def use(self, key: str) -> None:
+        """Note that this process works with it, and when; forget those that are dead. Only who holds it may."""
+        for note in self._place(key).glob(f"{_IN_USE}*"):
+            if not _is_locked(note):
                 note.unlink(missing_ok=True)
-        (self._place(key) / f"{_IN_USE}{owner.name}").write_text(str(owner))
+        if key not in self._notes:
+            note = self._place(key) / f"{_IN_USE}{secrets.token_hex(8)}"
+            self._notes[key] = filelock.FileLock(note, thread_local=False)
+            self._notes[key].acquire()
         os.utime(self._description(key))
+
+    def close(self) -> None:
+        """Work with nothing any more. Idempotent."""
+        while self._notes:
+            _, note = self._notes.popitem()
+            note.release()
 
     def entries(self) -> list[Entry]:
         """All that were prepared to their end, the one used last first."""
@@ -147,20 +166,25 @@ class Cache:
         return total
 
     def _in_use(self, key: str) -> bool:
-        return any(Scratch.alive(owner) for _, owner in self._owners(key))
-
-    def _owners(self, key: str) -> Iterator[tuple[Path, Path]]:
-        """Notes of use, and the scratch directories that they name."""
-        for note in self._place(key).glob(f"{_IN_USE}*"):
-            with contextlib.suppress(FileNotFoundError):  # who only looks holds no lock
-                if known := note.read_text():
-                    yield note, Path(known)
+        return any(_is_locked(note) for note in self._place(key).glob(f"{_IN_USE}*"))
 
     def _place(self, key: str) -> Path:
         return self.root / "environments" / key.removeprefix("sha256:")[:32]
 
     def _description(self, key: str) -> Path:
         return self._place(key) / "entry.json"
+
+
+def _is_locked(note: Path) -> bool:
+    """Whether who made that note lives: the system frees the lock of who died, whichever paths others can see."""
+    try:
+        with note.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def now() -> str:

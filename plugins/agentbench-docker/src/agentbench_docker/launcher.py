@@ -19,6 +19,7 @@ from agentbench_docker.container import Container, State
 from agentbench_docker.disk import DiskWatch
 from agentbench_docker.exec_calls import ExecCalls, main_command, run_main
 from agentbench_docker.hardening import OURS, Hardening, Mount, variables
+from agentbench_docker.owner import Lease
 from agentbench_docker.sandbox import DockerSandbox, Line, reason_of
 
 _NO_PYTHON = (1, 126, 127)
@@ -77,8 +78,9 @@ class Start:
 class Launcher:
     """What all environments of a provider share. Thread-safe."""
 
-    def __init__(self, client: Client, hardening: Hardening, disk: DiskWatch) -> None:
+    def __init__(self, client: Client, hardening: Hardening, disk: DiskWatch, lease: Lease) -> None:
         self.client = client
+        self.lease = lease
         self.hardening = hardening
         self._disk = disk
         self._lock = threading.Lock()
@@ -175,6 +177,7 @@ class Launcher:
     def _create(self, start: Start, deadline: Deadline, **more: Any) -> Container:
         with self._lock:
             self._check_open()
+        self.lease.hold(start.image.id, deadline)
         arguments = self.hardening.arguments(
             start.spec,
             mounts=start.all_mounts(),

@@ -85,13 +85,14 @@ class DockerProvider:
         """Run a task's set-up, or find the result of an equal one, of this run or of an earlier one."""
         engine = self._connect()
         base = self._base(engine, spec, deadline)
+        engine.launcher.lease.hold(base.image.id, deadline)
         key = environment_digest(spec, base, engine.launcher.hardening, version("agentbench-docker"))
         with self._cache.held(key, deadline):
             entry = self._cache.find(key)
             known = entry is not None and self._image_is_there(engine, entry, deadline)
             if entry is None or not known:
                 entry = self._make(engine, key, spec, base, workspace, log, deadline)
-            self._cache.use(key, self._scratch.path)
+            self._cache.use(key)
         return DockerEnvironment(
             digest=key,
             workspace=self._cache.workspace(entry),
@@ -118,7 +119,9 @@ class DockerProvider:
         engine, self._engine = self._engine, None
         with contextlib.ExitStack() as stack:
             stack.callback(self._scratch.close)
+            stack.callback(self._cache.close)
             if engine is not None:
+                stack.callback(engine.launcher.lease.close)
                 stack.callback(owner.remove_all_of, engine.client, self._scratch.path)
                 stack.callback(engine.launcher.close)
                 stack.callback(engine.watch.close)
@@ -141,7 +144,8 @@ class DockerProvider:
             labels=labels,
         )
         watch = DiskWatch(self._options.workspace_mb)
-        launcher = Launcher(client, hardening, watch)
+        lease = owner.Lease(client, self._scratch.path, hardening.person.user)
+        launcher = Launcher(client, hardening, watch, lease)
         self._engine = Engine(
             facts=facts,
             client=client,
