@@ -9,6 +9,7 @@ import re
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,9 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, remove_tree
+from agentbench_core import Deadline, SandboxError, fork, remove_tree
 from agentbench_docker import inside
+from agentbench_docker.disk import DiskWatch, Usage
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 
@@ -315,6 +317,35 @@ def _soon(look: Callable[[], Any]) -> Any:
     return found
 
 
+NO_WAY_OUT = """
+import ctypes, mmap, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def wide(*words):
+    return -ctypes.get_errno() if libc.syscall(*map(ctypes.c_long, words)) < 0 else "done"
+def narrow(number, first):  # as a program of 32 bits calls
+    code = struct.pack("<2sI1sI", b"\\x53\\xb8", number, b"\\xbb", first)
+    code += b"\\xb9\\1\\0\\0\\0\\x31\\xd2\\xcd\\x80\\x5b\\xc3"
+    page = mmap.mmap(-1, 4096, prot=7)
+    page.write(code)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+print(wide(41, 40, 1, 0), wide(41, 40 | 1 << 32, 1, 0), wide(425, 1, 0), narrow(359, 40), narrow(102, 1))
+for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+    socket.socket(family, socket.SOCK_DGRAM).close()
+"""
+
+
+@pytest.mark.parametrize("hosted", [True, False], ids=["process-1", "docker-exec"])
+def test_no_socket_leads_to_the_machine_below(stage: Any, hosted: bool) -> None:
+    """H29: AF_VSOCK reaches who runs the virtual machine, also without a network: refused, however it is called.
+
+    ``io_uring`` makes sockets past every filter, and ``socketcall`` has its arguments in memory: refused as well.
+    """
+    with stage.start(hosted=hosted) as started:
+        assert started.ask(["python3", "-c", NO_WAY_OUT]) == "-1 -1 -1 -1 -1"
+    once = stage.once(f"python3 -c '{NO_WAY_OUT}'", hosted=hosted)
+    assert once.stdout.text == "-1 -1 -1 -1 -1\n", once
+
+
 # --- floods ------------------------------------------------------------------------------------------------------
 
 
@@ -343,8 +374,8 @@ def _highest_memory(process: str) -> int:
 
 @pytest.fixture
 def small_disk(pristine: Path, spec_of: Callable[..., Any]) -> Iterator[Any]:
-    """An environment whose sandboxes may add 64 MiB to the disk."""
-    provider = DockerProvider(DockerOptions(workspace_mb=64))
+    """An environment whose sandboxes may add 64 MiB and 1,000 files to the disk."""
+    provider = DockerProvider(DockerOptions(workspace_mb=64, workspace_files=1000))
     yield provider.prepare(spec_of(), pristine, _Printed(), Deadline(60))
     provider.close()
 
@@ -376,6 +407,81 @@ def test_filling_the_disk_while_scoring(small_disk: Any, stage: Any) -> None:
         deadline=Deadline(40),
     )
     assert (result.ok, result.limits_hit) == (False, ("disk",))
+
+
+NAMELESS = """
+import mmap, os, time
+file = open("big", "wb+"); os.unlink("big")
+for _ in range(200): file.write(bytes(1 << 20))
+file.flush()
+memory = mmap.mmap(file.fileno(), 0)
+%s
+time.sleep(20)
+"""
+WAYS_TO_FILL = {
+    "an open file without a name": NAMELESS % "",
+    "a mapped file without a name": NAMELESS % "file.close()",
+    "many files": "import time; [open(str(number), 'w').close() for number in range(2000)]; time.sleep(20)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_FILL)
+def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
+    """H13: what takes room without showing as a file's size is counted, too."""
+    with contextlib.closing(
+        small_disk.start(stage.fork(), read_only=False, network=False, deadline=Deadline(30))
+    ) as sandbox:
+        result = sandbox.exec(["python3", "-c", WAYS_TO_FILL[way]], deadline=Deadline(40))
+        assert (result.exit_code, result.limits_hit) == (137, ("disk",))
+
+
+def test_filling_the_disk_where_nobody_may_look() -> None:
+    """H13: an ordinary user's sandbox hides files in a directory of mode 000, which its owner cannot read either."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        told = threading.Event()
+        with contextlib.suppress(BaseException):
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(10001, 10001, 10001)
+                os.setresuid(10001, 10001, 10001)
+            for name in ("before", "written/closed"):
+                (place / name).mkdir(parents=True)
+            watch = DiskWatch(Usage(1 << 20, 1000))
+            watch.add("its-container", [place / "written"], place / "before", lambda why: told.set())
+            (place / "written/closed/file").write_bytes(bytes(4 << 20))
+            (place / "written/closed").chmod(0)
+            told.wait(15)
+        os._exit(not told.is_set())
+    try:
+        assert os.waitpid(child, 0)[1] == 0, "what is in there should have been counted"
+    finally:
+        remove_tree(place)
+
+
+@pytest.mark.mounts
+def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
+    """H13: when the disk is full and no sandbox wrote too much, that is nobody's attempt: SandboxError, and why."""
+    disk = place / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(disk)], check=True)
+    told = pytest.raises(SandboxError, match=rf"the disk is full, and no sandbox .* MiB are free at {disk}")
+    given: dict[str, Any] = {"read_only": False, "network": False, "deadline": Deadline(40)}
+    try:
+        fork(small_disk.workspace, disk / "workspace")
+        with contextlib.closing(small_disk.start(disk / "workspace", **given)) as sandbox:
+            (disk / "others").write_bytes(bytes(120 << 20))
+            for command in ("exit 1", "true"):
+                with told:
+                    sandbox.exec(command, deadline=Deadline(40))
+        with contextlib.closing(small_disk.start(disk / "workspace", **given)) as sandbox, told:
+            sandbox.exec("sleep 20", deadline=Deadline(40))
+        with told:
+            small_disk.run_once("exit 1", disk / "workspace", inputs={}, results=None, **given)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 # --- what real suites do -----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 
 import attrs
 
@@ -54,9 +55,11 @@ printf '\n%s %s %s %s\n' "$proof" "$code" "$before" "$(counts)" >&2
 class ExecCalls:
     """Implements ``Line``. At a deadline the container is started anew: nothing else is sure to kill everything."""
 
-    def __init__(self, container: Container, deadline: Deadline) -> None:
+    def __init__(self, container: Container, shell: Sequence[str], deadline: Deadline) -> None:
+        """``shell`` is how commands start one."""
         self.guarded = True
         self._container = container
+        self._shell = shell
         container.start(deadline)
         self._started_at = container.state().started_at
         self._running: subprocess.Popen[bytes] | None = None
@@ -67,7 +70,7 @@ class ExecCalls:
         exports = "".join(
             f"export {name}={shlex.quote(value)}\n" for name, value in order.env.items() if _NAME.fullmatch(name)
         )
-        words = ["/bin/sh", "-c", _WRAPPER, "sh", order.cwd, proof, *order.argv]
+        words = [*self._shell, "-c", _WRAPPER, "sh", order.cwd, proof, *order.argv]
         started = time.monotonic()
         ended, out, err = self._call(words, exports.encode("utf-8", "surrogateescape"), deadline, proof.encode())
         took = time.monotonic() - started
@@ -187,7 +190,7 @@ class _Ended:
 
 
 def main_command(command: str, proof: str) -> list[str]:
-    """What a container's process 1 does there: the command, and a last line that says that it came to its end."""
+    """What the shell that is process 1 is given: the command, and a last line that says that it came to its end."""
     script = '/bin/sh -c "$1"; code=$?; printf "\\n%s %s\\n" "$2" "$code" >&2; exit "$code"'
     return ["-c", script, "sh", command, proof]
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from agentbench_core import EnvironmentSpec
+from agentbench_docker.gate import gate
 from agentbench_docker.options import DockerOptions
 
 FIXED_ID = 10001
@@ -90,6 +91,8 @@ class Hardening:
     """Processors that the engine has; more cannot be asked for."""
     own: Sequence[Mount]
     """What :func:`write_own_files` gave."""
+    gate: Mount | None
+    """What :func:`write_gate` gave."""
     labels: Mapping[str, str]
 
     def arguments(
@@ -116,9 +119,11 @@ class Hardening:
         """
         settings, options = spec.settings, self.options
         memory = f"{settings.mem_limit_mb}m"
+        first, *more = ["/bin/sh"] if hosted else self.shell()
+        own = [*self.own, *([self.gate] if self.gate and not hosted else [])]
         arguments: dict[str, Any] = {
-            "entrypoint": "/bin/sh",
-            "command": ["-c", START if hosted else WAIT],
+            "entrypoint": first,
+            "command": [*more, "-c", START if hosted else WAIT],
             "user": self.person.user,
             "workdir": "/",
             "interactive": hosted,
@@ -142,12 +147,16 @@ class Hardening:
             "stop_signal": "SIGKILL",  # there is nothing in it to be asked politely
             "pull": "never",
             "labels": {**self.labels, **labels},
-            "mounts": [mount.words() for mount in (*self.own, *mounts)],
+            "mounts": [mount.words() for mount in (*own, *mounts)],
             "healthcheck": False,
         }
         if options.runtime:
             arguments["runtime"] = options.runtime
         return arguments
+
+    def shell(self) -> list[str]:
+        """A shell in an image without Python, under the filter that process 1 takes on in others."""
+        return [*([self.gate.target] if self.gate else []), "/bin/sh"]
 
     def _tmpfs(self, memory_mb: int, volumes: Sequence[str]) -> list[str]:
         """What is written there is memory, so all of it together stays below the limit."""
@@ -200,6 +209,14 @@ def write_own_files(place: Path, person: Person) -> tuple[Mount, ...]:
         Mount(source=passwd, target="/etc/passwd"),
         Mount(source=group, target="/etc/group"),
     )
+
+
+def write_gate(place: Path) -> Mount | None:
+    """Put the program that shells are started through into a directory of ours; nothing where there is none."""
+    file = place / "gate"
+    file.write_bytes(gate())
+    file.chmod(0o755)
+    return Mount(source=file, target=f"{OURS}/gate") if file.stat().st_size else None
 
 
 def variables(image: Mapping[str, str], workdir: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from agentbench_docker.disk import DiskWatch
 from agentbench_docker.exec_calls import ExecCalls, main_command, run_main
 from agentbench_docker.hardening import OURS, Hardening, Mount, variables
 from agentbench_docker.owner import Lease
-from agentbench_docker.sandbox import DockerSandbox, Line, reason_of
+from agentbench_docker.sandbox import DISK_REMEDY, DockerSandbox, Line, reason_of
 
 _NO_PYTHON = (1, 126, 127)
 """Ends of a start before the greeting: process 1 lacks a module, or a Python that it can work with."""
@@ -94,10 +94,13 @@ class Launcher:
         try:
             sandbox = DockerSandbox(
                 container,
-                line=_channel(container) if start.image.hosted else partial(ExecCalls, container),
+                line=_channel(container)
+                if start.image.hosted
+                else partial(ExecCalls, container, self.hardening.shell()),
                 variables=start.variables(),
                 workdir=start.workdir,
                 deadline=deadline,
+                on_failure=partial(self._disk.look_if_full, start.workspace),
                 on_close=self._forget,
             )
             with self._lock:
@@ -105,7 +108,7 @@ class Launcher:
                 forget = _nothing  # what a task's author installs is the author's
                 if not start.set_up:
                     before = start.prepared or start.workspace
-                    forget = self._disk.add(start.written(), before, sandbox.kill_for_disk)
+                    forget = self._disk.add(container.id, start.written(), before, sandbox.kill_for_disk)
                 self._sandboxes[sandbox] = forget
         except BaseException as error:
             self._remove(container)  # whose end is the end of the client that reaches into it
@@ -139,28 +142,33 @@ class Launcher:
         more: dict[str, Any] = {}
         proof = secrets.token_hex(16)
         if not start.image.hosted:
-            main = main_command(command, proof)
+            main = [*self.hardening.shell()[1:], *main_command(command, proof)]
             more = {"command": main, "envs": start.variables(), "workdir": start.workdir}
         container = self._create(start, deadline, **more)
         full = threading.Event()
+        outside: list[str] = []
 
-        def kill() -> None:
+        def kill(why: str) -> None:
+            outside.extend([why] if why else [])
             full.set()
             container.kill()
 
         try:
-            with self._disk.over(start.written(), start.prepared or start.workspace, kill):
+            with self._disk.over(container.id, start.written(), start.prepared or start.workspace, kill):
                 if start.image.hosted:
                     order = Order(argv=["/bin/sh", "-c", command], env=start.variables(), cwd=start.workdir, once=True)
                     result = _run_to_the_end(container, order, deadline, full)
                 else:
                     result = run_main(container, proof, deadline)
+                self._disk.look_if_full(start.workspace)
         except SandboxError:
             if not full.is_set():
                 raise
             result = ExecResult(exit_code=137)
         finally:
             self._remove(container)
+        if outside:
+            raise SandboxError(outside[0], remedy=DISK_REMEDY)
         if full.is_set():
             result = attrs.evolve(result, exit_code=137, limits_hit=(*result.limits_hit, "disk"))
         return reason_of(deadline, result) if result.timed_out else result

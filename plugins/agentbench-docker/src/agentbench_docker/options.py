@@ -27,3 +27,6 @@ class DockerOptions:
     tmp_mb: int = option(512, help="size of /tmp, at most half of the task's memory", minimum=1)
     home_mb: int = option(256, help="size of HOME, at most a quarter of the task's memory", minimum=1)
     workspace_mb: int = option(8192, help="what a sandbox may add to the disk before it is killed", minimum=1)
+    workspace_files: int = option(
+        500_000, help="how many files a sandbox may add to the disk before it is killed", minimum=1
+    )

@@ -24,10 +24,10 @@ from agentbench_core import (
 from agentbench_docker import owner, storage
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
-from agentbench_docker.disk import DiskWatch
+from agentbench_docker.disk import DiskWatch, Usage
 from agentbench_docker.engine import OLDEST, EngineFacts, look, too_old
 from agentbench_docker.environment import DockerEnvironment
-from agentbench_docker.hardening import Hardening, person, write_own_files
+from agentbench_docker.hardening import Hardening, person, write_gate, write_own_files
 from agentbench_docker.images import PULL_SEC, Base, Bases
 from agentbench_docker.launcher import Image, Launcher
 from agentbench_docker.network import Network
@@ -141,9 +141,10 @@ class DockerProvider:
             person=person(),
             cpus=facts.cpus,
             own=write_own_files(place, person()),
+            gate=write_gate(place),
             labels=labels,
         )
-        watch = DiskWatch(self._options.workspace_mb)
+        watch = DiskWatch(Usage(self._options.workspace_mb << 20, self._options.workspace_files))
         lease = owner.Lease(client, self._scratch.path, hardening.person.user)
         launcher = Launcher(client, hardening, watch, lease)
         self._engine = Engine(

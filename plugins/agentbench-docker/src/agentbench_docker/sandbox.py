@@ -15,6 +15,7 @@ from agentbench_core import Deadline, DeadlineExceeded, ExecResult, Output, Sand
 from agentbench_docker.channel import ChannelLostError, FileRefusedError, Order
 from agentbench_docker.container import Container, State
 
+DISK_REMEDY = "Make room, and go on with --resume; each worker may use `sandbox.workspace_mb` of the disk."
 _NOTE = b"\n[the sandbox was killed by this command, and started anew: %s]\n"
 
 
@@ -48,19 +49,26 @@ class DockerSandbox:
         variables: Mapping[str, str],
         workdir: str,
         deadline: Deadline,
+        on_failure: Callable[[], None],
         on_close: Callable[[DockerSandbox], None],
     ) -> None:
-        """``line`` starts the container, and reaches into it. Raises what it raises; the container stays then."""
+        """``line`` starts the container, and reaches into it. Raises what it raises; the container stays then.
+
+        ``on_failure`` is called when a command has failed; a full disk may be to blame.
+        """
         self.container = container
         self._open_line = line
         self._variables = variables
         self._workdir = workdir
+        self._on_failure = on_failure
         self._on_close = on_close
         self._busy = threading.Lock()
         self._closing = threading.Lock()
         self._closed = False
         self._removed = False
         self._full = False
+        self._outside = ""
+        """Why somebody else ended it for good, if anybody did."""
         self._hit: tuple[str, ...] = ()
         """Limits that were hit while no command ran; the next result says so."""
         self._line = line(deadline)
@@ -88,6 +96,9 @@ class DockerSandbox:
                 result = self._line.exec(order, deadline)
             except ChannelLostError as error:
                 result = self._after_loss(error, deadline)
+            if not result.ok:
+                self._on_failure()
+                self._check_open()
             limits, self._hit = sorted({*result.limits_hit, *self._hit}), ()
             result = attrs.evolve(result, limits_hit=tuple(limits))
         except SandboxError:
@@ -110,9 +121,13 @@ class DockerSandbox:
         with self._files(path) as place:
             self._line.write(place, data)
 
-    def kill_for_disk(self) -> None:
-        """End everything in it, because it fills the disk; the command that runs, or the next one, is told so."""
-        if not self._busy.acquire(blocking=False):
+    def kill_for_disk(self, why: str) -> None:
+        """End everything in it, because it fills the disk; the command that runs, or the next one, is told so.
+
+        With a reason, it is not to blame: every use of it raises SandboxError from then on, and says why.
+        """
+        self._outside = why
+        if why or not self._busy.acquire(blocking=False):
             self._full = True
             self.container.kill()
             return
@@ -143,6 +158,8 @@ class DockerSandbox:
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxError("the sandbox is closed")
+        if self._outside:
+            raise SandboxError(self._outside, remedy=DISK_REMEDY)
 
     def _place(self, path: str) -> str:
         return posixpath.join(self._workdir, path)
@@ -175,6 +192,7 @@ class DockerSandbox:
         """
         if self._closed:
             raise SandboxError("the sandbox was closed while a command ran")
+        self._check_open()
         self._line.close()
         state = self.container.state()
         if not self._full and state.from_outside(guarded=self._line.guarded, cut=error.ended):

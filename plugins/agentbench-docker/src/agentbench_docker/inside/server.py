@@ -13,7 +13,7 @@ from typing import Any
 from agentbench_docker.inside.commands import Command, RefusedError, Supervisor
 from agentbench_docker.inside.files import read_file, write_file
 from agentbench_docker.inside.frames import GoneError, answer, read_exactly, ready, receive
-from agentbench_docker.inside.guard import spare_process_1, untraceable
+from agentbench_docker.inside.guard import refuse_ways_out, untraceable
 from agentbench_docker.inside.processes import reap, sweep
 from agentbench_docker.inside.watching import COUNTERS, Counter, Load
 
@@ -46,7 +46,7 @@ class Server:
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGINT):  # handlers, unlike what is ignored, are not passed on
             signal.signal(number, lambda *_: None)
-        answer({"ready": sys.version.split()[0], "guarded": spare_process_1()})
+        answer({"ready": sys.version.split()[0], "guarded": refuse_ways_out()})
         while True:
             for descriptor in ready([0, *self.leftovers()], 60):
                 if descriptor == 0:
