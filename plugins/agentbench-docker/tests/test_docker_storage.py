@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -92,12 +93,66 @@ def test_an_image_is_made_once_and_never_replaced() -> None:
 
 
 def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Says what to do where no registry answers; nothing is left."""
+    """Says what to do where no registry answers, also before it tries; nothing is left."""
     monkeypatch.setattr(building, "TAG", f"agentbench-test/none:{secrets.token_hex(4)}")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/of-the-company.crt")
+    said: list[str] = []
     with pytest.raises(UnavailableError, match="could not be built from localhost:9/no/such") as caught:
-        building.build(client, "localhost:9/no/such:image", "", print)
+        building.build(client, "localhost:9/no/such:image", "", said.append)
     assert "--base debootstrap" in caught.value.remedy
     assert images(building.TAG) == []
+    registry, certificates, begun = said
+    assert registry.startswith("note: the registry localhost:9 does not answer")
+    assert "--base debootstrap" in registry
+    assert "--ca-bundle /etc/of-the-company.crt" in certificates
+    assert begun.startswith("building ")
+
+
+def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same recipe gives other packages on another day: recorded with versions and hashes, compared, and said."""
+    (tmp_path / "recipe").mkdir()
+    other = "sed -i '/^Package: git$/,/^Version/s/^Version: .*/Version: 9.9/' /var/lib/dpkg/status"
+    other += " && echo more >> /var/lib/dpkg/info/ripgrep.md5sums"
+    recipe = f"ARG BASE\nFROM ${{BASE}}\nUSER root\nRUN {other}\nUSER agent\n"
+    (tmp_path / "recipe/Dockerfile").write_text(recipe)
+    before = building.TAG
+    monkeypatch.setattr(building, "TAG", f"agentbench-test/packages:{secrets.token_hex(4)}")
+    monkeypatch.setattr(building, "_FILES", tmp_path / "recipe")
+    said: list[str] = []
+    try:
+        made = building.build(client, before, "", said.append)
+        (note,) = [line for line in said if "git" in line]
+        assert "git 9.9 (released with 1:2." in note
+        assert "ripgrep (other files)" in note
+        asked = ["docker", "run", "--rm", "--network", "none", made.id, "cat", building.RECORD]
+        record = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        assert [line.split()[1] for line in record.splitlines() if line.startswith("git ")] == ["9.9"]
+        base = Bases(client, "never").get(building.TAG, Deadline(60))
+        assert base.packages == f"sha256:{hashlib.sha256(record.encode()).hexdigest()}"
+    finally:
+        subprocess.run(["docker", "image", "rm", "--force", building.TAG], check=True, capture_output=True)
+
+
+def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, tree: Path) -> None:
+    """Behind a proxy that re-signs, the message names the option that helps."""
+    server = (
+        "import http.server, ssl; tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); tls.load_cert_chain('/tmp/both');"
+        "web = http.server.HTTPServer(('127.0.0.1', 4433), http.server.SimpleHTTPRequestHandler);"
+        "web.socket = tls.wrap_socket(web.socket, server_side=True); open('/tmp/up', 'w'); web.serve_forever()"
+    )
+    key = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout /tmp/both -out /tmp/crt 2>/dev/null"
+    serve = (
+        f'{key}; cat /tmp/crt >> /tmp/both; (python3 -c "{server}" &) >/dev/null 2>&1; until [ -e /tmp/up ]; do :; done'
+    )
+    fetch = "pip download --retries 0 --no-deps -i https://localhost:4433/ iniconfig"
+    provider = DockerProvider(DockerOptions())
+    try:
+        with pytest.raises(SetupError, match=r"--set sandbox\.ca_bundle=FILE"):
+            provider.prepare(spec_of(serve, fetch), tree, Quiet(), Deadline(120))
+    finally:
+        provider.close()
 
 
 def test_an_image_that_is_not_there(client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -15,19 +16,37 @@ import attrs
 
 from agentbench_core import Deadline, InputError, UnavailableError
 from agentbench_docker.client import Client, one_line
-from agentbench_docker.images import PULL_SEC, RUNNER
+from agentbench_docker.images import PACKAGES, PULL_SEC, RUNNER
 
 if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
 TAG = f"{RUNNER}:0.1.0"
 """Never made twice from different sources: what a task names must not change its meaning."""
-PUBLIC_BASE = "python:3.11-slim-bookworm"
+PUBLIC_BASE = "python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b"
 DEBOOTSTRAP = "debootstrap"
 """Instead of the name of a base: make one of Debian's packages."""
 BOOTSTRAPPED = "agentbench/base:bookworm"
 RECIPE = "agentbench.recipe"
 """Label: the digest of what an image was made of."""
+RECORD = "/usr/local/share/agentbench/packages.txt"
+"""Inside the image: a line for each package with its name, version, architecture and a hash of its files."""
+_RELEASED = Path(__file__).with_name("packages.txt")
+"""The record of the image that this release was tested with."""
+_LIST = r"""
+cd /var/lib/dpkg/info 2>/dev/null &&
+dpkg-query --show --showformat '${Package} ${Version} ${Architecture}\n' | while read -r name version architecture; do
+    hash=-
+    for file in "$name.md5sums" "$name:$architecture.md5sums"; do
+        [ -e "$file" ] && hash=$(sha256sum <"$file") && break
+    done
+    echo "$name $version $architecture ${hash%% *}"
+done
+python -m pip list --disable-pip-version-check --format=freeze | sed 's/^/pip:/; s/==/ /; s/$/ any -/'
+python -c 'import platform; print("python", platform.python_version(), platform.machine(), "-")'
+"""
+_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_ANSWER_SEC = 3.0
 _SUITE = "bookworm"
 _PACKAGES = ("python3", "python3-venv", "ca-certificates")
 _FILES = Path(__file__).with_name("image")
@@ -69,17 +88,90 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
         return Built(tag=TAG, id=there.id, base=there.labels["agentbench.base"], new=False)
     name = base or PUBLIC_BASE
     base_image = _bootstrapped(client, deadline, say) if name == DEBOOTSTRAP else name
+    for note in _warnings(client, base_image, ca_bundle, deadline):
+        say(f"note: {note}")
     say(f"building {TAG} from {base_image}")
-    labels = {RECIPE: recipe, "agentbench.base": name}
+    unfinished = f"{TAG}-unfinished"
     with tempfile.TemporaryDirectory(prefix="agentbench-build-") as place:
-        context = Path(place, "context")
+        context, last = Path(place, "context"), Path(place, "last")
         shutil.copytree(_FILES, context)
         certificates = Path(ca_bundle).read_bytes() if ca_bundle else b""
         (context / "host-ca.crt").write_bytes(certificates)
-        _docker_build(client, context, base_image, labels, deadline)
-    made = client.call(lambda docker: _inspect(docker, TAG), deadline)
-    assert made is not None, "it has just been built"
+        _docker_build(client, context, unfinished, base_image, {}, deadline)
+        record = client.call(lambda docker: _record(docker, unfinished), deadline)
+        last.mkdir()
+        (last / "Dockerfile").write_text(f"ARG BASE\nFROM ${{BASE}}\nCOPY packages.txt {RECORD}\n")
+        (last / "packages.txt").write_text(record)
+        labels = {RECIPE: recipe, "agentbench.base": name, PACKAGES: digest_of(record)}
+        _docker_build(client, last, TAG, unfinished, labels, deadline)
+    if other := changes(_RELEASED.read_text(), record):
+        say(f"note: packages are not those that this release was tested with: {', '.join(other)}")
+    made = client.call(lambda docker: _finished(docker, unfinished), deadline)
     return Built(tag=TAG, id=made.id, base=name, new=True)
+
+
+def changes(released: str, record: str) -> list[str]:
+    """The packages of two records that both have and that differ, in words."""
+    before, found = _packages(released), _packages(record)
+    words = []
+    for name in sorted(before.keys() & found.keys()):
+        (old, old_processor, old_hash), (new, processor, hash_) = before[name], found[name]
+        if old != new:
+            words.append(f"{name} {new} (released with {old})")
+        elif old_hash != hash_ and old_processor == processor:
+            words.append(f"{name} (other files)")
+    return words
+
+
+def digest_of(record: str) -> str:
+    """What names a record."""
+    return f"sha256:{hashlib.sha256(record.encode()).hexdigest()}"
+
+
+def _packages(record: str) -> dict[str, list[str]]:
+    return {name: rest for name, *rest in map(str.split, record.splitlines())}
+
+
+def _record(docker: DockerClient, name: str) -> str:
+    said = docker.container.run(name, ["-c", _LIST], entrypoint="/bin/sh", remove=True, networks=["none"])
+    return f"{said}\n"
+
+
+def _finished(docker: DockerClient, unfinished: str) -> _Found:
+    docker.image.remove(unfinished)
+    made = _inspect(docker, TAG)
+    assert made is not None, "it has just been built"
+    return made
+
+
+def _warnings(client: Client, base: str, ca_bundle: str, deadline: Deadline) -> list[str]:
+    """What will probably be missing, as far as that can be seen from here."""
+    found = []
+    host = _registry(base)
+    if client.call(lambda docker: _inspect(docker, base), deadline) is None and not _answers(host):
+        found.append(
+            f"the registry {host} does not answer from here; if the engine cannot reach it either, there is "
+            "agentbench docker build --base debootstrap"
+        )
+    named = [name for name in _CERTIFICATE_VARIABLES if os.environ.get(name)]
+    if named and not ca_bundle:
+        found.append(f"{named[0]} is set; if a proxy re-signs what it carries, add --ca-bundle {os.environ[named[0]]}")
+    return found
+
+
+def _registry(name: str) -> str:
+    """The host that an image is pulled from, perhaps with a port."""
+    first, slash, _ = name.partition("/")
+    return first if slash and (set(first) & set(".:") or first == "localhost") else "registry-1.docker.io"
+
+
+def _answers(host: str) -> bool:
+    name, _, port = host.partition(":")
+    try:
+        socket.create_connection((name, int(port or 443)), _ANSWER_SEC).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @attrs.frozen(kw_only=True)
@@ -105,16 +197,18 @@ def _recipe() -> str:
     return hashed.hexdigest()
 
 
-def _docker_build(client: Client, context: Path, base: str, labels: dict[str, str], deadline: Deadline) -> None:
+def _docker_build(
+    client: Client, context: Path, tag: str, base: str, labels: dict[str, str], deadline: Deadline
+) -> None:
     from python_on_whales import DockerException
 
     def work(docker: DockerClient) -> None:
         if docker.buildx.is_installed():
             docker.buildx.build(
-                context, build_args={"BASE": base}, labels=labels, tags=[TAG], load=True, progress=False
+                context, build_args={"BASE": base}, labels=labels, tags=[tag], load=True, progress=False
             )
         else:
-            docker.legacy_build(context, build_args={"BASE": base}, labels=labels, tags=[TAG])
+            docker.legacy_build(context, build_args={"BASE": base}, labels=labels, tags=[tag])
 
     try:
         client.call(work, deadline, at_most=_BUILD_SEC)

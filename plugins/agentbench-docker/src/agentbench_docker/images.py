@@ -13,6 +13,8 @@ from agentbench_docker.launcher import Image
 RUNNER = "agentbench/py-runner"
 """The name of the image that ``agentbench docker build`` makes."""
 PULL_SEC = 1800.0
+PACKAGES = "agentbench.packages"
+"""Label: the digest of the record of packages that the image has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,6 +25,8 @@ class Base:
     image: Image
     digest: str
     """As the registry knows it, or empty: it never came from one."""
+    packages: str
+    """Which packages it has, if it says so: images that differ otherwise may have the same."""
 
 
 class Bases:
@@ -75,4 +79,5 @@ class Bases:
                 volumes=tuple(sorted(config.volumes or ())),
             ),
             digest=digests[0] if digests else "",
+            packages=(config.labels or {}).get(PACKAGES, ""),
         )

@@ -37,6 +37,12 @@ _TAKEN = (
     *("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/root", "/sbin", "/sys", "/usr", "/var"),
     *("/tmp", "/var/tmp", "/run", "/home", HOME),  # noqa: S108 - inside; memory, which would lie over the workspace
 )
+_NO_TRUST = ("certificate verify failed", "SSL certificate problem", "certificate signed by unknown authority")
+"""What Python, curl and git, and programs in Go say of a certificate that they do not trust."""
+_TRUST = (
+    "A server showed a certificate that set-up does not trust. Behind a proxy that re-signs what it carries, name the "
+    "file with its certificates: --set sandbox.ca_bundle=FILE"
+)
 _VERSION = "import platform; print(platform.python_version())"
 _SYSTEM = '. /etc/os-release 2>/dev/null; echo "$PRETTY_NAME"'
 
@@ -153,7 +159,12 @@ class Preparation:
             )
         if self.spec.setup.commands:
             self._make_prefix(sandbox)
-        setting_up.commands()
+        try:
+            setting_up.commands()
+        except SetupError as error:
+            if self.launcher.hardening.options.ca_bundle or not any(sign in error.message for sign in _NO_TRUST):
+                raise
+            raise SetupError(f"{error.message}\n{_TRUST}", remedy=error.remedy) from None
         asked = sandbox.exec(["python", "-c", _VERSION], deadline=self.deadline)
         version = asked.stdout.text.strip() or "none"
         if not python_fits(version, self.spec.settings.python):
@@ -189,6 +200,8 @@ class Preparation:
         }
         if base.digest:
             facts["base_image_digest"] = base.digest
+        if base.packages:
+            facts["base_image_packages"] = base.packages
         return facts
 
 
