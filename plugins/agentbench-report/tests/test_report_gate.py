@@ -598,6 +598,127 @@ class TestSuites:
         assert done.said["warnings"] == []
 
 
+class TestNothingWorks:
+    """Two runs that agree because neither does anything are no evidence for a candidate."""
+
+    GOOD = "margin: 0.05\nmin_pairs: 100\n"
+
+    @pytest.mark.parametrize(
+        ("baseline", "candidate", "verdict", "check"),
+        [
+            (False, False, "fail", "pass_rate_candidate"),
+            (False, FailureReason.AGENT_ERROR, "fail", "agent_errors_candidate"),
+            (False, True, "inconclusive", "pass_rate_baseline"),
+            (FailureReason.AGENT_ERROR, True, "inconclusive", "agent_errors_baseline"),
+        ],
+    )
+    def test_a_side_that_does_nothing(
+        self, gate: Callable[..., Gated], baseline: Any, candidate: Any, verdict: str, check: str
+    ) -> None:
+        done = gate(tasks(100, lambda i: baseline), tasks(100, lambda i: candidate), self.GOOD)
+        assert (done.verdict, done.code, done.status(check)) == (verdict, 1, verdict)
+
+    @pytest.mark.parametrize(
+        ("rule", "ending", "check", "status"),
+        [
+            ("min_pass_rate: 0.2", lambda i: i < 20, "pass_rate_candidate", "pass"),
+            ("min_pass_rate: 0.21", lambda i: i < 20, "pass_rate_candidate", "fail"),
+            (
+                "min_pass_rate: 0.2",
+                lambda i: i < 19 or (None if i == 19 else False),
+                "pass_rate_candidate",
+                "inconclusive",
+            ),
+            (
+                "max_agent_error_share: 0.1",
+                lambda i: i < 20 or (FailureReason.AGENT_ERROR if i < 30 else False),
+                "agent_errors_candidate",
+                "pass",
+            ),
+            (
+                "max_agent_error_share: 0.1",
+                lambda i: i < 20 or (FailureReason.AGENT_ERROR if i < 30 else None if i == 30 else False),
+                "agent_errors_candidate",
+                "inconclusive",
+            ),
+        ],
+    )
+    def test_where_the_bounds_lie(
+        self, gate: Callable[..., Gated], rule: str, ending: Callable[[int], Any], check: str, status: str
+    ) -> None:
+        """What is missing may have been either."""
+        done = gate(tasks(100, lambda i: i < 20), tasks(100, ending), f"{self.GOOD}{rule}\n")
+        assert done.status(check) == status
+
+
+class TestHeldoutDrop:
+    """The observed drop, for suites that are too small for a margin; alone or beside one."""
+
+    ONLY = "max_heldout_drop: 0.1\nmin_pairs: 1\n"
+    LOSSY = "max_heldout_drop: 0.1\n" + LENIENT
+
+    @pytest.mark.parametrize(
+        ("candidate", "config", "verdict"),
+        [
+            (lambda i: i > 0, ONLY, "pass"),
+            (lambda i: i > 1, ONLY, "fail"),
+            (lambda i: None if i < 2 else True, LOSSY, "inconclusive"),
+            (lambda i: i > 0, "margin: 0.1\n" + ONLY, "inconclusive"),
+            (lambda i: i > 1, "margin: 0.9\n" + ONLY, "fail"),
+        ],
+    )
+    def test_drops(
+        self, gate: Callable[..., Gated], candidate: Callable[[int], Any], config: str, verdict: str
+    ) -> None:
+        done = gate(tasks(10), tasks(10, candidate), config)
+        assert done.verdict == verdict
+        assert done.status("heldout_drop") == ("pass" if "margin: 0.1" in config else verdict)
+        assert ("non_inferiority" in {check["name"] for check in done.said["checks"]}) == ("margin" in config)
+
+
+class TestPlan:
+    def plan(self, tmp_path: Path, capfd: pytest.CaptureFixture[str], config: str, *flags: str) -> tuple[int, str]:
+        (tmp_path / "gate.yaml").write_text(config)
+        named = ["--baseline", str(tmp_path / "a"), "--config", str(tmp_path / "gate.yaml"), *flags]
+        with pytest.raises(SystemExit) as stop:
+            main(["report", "gate", "--plan", *named])
+        out, err = capfd.readouterr()
+        return int(stop.value.code or 0), out + err
+
+    @pytest.mark.parametrize(
+        ("config", "code", "heading"),
+        [
+            ("margin: 0.3\nmin_pairs: 10\n", 0, "# Gate plan: can pass"),
+            ("margin: 0.05\nmin_pairs: 10\n", 1, "# Gate plan: only a better candidate can pass"),
+            ("margin: 0.05\nmin_pairs: 11\n", 1, "# Gate plan: can never pass"),
+        ],
+    )
+    def test_before_the_candidate_is_run(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], config: str, code: int, heading: str
+    ) -> None:
+        write_run(tmp_path / "a", tasks(10, lambda i: i < 5))
+        found, out = self.plan(tmp_path, capfd, config)
+        assert (found, out.splitlines()[0]) == (code, heading)
+        again, said = self.plan(tmp_path, capfd, config, "--format", "json")
+        assert (again, json.loads(said)["suite"]) == (code, "custom-dev")
+
+    def test_after_it_in_the_report(self, gate: Callable[..., Gated]) -> None:
+        done = gate(tasks(10), tasks(10), "margin: 0.05\nmin_pairs: 11\n")
+        (warning,) = done.said["warnings"]
+        assert warning.startswith("no candidate can pass this gate on these tasks with this baseline")
+        assert "non_inferiority" in warning
+        assert "min_pairs" in warning
+
+    @pytest.mark.parametrize("extra", [["--candidate", "a"], ["--junit", "x.xml"]])
+    def test_flags_that_have_no_meaning(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], extra: list[str]
+    ) -> None:
+        write_run(tmp_path / "a", tasks(10))
+        code, out = self.plan(tmp_path, capfd, "margin: 0.3\nmin_pairs: 10\n", *extra)
+        assert code == 2
+        assert f"{extra[0]} has no meaning with --plan" in out
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         "broken",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from agentbench_core import describe
 from agentbench_report.comparison.aside import QuarantinedTask
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
+from agentbench_report.gate.plan import GatePlan
 from agentbench_report.gate.report import Check, Comparison, GateReport, Moved, Side
 from agentbench_report.hindsight import Hindsight
 from agentbench_report.power import Pilot, Plan, Question, Size
@@ -65,12 +67,29 @@ class TestGate:
     def test_every_field_of_the_json_is_documented(self) -> None:
         parts = {"side": Side, "checks": Check, "comparison": Comparison, "table": PairTable, "result": NonInferiority}
         expected = of(whole=GateReport, **parts, interval=Interval, moved=Moved, aside=QuarantinedTask)
-        assert sorted(fields(section(GATE, "JSON"))) == sorted(expected)
+        verdict, _, planned = section(GATE, "JSON").partition("With `--plan`:")
+        assert sorted(fields(verdict)) == sorted(expected)
+        assert sorted(fields(planned)) == sorted(of(whole=GatePlan))
 
     def test_least_tasks_are_those_of_the_code(self) -> None:
         table = re.findall(r"^\| ([\d.]+) \| (\d+) \|$", section(GATE, "Choosing the margin"), re.MULTILINE)
         assert len(table) == 6
         assert [int(tasks) for _, tasks in table] == [least_pairs(float(margin), 0.05) for margin, _ in table]
+
+    def test_how_often_a_drop_misleads_is_counted(self) -> None:
+        """With a fifth of the tasks discordant; a drop of 5 points is accepted."""
+        table = re.findall(r"^\| (\d+) \| (\d+)% \| (\d+)% \|$", GATE, re.MULTILINE)
+        assert len(table) == 4
+        for tasks, fails, passes in table:
+            n, most = int(tasks), 0.05 * int(tasks) + 1e-9
+            outcomes = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
+
+            def chance(b: int, c: int, lost: float, won: float, n: int = n) -> float:
+                return math.comb(n, b) * math.comb(n - b, c) * lost**b * won**c * 0.8 ** (n - b - c)
+
+            equal = sum(chance(b, c, 0.1, 0.1) for b, c in outcomes if b - c > most)
+            worse = sum(chance(b, c, 0.15, 0.05) for b, c in outcomes if b - c <= most)
+            assert (round(100 * equal), round(100 * worse)) == (int(fails), int(passes))
 
     def test_the_example_file_is_one(self, tmp_path: Path) -> None:
         (tmp_path / "gate.yaml").write_text(blocks(GATE, "yaml")[0])

@@ -18,7 +18,7 @@ from agentbench_report.gate.junit import junit_xml, refused_junit
 from agentbench_report.gate.report import GateReport
 from agentbench_report.reading import read
 
-RULES = GateRules(margin=0.05, min_pairs=60, labels=LABELS)
+RULES = GateRules(margin=0.05, min_pairs=60, min_pass_rate=0, labels=LABELS)
 HOSTILE = "\x00\x1b[31m\ufffe\ud800]]></system-out><failure/>\"'&\u202egnp\x85\r\n"
 
 

@@ -20,8 +20,9 @@ _PATH = click.Path(readable=False, path_type=Path)
 
 @click.command(short_help="Decide whether a candidate may replace a baseline.")
 @click.option("--baseline", required=True, type=_PATH, help="Run directory of what is in use.")
-@click.option("--candidate", required=True, type=_PATH, help="Run directory of what is to replace it.")
+@click.option("--candidate", type=_PATH, help="Run directory of what is to replace it.")
 @click.option("--config", required=True, type=_PATH, help="The gate file: margin, pairs and more, per suite.")
+@click.option("--plan", "planning", is_flag=True, help="Say whether any candidate could pass; before there is one.")
 @click.option("--junit", type=_PATH, help="Write JUnit XML to this file, a test case per check.")
 @click.option("--markdown", type=_PATH, help="Write the page to this file, too.")
 @format_option("md", "json", says="What is printed: Markdown or JSON.")
@@ -32,8 +33,9 @@ def gate(
     ctx: click.Context,
     /,
     baseline: Path,
-    candidate: Path,
+    candidate: Path | None,
     config: Path,
+    planning: bool,
     junit: Path | None,
     markdown: Path | None,
     style: str,
@@ -42,12 +44,22 @@ def gate(
 ) -> None:
     """Decide whether a candidate may replace a baseline: it must be shown to be worse by less than a margin.
 
-    Exit codes: 0 pass; 1 fail, and inconclusive unless told otherwise; 2 refused: there is no verdict.
+    Exit codes: 0 pass; 1 fail, and inconclusive unless told otherwise; 2 refused: there is no verdict. With --plan: 0
+    if a candidate as good as the baseline would pass, otherwise 1.
     """
     from agentbench_core import InputError
     from agentbench_report.gate.junit import junit_xml, refused_junit
     from agentbench_report.gate.text import gate_markdown, refused_markdown
     from agentbench_report.text import json_text
+
+    if planning:
+        meant_for_a_verdict = {"--candidate": candidate, "--junit": junit, "--markdown": markdown}
+        for name, value in meant_for_a_verdict.items():
+            if value is not None:
+                raise click.UsageError(f"{name} has no meaning with --plan, which looks at the baseline alone.")
+        ctx.exit(_plan(baseline, config, style))
+    if candidate is None:
+        raise click.UsageError("Missing option '--candidate'. To ask before there is one: --plan.")
 
     def refused(message: str) -> Mapping[Path | None, bytes]:
         return {junit: refused_junit(message), markdown: refused_markdown(message).encode()}
@@ -68,10 +80,26 @@ def gate(
     ctx.exit(said.exit_code(inconclusive_ok=harmless))
 
 
+def _plan(baseline: Path, config: Path, style: str) -> int:
+    from agentbench_report.gate.config import read_gate_config
+    from agentbench_report.gate.plan import plan, plan_markdown
+    from agentbench_report.reading import read
+    from agentbench_report.text import json_text
+
+    gates, run = read_gate_config(config), read(baseline)
+    suite = run.manifest.suite
+    found = plan(run, gates.rules(suite), rules_from=gates.source(suite))
+    click.echo(plan_markdown(found) if style == "md" else json_text(found), nl=False)
+    return int(found.possible != "yes")
+
+
 def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Ground]) -> GateReport:
+    import attrs
+
     from agentbench_report.comparison.comparable import check, require
     from agentbench_report.gate.config import read_gate_config
     from agentbench_report.gate.decision import decide
+    from agentbench_report.gate.plan import out_of_reach
     from agentbench_report.reading import read
 
     gates = read_gate_config(config)
@@ -85,7 +113,10 @@ def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Gr
     ]
     slips = gates.near_misses(suites, {*a.labels, *b.labels})
     source = gates.source(suites[1])
-    return decide(a, b, rules, rules_from=source, overridden=overridden, warnings=[*found.warnings, *slips])
+    said = decide(a, b, rules, rules_from=source, overridden=overridden, warnings=[*found.warnings, *slips])
+    if said.verdict == "pass":
+        return said
+    return attrs.evolve(said, warnings=(*said.warnings, *out_of_reach(a, rules)))
 
 
 def _write(files: Mapping[Path | None, bytes], *, again: bool = False) -> list[str]:

@@ -12,6 +12,7 @@ from statistics import NormalDist, fmean
 
 import attrs
 
+from agentbench_core import FailureReason
 from agentbench_report.comparison.alignment import Alignment, Missing, TaskPair
 from agentbench_report.comparison.comparable import TAMPER_CONFIRMED, tampered
 from agentbench_report.counts import RunCounts, TaskCounts
@@ -22,6 +23,8 @@ from agentbench_report.statistics import noninferiority, noninferiority_mean
 from agentbench_report.text import percent, points
 
 _NOTHING = "No task has a score in both runs."
+_ROUNDING = 1e-9
+"""A mean that is just at its bound holds it, whatever the last digit of a float is."""
 
 
 def least_pairs(margin: float, alpha: float) -> int | None:
@@ -56,7 +59,7 @@ def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Compar
     """The score test on pairs of single attempts; with repeats that of t, too, on the tasks' differences."""
     differences = alignment.differences(missing)
     if alignment.repeated:
-        result = noninferiority_mean(differences, rules.margin, rules.alpha)
+        result = noninferiority_mean(differences, rules.tested_loss, rules.alpha)
         return Comparison(
             method="t_tango",
             tasks=len(differences),
@@ -65,18 +68,18 @@ def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Compar
             result=result,
         )
     table = alignment.table(missing)
-    result = noninferiority(table, rules.margin, rules.alpha)
+    result = noninferiority(table, rules.tested_loss, rules.alpha)
     return Comparison(method="tango", tasks=table.n, table=table, difference=table.difference, result=result)
 
 
-def non_inferiority(comparison: Comparison, rules: GateRules) -> Check:
+def non_inferiority(comparison: Comparison, margin: float, alpha: float) -> Check:
     """Over pairs with a score on both sides."""
     status = comparison.result.verdict
     if comparison.difference is None:
-        return _check("non_inferiority", "inconclusive", None, -rules.margin, _NOTHING)
-    bounds, accepted = comparison.result.interval, f"{100 * rules.margin:g} points"
+        return _check("non_inferiority", "inconclusive", None, -margin, _NOTHING)
+    bounds, accepted = comparison.result.interval, f"{100 * margin:g} points"
     found = f"the difference is {points(comparison.difference)} over {_tasks(comparison.tasks)}"
-    sure = f"with {percent(1 - rules.alpha)} confidence"
+    sure = f"with {percent(1 - alpha)} confidence"
     if status == "pass":
         why = f"The candidate loses less than {accepted}: {found}, {sure} not below {points(bounds.low)}."
     elif status == "fail":
@@ -85,17 +88,33 @@ def non_inferiority(comparison: Comparison, rules: GateRules) -> Check:
         )
     else:
         why = f"Whether the candidate loses {accepted} or more cannot be told: {found}"
-        least = least_pairs(rules.margin, rules.alpha)
+        least = least_pairs(margin, alpha)
         if least is None:
             why += ". With a margin of 0 it never can: equal runs do not show that nothing is lost."
         elif comparison.tasks < least:
             why += f", and it takes {_tasks(least)} to pass even when none differs."
         else:
             why += f", but may be as low as {points(bounds.low)}."
-    return _check("non_inferiority", status, bounds.low, -rules.margin, why)
+    return _check("non_inferiority", status, bounds.low, -margin, why)
 
 
-def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -> Check:
+def heldout_drop(complete: Comparison, worst: Comparison, most: float) -> Check:
+    """What was observed, with no regard for chance; in the worst case for what is missing, too."""
+    if complete.difference is None or worst.difference is None:
+        return _check("heldout_drop", "inconclusive", None, -most, _NOTHING)
+    why = (
+        f"The observed difference is {points(complete.difference)} over {_tasks(complete.tasks)}; a drop of "
+        f"{100 * most:g} points is accepted."
+    )
+    least = -most - _ROUNDING
+    status: Status = "fail" if complete.difference < least else "pass"
+    if status == "pass" and worst.difference < least:
+        status = "inconclusive"
+        why += f" Had what is missing passed in the baseline and failed in the candidate: {points(worst.difference)}."
+    return _check("heldout_drop", status, complete.difference, -most, why)
+
+
+def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> Check:
     """As if what is missing had passed in the baseline and failed in the candidate: it must pass then, too.
 
     ``comparison`` is over the tasks ``as_planned``, ``alignment`` is not.
@@ -103,7 +122,7 @@ def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -
     status, low = comparison.result.verdict, comparison.result.interval.low
     tasks, absent, disputed = len(alignment.incomplete), len(alignment.only_a), len(alignment.disputed)
     if not tasks and not absent and not disputed:
-        return _check("worst_case", "pass", low, -rules.margin, "No attempt at a task of the baseline is missing.")
+        return _check("worst_case", "pass", low, -margin, "No attempt at a task of the baseline is missing.")
     lacking = [f"In {_tasks(tasks)} an attempt has no score."] if tasks else []
     lacking += (
         [f"{_tasks(absent)} of the baseline {'is' if absent == 1 else 'are'} not in the candidate."] if absent else []
@@ -114,8 +133,8 @@ def worst_case(alignment: Alignment, comparison: Comparison, rules: GateRules) -
     assumed = f"{' '.join(lacking)} Had what is missing passed in the baseline and failed in the candidate"
     bound = f"the difference could be as low as {points(low)}"
     if status == "pass":
-        return _check("worst_case", "pass", low, -rules.margin, f"{assumed}, {bound}, which is accepted.")
-    return _check("worst_case", "inconclusive", low, -rules.margin, f"{assumed}, {bound}: too much hangs on them.")
+        return _check("worst_case", "pass", low, -margin, f"{assumed}, {bound}, which is accepted.")
+    return _check("worst_case", "inconclusive", low, -margin, f"{assumed}, {bound}: too much hangs on them.")
 
 
 def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
@@ -142,6 +161,37 @@ def infrastructure(whose: str, run: RunCounts, rules: GateRules) -> Check:
         f"at most {percent(most)} are accepted."
     )
     return _bound(f"infrastructure_{whose}", share <= most, share, most, why)
+
+
+def working(whose: str, run: RunCounts, rules: GateRules) -> Iterator[Check]:
+    """Whether the agent does anything: where neither run does, both agree. What is missing may have been either.
+
+    A candidate that does not work fails. A baseline that does not is nothing to measure by.
+    """
+    tasks = [task for task in run.tasks if task.planned and not task.invalid_throughout]
+    if not tasks:
+        yield _check(f"pass_rate_{whose}", "inconclusive", None, rules.min_pass_rate, f"The {whose} has no task.")
+        return
+    low = fmean(task.passed / task.planned for task in tasks)
+    high = fmean((task.passed + task.missing) / task.planned for task in tasks)
+    found, missing = f"The {whose} passes {percent(low)} over {_tasks(len(tasks))}", sum(t.missing for t in tasks)
+    lacking = f", {percent(high)} had what is missing passed" if missing else ""
+    why = f"{found}{lacking}; at least {percent(rules.min_pass_rate)} are asked for."
+    status = _told(whose, low >= rules.min_pass_rate - _ROUNDING, high >= rules.min_pass_rate - _ROUNDING)
+    yield _check(f"pass_rate_{whose}", status, low, rules.min_pass_rate, why)
+    errors, planned = run.reasons.get(FailureReason.AGENT_ERROR, 0), sum(task.planned for task in tasks)
+    most = rules.max_agent_error_share
+    lacking = f" ({missing} have no score)" if missing else ""
+    why = (
+        f"{errors} of {planned} attempts of the {whose} ended as AGENT_ERROR{lacking}, {percent(errors / planned)}; "
+        f"at most {percent(most)} are accepted."
+    )
+    status = _told(whose, (errors + missing) / planned <= most, errors / planned <= most)
+    yield _check(f"agent_errors_{whose}", status, errors / planned, most, why)
+
+
+def _told(whose: str, surely: bool, perhaps: bool) -> Status:
+    return "pass" if surely else "fail" if not perhaps and whose == "candidate" else "inconclusive"
 
 
 def evidence(whose: str, run: RunCounts) -> Check:

@@ -37,8 +37,18 @@ _NEAR = 0.85
 class GateRules:
     """What is asked of a candidate on one suite."""
 
-    margin: float = option(
-        help="the loss of pass rate that is still accepted, between 0 and 1: 0.05 is 5 points", minimum=0, maximum=0.99
+    margin: float | None = option(
+        None,
+        help="the loss of pass rate that is still accepted, between 0 and 1: 0.05 is 5 points; the candidate must be "
+        "shown to lose less",
+        minimum=0,
+        maximum=0.99,
+    )
+    max_heldout_drop: float | None = option(
+        None,
+        help="how far the observed pass rate may drop at most, between 0 and 1; instead of `margin`, or beside it",
+        minimum=0,
+        maximum=0.99,
     )
     min_pairs: int = option(help="tasks with a score in both runs, at least", minimum=1)
     alpha: float = option(
@@ -49,6 +59,12 @@ class GateRules:
     )
     max_infrastructure_share: float = option(
         0.05, help="share of planned attempts without a score, in each run, at most", minimum=0, maximum=1
+    )
+    min_pass_rate: float = option(
+        0.1, help="pass rate over all tasks of a run, in each run, at least", minimum=0, maximum=1
+    )
+    max_agent_error_share: float = option(
+        0.1, help="share of planned attempts that end as `AGENT_ERROR`, in each run, at most", minimum=0, maximum=1
     )
     labels: Mapping[str, Policy] = option(
         attrs.Factory(dict),
@@ -64,6 +80,12 @@ class GateRules:
     inconclusive: Literal["fail", "pass"] = option(
         "fail", help="exit code of an inconclusive gate: that of a fail (1) or that of a pass (0)"
     )
+
+    @property
+    def tested_loss(self) -> float:
+        """The loss that the test is made for: of ``margin``, or without one of ``max_heldout_drop``, where it decides
+        nothing."""
+        return self.margin if self.margin is not None else self.max_heldout_drop or 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -84,18 +106,21 @@ class GateConfig:
     def rules(self, suite: str) -> GateRules:
         """The rules of one suite: its own before those of the whole file.
 
-        Raises InputError when a required one is in neither.
+        Raises InputError when a required one is in neither: ``min_pairs``, and ``margin`` or ``max_heldout_drop``.
         """
         own = self.suites.get(suite, {})
         merged = {**self.everywhere, **own}
         merged["labels"] = {**LABELS, **self.everywhere.get("labels", {}), **own.get("labels", {})}
-        lacking = [key for key in _PLACEHOLDERS if key not in merged]
+        bounded = any(merged.get(key) is not None for key in ("margin", "max_heldout_drop"))
+        lacking = ["no margin"] if not bounded else []
+        lacking += ["no min_pairs"] if "min_pairs" not in merged else []
         if lacking:
             nearest = did_you_mean(suite, self.suites)
             raise InputError(
-                f"{self.where}: no {' and no '.join(lacking)} for the suite {suite!r}{nearest}",
+                f"{self.where}: {' and '.join(lacking)} for the suite {suite!r}{nearest}",
                 remedy="Give it for every suite, at the top of the file, or below suites. There is no good default: "
-                "choose it before you look (docs/gate.md).",
+                "choose it before you look (docs/gate.md). A suite that is too small for a margin can have "
+                "max_heldout_drop instead.",
             )
         return load(merged, GateRules, where=self.where)
 
@@ -137,7 +162,7 @@ def _near(name: str, known: Collection[str]) -> list[str]:
     return [folded[one] for one in difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=_NEAR)]
 
 
-_PLACEHOLDERS: Mapping[str, Any] = {"margin": 0, "min_pairs": 1}
+_PLACEHOLDERS: Mapping[str, Any] = {"min_pairs": 1}
 """Stand for required keys while one place of the file is checked: they may be in the other."""
 
 

@@ -14,13 +14,15 @@ from agentbench_report.gate.checks import (
     compared,
     enough,
     evidence,
+    heldout_drop,
     infrastructure,
     labels,
     non_inferiority,
+    working,
     worst_case,
 )
 from agentbench_report.gate.config import TOP_LEVEL, GateRules
-from agentbench_report.gate.report import GateReport, Moved, Side, Status
+from agentbench_report.gate.report import Check, GateReport, Moved, Side, Status
 
 
 def decide(
@@ -41,13 +43,20 @@ def decide(
     worst = compared(as_planned(alignment), Missing.WORST, rules)
     with_all = compared(alignment.with_quarantined(), Missing.LEFT_OUT, rules) if alignment.quarantined else None
     clear = compared(alignment.without_suspected(), Missing.LEFT_OUT, rules) if alignment.suspected else None
-    main = non_inferiority(complete, rules)
-    checks = (
-        main,
-        worst_case(alignment, worst, rules),
+    checks: tuple[Check, ...] = ()
+    if rules.margin is not None:
+        checks += (
+            non_inferiority(complete, rules.margin, rules.alpha),
+            worst_case(alignment, worst, rules.margin),
+        )
+    if rules.max_heldout_drop is not None:
+        checks += (heldout_drop(complete, worst, rules.max_heldout_drop),)
+    checks += (
         *enough(alignment, rules),
         infrastructure("baseline", a.counted, rules),
         infrastructure("candidate", b.counted, rules),
+        *working("baseline", a.counted, rules),
+        *working("candidate", b.counted, rules),
         evidence("baseline", a),
         evidence("candidate", b),
         *labels(a, b, rules),

@@ -73,7 +73,7 @@ class GateReport:
 
     verdict: Status
     reason: str
-    """The check that decided, in words; of a pass, that of non-inferiority."""
+    """The check that decided, in words; of a pass, the one on the difference."""
     suite: str
     baseline: Side
     candidate: Side

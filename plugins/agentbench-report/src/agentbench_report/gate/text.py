@@ -96,11 +96,11 @@ def _comparisons(report: GateReport) -> Iterator[str]:
     test = "score interval (Tango)"
     if report.complete.method != "tango":
         test = "interval, the outer ends of t over tasks and of Tango's score of the summed losses and gains"
-    margin, alpha = f"{100 * report.rules.margin:g} points", percent(report.rules.alpha)
-    yield (
-        f"The pass rate is over tasks with a score in both runs. This is a {percent(confidence)} {test}; its "
-        f"lower end must be above -{margin}, a one-sided test at {alpha}."
-    )
+    decides = "it decides nothing here, since the gate file has no margin"
+    if report.rules.margin is not None:
+        margin, alpha = f"{100 * report.rules.margin:g} points", percent(report.rules.alpha)
+        decides = f"its lower end must be above -{margin}, a one-sided test at {alpha}"
+    yield f"The pass rate is over tasks with a score in both runs. This is a {percent(confidence)} {test}; {decides}."
 
 
 def _comparison(one: Comparison) -> tuple[Cell, ...]:
