@@ -136,7 +136,7 @@ def test_repeats_are_compared_by_task(tmp_path: Path) -> None:
     assert found["b"]["estimate"]["p_method"] == "sign_flip"
     assert found["b"]["estimate"]["difference"] == pytest.approx(1 / 3)
     page = text("--runs", *places)
-    assert "Means over tasks, with t intervals and sign-flip tests." in page
+    assert "Means over tasks, with Tango's score intervals over tasks and sign-flip tests." in page
     assert "Cochran" not in page
     assert re.search(r"\| task-0 +\| 1 of 3 +\| 2 of 3 +\|", page)
 

@@ -375,22 +375,38 @@ def test_equal_pairs_are_tangos(difference: float) -> None:
 
 @LAW
 @given(DIFFERENCES.filter(lambda differences: len(differences) > 1), CONFIDENCE)
-def test_what_is_shown_is_never_narrower_than_agreement_would_be(differences: list[float], confidence: float) -> None:
-    found, n = of.mean_difference(differences, confidence), len(differences)
-    assert found.mean is not None
-    shown = of.at_least_unseen(found.interval, found.mean, n)
-    agreed = of.tango(table(n, 0, 0, 0), confidence)
-    assert shown.low <= found.interval.low <= found.interval.high <= shown.high
-    assert shown.high - shown.low >= agreed.high - agreed.low - 1e-9
-    assert of.at_least_unseen(shown, found.mean, n) == shown
+def test_tango_mean(differences: list[float], confidence: float) -> None:
+    there, mean = of.tango_mean(differences, confidence), of.mean_difference(differences).mean
+    back = of.tango_mean([-difference for difference in differences], confidence)
+    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-9)
+    assert mean is not None
+    assert -1 <= there.low <= mean + 1e-9
+    assert mean - 1e-9 <= there.high <= 1
+    agreed = of.tango(table(len(differences), 0, 0, 0), confidence)
+    assert there.high - there.low >= agreed.high - agreed.low - 1e-9
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 40), (30, 70), (100, 100)])
+def test_tango_mean_of_many_single_attempts_is_tangos(b: int, c: int) -> None:
+    found = of.tango_mean([-1.0] * b + [1.0] * c + [0.0] * (2000 - b - c))
+    expected = of.tango(table(2000 - b - c, b, c, 0))
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=5e-5)
+
+
+def test_attempts_that_repeat_each_other_make_no_tasks_and_others_narrow_the_interval() -> None:
+    """20 tasks of 200 differ: for good, or each of 40 by half of its attempts."""
+    for_good = of.tango_mean([-1.0] * 20 + [0.0] * 180)
+    halves = of.tango_mean([-0.5] * 40 + [0.0] * 160)
+    assert halves.high - halves.low < for_good.high - for_good.low
+    by_t = of.mean_difference([-0.5] * 40 + [0.0] * 160).interval
+    assert halves.high - halves.low == pytest.approx(by_t.high - by_t.low, rel=0.1)
 
 
 def test_a_task_that_moves_a_little_leaves_room_for_those_that_were_not_seen() -> None:
     differences = [-1 / 7] + [0.0] * 19
-    found = of.mean_difference(differences)
-    assert found.interval.high < 0.01
-    shown = of.at_least_unseen(found.interval, found.mean or 0.0, 20)
-    assert (shown.low, shown.high) == pytest.approx((-0.1671, 0.1551), abs=1e-4)
+    assert of.mean_difference(differences).interval.high < 0.01
+    found = of.tango_mean(differences)
+    assert (found.low, found.high) == pytest.approx((-0.1671, 0.1551), abs=1e-4)
 
 
 def test_one_task_has_no_error() -> None:

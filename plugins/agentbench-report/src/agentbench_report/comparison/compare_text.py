@@ -168,7 +168,7 @@ def _differences(report: CompareReport) -> str:
     table = markdown_table((*header, "verdict", "worst case", "best case"), rows)
     repeated = any(one.against and one.against.estimate.table is None for one in report.runs)
     how = (
-        "Means over tasks, with t intervals and sign-flip tests."
+        "Means over tasks, with Tango's score intervals over tasks and sign-flip tests."
         if repeated
         else "Tango's score intervals and McNemar's mid-p tests."
     )

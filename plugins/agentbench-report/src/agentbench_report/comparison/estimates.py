@@ -13,7 +13,6 @@ from agentbench_report.statistics import (
     MeanEstimate,
     PairTable,
     SignFlip,
-    at_least_unseen,
     bootstrap_mean,
     mcnemar_exact,
     mcnemar_midp,
@@ -21,21 +20,18 @@ from agentbench_report.statistics import (
     mean_of_means,
     sign_flip,
     tango,
+    tango_mean,
 )
-
-ENOUGH_FOR_BCA = 30
-"""Tasks from which on the bootstrap's interval is told. With fewer it is too narrow: at 5 tasks what is called 95 %
-holds the truth in 88 %, at 20 in 92 %, where t holds it in 94 % and more."""
 
 Verdict = Literal["better", "worse", "undecided"]
 Method = Literal["mcnemar", "means", "bootstrap"]
-"""``mcnemar``: pairs of single attempts; ``means``: differences of tasks; ``bootstrap``: these, resampled, too."""
+"""``mcnemar``: pairs of single attempts; ``means``: differences of tasks; ``bootstrap``: these, and the bootstrap's
+interval beside the one that is told."""
 
-IntervalMethod = Literal["tango", "t", "bca", "widened", "identical", "none"]
-"""``t`` below ``ENOUGH_FOR_BCA`` tasks, and without a bootstrap. ``widened``: t or BCa would be narrower than what as
-many agreeing tasks would give, on a side or both, and is made as wide. ``identical``: no spread to go by, since all
-tasks differ by the same amount (or there is one task); the bound is for kinds of tasks that were not seen. ``none``:
-there is no task, and so no bound."""
+IntervalMethod = Literal["tango", "tango_mean", "identical", "none"]
+"""``tango`` for pairs of single attempts, ``tango_mean`` over tasks. ``identical``: no spread to go by, since all tasks
+differ by the same amount (or there is one task); the bound is for kinds of tasks that were not seen. ``none``: there is
+no task, and so no bound."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,19 +72,18 @@ class Estimate:
     mcnemar_exact: float | None
     tango: Interval | None
     task_means: MeanEstimate | None
-    """The paired t estimate over tasks, its interval not widened; ``None`` with the method ``mcnemar``, as is
+    """The paired t estimate over tasks, beside the interval that is told; ``None`` with the method ``mcnemar``, as is
     ``sign_flip``."""
     sign_flip: SignFlip | None
     bootstrap: Bootstrap | None
-    """Over tasks, with all their attempts in both runs; ``None`` with another method, or without a task."""
+    """The same by resampling tasks with all their attempts; ``None`` with another method, or without a task."""
 
 
 def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.LEFT_OUT) -> Estimate:
     """Compare the pairs of an alignment.
 
     With the method ``mcnemar`` the interval is Tango's score interval, and McNemar's mid-p decides. Otherwise tasks
-    are the sample: the interval is that of t, or BCa from ``ENOUGH_FOR_BCA`` tasks on, and never narrower than that of
-    as many tasks that all agree; a test decides that flips the signs of their differences.
+    are the sample: the interval is ``tango_mean``, and a test decides that flips the signs of their differences.
 
     Raises:
         ValueError: the method is ``mcnemar`` and there are repeats.
@@ -108,7 +103,8 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
         flipped = sign_flip(differences, question.seed, question.resamples)
         if question.method == "bootstrap" and differences:
             drawn = bootstrap_mean(differences, question.seed, question.resamples, question.confidence)
-        interval, how = _interval(means, drawn, len(differences))
+        interval = tango_mean(differences, question.confidence)
+        how = "none" if means.mean is None else "identical" if means.degenerate else "tango_mean"
         p = flipped.two_sided
     counts = [found for found in (pair.counts(missing) for pair in aligned.pairs) if found]
     mean = means.mean if means is not None else table.difference if table is not None else None
@@ -154,17 +150,6 @@ def beside(aligned: Alignment, question: Question) -> tuple[Estimate | None, Est
         estimate(aligned.with_quarantined(), question) if aligned.quarantined else None,
         estimate(aligned.without_suspected(), question) if aligned.suspected else None,
     )
-
-
-def _interval(means: MeanEstimate, drawn: Bootstrap | None, tasks: int) -> tuple[Interval, IntervalMethod]:
-    if means.mean is None:
-        return means.interval, "none"
-    if means.degenerate:
-        return means.interval, "identical"
-    how: IntervalMethod = "t" if drawn is None or tasks < ENOUGH_FOR_BCA else "bca"
-    own = means.interval if drawn is None or how == "t" else drawn.interval
-    wide = at_least_unseen(own, means.mean, tasks)
-    return wide, how if wide == own else "widened"
 
 
 def verdict(difference: float | None, p: float, alpha: float) -> Verdict:

@@ -15,7 +15,7 @@ from agentbench_report.statistics.clusters import (
 )
 from agentbench_report.statistics.interval import Interval
 from agentbench_report.statistics.many import benjamini_hochberg, benjamini_yekutieli, cochran_q, holm
-from agentbench_report.statistics.means import MeanEstimate, at_least_unseen, mean_difference, se_clt
+from agentbench_report.statistics.means import MeanEstimate, mean_difference, se_clt, tango_mean
 from agentbench_report.statistics.noninferiority import NonInferiority, Verdict, noninferiority, noninferiority_mean
 from agentbench_report.statistics.paired import (
     PairTable,
@@ -57,7 +57,6 @@ __all__ = [
     "SignFlip",
     "VarianceComponents",
     "Verdict",
-    "at_least_unseen",
     "benjamini_hochberg",
     "benjamini_yekutieli",
     "bootstrap_mean",
@@ -92,6 +91,7 @@ __all__ = [
     "seed_of",
     "sign_flip",
     "tango",
+    "tango_mean",
     "task_interval",
     "variance_components",
     "wilson",

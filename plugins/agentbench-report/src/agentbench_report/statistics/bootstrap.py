@@ -53,9 +53,9 @@ def bootstrap_mean(
     """The mean over tasks of one value per task (a difference ``B - A``, a rate), by resampling tasks.
 
     Draws ``resamples`` times as many tasks as there are, with replacement, by numpy's ``PCG64(seed)``: the result
-    depends on the values, their order and the seed only. Too narrow below some 30 tasks: prefer Tango's or the t
-    interval there. Values that are all equal give an interval of no width, none at all one of -1 to 1; both are marked
-    degenerate.
+    depends on the values, their order and the seed only. Mostly too narrow, up to some 200 tasks
+    (``benchmarks/coverage.py``): ``tango_mean`` is the interval to tell. Values that are all equal give an interval of
+    no width, none at all one of -1 to 1; both are marked degenerate.
 
     Source: B. Efron, Better bootstrap confidence intervals, JASA 82 (1987) 171; A. C. Davison and D. V. Hinkley,
     Bootstrap Methods and their Application (1997), sections 5.3 and 3.8 (why the outer level alone).

@@ -10,6 +10,7 @@ import attrs
 from agentbench_report.statistics.binomial import wilson
 from agentbench_report.statistics.interval import Interval
 from agentbench_report.statistics.numerics import check_share, t_below, two_sided_t
+from agentbench_report.statistics.paired import tango_bounds
 
 EQUAL = 1e-12
 """Values no further apart are one value: 1 - 2/3 and 1/3 are not the same float."""
@@ -77,7 +78,8 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     attempts does not. The interval is cut off at -1 and 1.
 
     This is t and nothing else, as published answers have it. With little spread it is far too narrow (one failed
-    attempt of hundreds): what is shown to people goes through ``at_least_unseen``.
+    attempt of hundreds), and where few tasks were lost for good it misses too often: what is shown to people is
+    ``tango_mean``.
 
     Without any spread t would give an interval of no width. It is then that of ``unseen_bounds``, the estimate is
     marked degenerate, and p is 1 if all differences are 0 and otherwise ``None``. One task: no error, an interval of -1
@@ -107,6 +109,40 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     return MeanEstimate(mean=mean, se=se, df=n - 1, interval=interval, p=p, degenerate=se == 0)
 
 
+def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Tango's score interval for the mean of the tasks' ``rate in B - rate in A``, for any number of attempts at each.
+
+    As ``korn_graubard`` does for one rate, with as many tasks as the differences are worth. Of the summed losses and
+    gains b and c, n tasks that each go one way would have the variance ``v = (b + c - (c-b)²/n) / n²``; with se the
+    standard error that was seen they are worth ``w = v/se²`` times as many: the score is that of wb, wc and wn, at the
+    t quantile with n-1 degrees of freedom. Never narrower than ``unseen_bounds``, which it is without any spread:
+    however often few tasks are tried, they cannot show more than as many that all agree would. Fewer than two tasks: -1
+    to 1.
+
+    A choice. t misses where few tasks are lost for good, since the sum of few is skewed; resampling (BCa) misses where
+    attempts scatter on all tasks; ``benchmarks/coverage.py`` has figures of all three.
+
+    Source: T. Tango, Statistics in Medicine 17 (1998) 891; E. L. Korn and B. I. Graubard, Survey Methodology 24
+    (1998) 193.
+
+    Raises:
+        ValueError: as ``mean_difference``.
+    """
+    found, n = mean_difference(differences, confidence), len(differences)
+    if found.mean is None or not found.se:
+        return found.interval
+    lost, gained = lost_and_gained(differences)
+    worth = (lost + gained - (gained - lost) ** 2 / n) / (n * found.se) ** 2
+    low, high = tango_bounds(worth * lost, worth * gained, worth * n, two_sided_t(confidence, n - 1))
+    least, greatest = unseen_bounds(found.mean, n, confidence)
+    return Interval(low=min(low, least), high=max(high, greatest), confidence=confidence)
+
+
+def lost_and_gained(differences: Sequence[float]) -> tuple[float, float]:
+    """The sum of what is below 0, as a positive number, and that of what is above."""
+    return math.fsum(-one for one in differences if one < 0), math.fsum(one for one in differences if one > 0)
+
+
 def unseen_bounds(mean: float, n: int, confidence: float) -> tuple[float, float]:
     """The least and greatest mean difference when a kind of task may be missing among the ``n`` that gave ``mean``.
 
@@ -119,15 +155,3 @@ def unseen_bounds(mean: float, n: int, confidence: float) -> tuple[float, float]
     """
     w = wilson(0, n, confidence).high
     return mean - w * (1 + mean), mean + w * (1 - mean)
-
-
-def at_least_unseen(interval: Interval, mean: float, n: int) -> Interval:
-    """An interval of the mean difference of ``n`` tasks, widened to ``unseen_bounds`` where it is narrower.
-
-    However often few tasks are tried, they cannot show more than as many tasks that all agree would.
-
-    Raises:
-        ValueError: as ``unseen_bounds``.
-    """
-    low, high = unseen_bounds(mean, n, interval.confidence)
-    return attrs.evolve(interval, low=min(low, interval.low), high=max(high, interval.high))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 import attrs
 
 from agentbench_report.statistics.interval import Interval
-from agentbench_report.statistics.means import mean_difference
-from agentbench_report.statistics.numerics import falling_root, normal_below, t_below, two_sided_z
-from agentbench_report.statistics.paired import PairTable, tango, tango_score
+from agentbench_report.statistics.means import lost_and_gained, mean_difference
+from agentbench_report.statistics.numerics import normal_below, t_below, two_sided_z
+from agentbench_report.statistics.paired import PairTable, tango, tango_bounds, tango_score
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 
@@ -72,9 +71,8 @@ def noninferiority_mean(differences: Sequence[float], margin: float, alpha: floa
     found, n = mean_difference(differences, 1 - 2 * alpha), len(differences)
     if found.mean is None or found.se is None:
         return NonInferiority(z=None, p=1.0, interval=found.interval, verdict="inconclusive")
-    lost = math.fsum(-one for one in differences if one < 0)
-    gained = math.fsum(one for one in differences if one > 0)
-    low, high = _score_bounds(lost, gained, n, two_sided_z(1 - 2 * alpha))
+    lost, gained = lost_and_gained(differences)
+    low, high = tango_bounds(lost, gained, n, two_sided_z(1 - 2 * alpha))
     if found.se:  # without a spread the t test has no answer, and its interval is within the other
         low, high = min(low, found.interval.low), max(high, found.interval.high)
     interval = Interval(low=low, high=high, confidence=found.interval.confidence)
@@ -85,12 +83,6 @@ def noninferiority_mean(differences: Sequence[float], margin: float, alpha: floa
         p_t = t_below(-t, found.df)
         z, p = (t, p_t) if p_t > p else (z, p)
     return NonInferiority(z=z, p=p, interval=interval, verdict=_verdict(interval, margin))
-
-
-def _score_bounds(lost: float, gained: float, n: int, z: float) -> tuple[float, float]:
-    """Where Tango's score is ``z`` and ``-z``, as for ``tango``, for sums that are no counts."""
-    low = -falling_root(lambda delta: tango_score(gained, lost, n, delta) + z, (lost - gained) / n, 1.0)
-    return low, falling_root(lambda delta: tango_score(lost, gained, n, delta) + z, (gained - lost) / n, 1.0)
 
 
 def _check(margin: float, alpha: float) -> None:

@@ -107,12 +107,17 @@ def tango(table: PairTable, confidence: float = 0.95) -> Interval:
     b, c, n, z = table.regressions, table.improvements, table.n, two_sided_z(confidence)
     if n == 0:
         return Interval(low=-1.0, high=1.0, confidence=confidence)
-    low = -falling_root(lambda delta: tango_score(c, b, n, delta) + z, (b - c) / n, 1.0)
-    high = falling_root(lambda delta: tango_score(b, c, n, delta) + z, (c - b) / n, 1.0)
+    low, high = tango_bounds(b, c, n, z)
     return Interval(low=low, high=high, confidence=confidence)
 
 
-def tango_score(b: float, c: float, n: int, delta: float) -> float:
+def tango_bounds(b: float, c: float, n: float, z: float) -> tuple[float, float]:
+    """Where Tango's score is ``z`` and ``-z``: also for sums of parts of tasks, which are no whole numbers."""
+    low = -falling_root(lambda delta: tango_score(c, b, n, delta) + z, (b - c) / n, 1.0)
+    return low, falling_root(lambda delta: tango_score(b, c, n, delta) + z, (c - b) / n, 1.0)
+
+
+def tango_score(b: float, c: float, n: float, delta: float) -> float:
     """Standard errors between the difference that was seen and ``delta``, with the error as it is if ``delta`` is true.
 
     ::

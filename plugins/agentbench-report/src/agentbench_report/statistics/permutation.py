@@ -36,11 +36,13 @@ def sign_flip(differences: Sequence[float], seed: int, resamples: int = 10_000, 
 
     If the runs do not differ, every difference could as well have had the other sign: this supposes that, without a
     true difference, tasks gain and lose alike. Where a few tasks lose much and many gain little, so that the mean is 0,
-    few tasks are likely to hold only the gains, and p is too small: hold it against an interval that is
-    ``at_least_unseen``. p is the share of all 2ⁿ choices
-    of signs whose sum is at least as far from 0 (or at least as great) as the one that was seen. Differences of 0 do
-    not matter. Up to ``exact_up_to`` others all are counted, and for any number when all are of one size: then it is
-    ``mcnemar_exact``. Beyond, ``resamples`` are drawn by ``PCG64(seed)``, and ``p = (1 + hits) / (1 + resamples)``.
+    few tasks are likely to hold only the gains, and p is too small: hold it against ``tango_mean``, which leaves room
+    for tasks that were not seen.
+
+    p is the share of all 2ⁿ choices of signs whose sum is at least as far from 0 (or at least as great) as the one that
+    was seen. Differences of 0 do not matter. Up to ``exact_up_to`` others all are counted, and for any number when all
+    are of one size: then it is ``mcnemar_exact``. Beyond, ``resamples`` are drawn by ``PCG64(seed)``, and
+    ``p = (1 + hits) / (1 + resamples)``.
 
     Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson and G. K. Smyth, Statistical
     Applications in Genetics and Molecular Biology 9 (2010) 39, for the sampled p.

@@ -1,0 +1,47 @@
+"""How often the interval of a difference, with repeats, holds the truth; ``benchmarks/coverage.py`` looks at more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentbench_report.comparison.alignment import Alignment, TaskPair
+from agentbench_report.comparison.estimates import Question, estimate
+from agentbench_report.counts import TaskCounts
+
+
+def mixed(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
+    """Tasks of every difficulty, on which B is now a little better and now a little worse."""
+    a = draw.beta(0.6, 0.6, tasks)
+    return a, np.clip(a + draw.normal(0, 0.15, tasks), 0, 1)
+
+
+def lost_for_good(draw: np.random.Generator, tasks: int) -> tuple[Any, Any]:
+    """B fails 8% of the tasks in every attempt, and is otherwise A."""
+    a = draw.choice([0.0, 1.0], tasks, p=[0.4, 0.6])
+    lost = draw.random(tasks) < 0.08
+    return np.where(lost, 1, a), np.where(lost, 0, a)
+
+
+@pytest.mark.parametrize(("world", "truth"), [(mixed, 0.0), (lost_for_good, -0.08)])
+def test_the_interval_with_repeats_holds_the_truth_as_often_as_it_says(world: Callable[..., Any], truth: float) -> None:
+    """100 tasks, 5 attempts each: BCa holds it in 93% of the first, and t in 90% of the second."""
+    draw, times, tasks, repeats = np.random.default_rng(7), 600, 100, 5
+    question, held = Question(method="bootstrap", confidence=0.95, resamples=200, seed=1), 0
+    for _ in range(times):
+        passed = [draw.binomial(repeats, rates).tolist() for rates in world(draw, tasks)]
+        pairs = [
+            TaskPair(
+                task_id=str(i),
+                digest=str(i),
+                a=TaskCounts(task_id=str(i), digest=str(i), passed=of_a, scored=repeats),
+                b=TaskCounts(task_id=str(i), digest=str(i), passed=of_b, scored=repeats),
+            )
+            for i, (of_a, of_b) in enumerate(zip(*passed, strict=True))
+        ]
+        found = estimate(Alignment(pairs=tuple(pairs), only_a=(), only_b=()), question)
+        held += found.interval.low <= truth <= found.interval.high
+    assert held >= 0.94 * times
