@@ -17,7 +17,7 @@ from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
-from agentbench_core.evidence.repair import rebuild
+from agentbench_core.evidence.repair import put_back_manifest, rebuild
 from agentbench_core.inputs.documents import near
 from agentbench_core.run.likeness import in_words
 from agentbench_core.values.failures import Outcome
@@ -138,13 +138,14 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
 @runs.command("rebuild", short_help="Repair records and events after damage.")
 @click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 def rebuild_run(run_dir: Path) -> None:
-    """Make attempts.jsonl again from events.jsonl, and leave damaged lines out of both.
+    """Make attempts.jsonl again from events.jsonl, leave damaged lines out of both, and put back an edited run.json.
 
     What was there is kept beside, under names that end with .before-rebuild-1 and so on.
     """
-    open_typed(run_dir)
     try:
-        report = rebuild(run_dir)
+        put_back = put_back_manifest(run_dir)
+        open_typed(run_dir)
+        report = [*put_back, *rebuild(run_dir)]
     except OSError as error:
         raise RunStoppedError(
             f"cannot write to {run_dir}: {error.strerror}", remedy="Nothing is lost. Make room, and rebuild again."

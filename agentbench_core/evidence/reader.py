@@ -13,6 +13,7 @@ import attrs
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal, layout, records
+from agentbench_core.evidence.repair import manifests
 from agentbench_core.values.conversation import ConversationRecord, requests
 from agentbench_core.values.events import EVENT_CLASSES, Entry, LLMRequest, TaskFinished, event_type
 from agentbench_core.values.messages import Completion, Request
@@ -31,7 +32,7 @@ class RunDirectory:
         """The last record of each (task, variant, repeat) that no other supersedes, in the order of the file.
 
         Each is held against the sealed event that carries it. Raises InputError when one does not fit; that one is
-        missing is only known at the end.
+        missing is only known at the end. Of an unfinished run those that only its events have come last.
         """
         return (_record(line) for line, counts in records.counting(self.directory) if counts)
 
@@ -135,8 +136,13 @@ class RunDirectory:
 
 
 def open_run(directory: Path) -> RunDirectory:
-    """A run directory by its path. Raises InputError when it is none, or one of a newer version."""
-    path = directory / layout.MANIFEST
+    """A run directory by its path.
+
+    Its ``run.json`` is held against the events, which carry it too; those of older runs do not.
+
+    Raises InputError when it is none, or one of a newer version, or its ``run.json`` was edited.
+    """
+    path, told = directory / layout.MANIFEST, None
     try:
         value = json.loads(path.read_bytes())
     except OSError:
@@ -144,11 +150,20 @@ def open_run(directory: Path) -> RunDirectory:
             f"{directory} is no run directory: it has no {layout.MANIFEST}", remedy="See: agentbench runs list"
         ) from None
     except (ValueError, RecursionError) as error:
+        if next(manifests(directory), None):
+            raise journal.damaged(str(path), error) from None
         raise InputError(
             f"{path} is damaged: {error}", remedy="Put back a copy of it: it says what the run is."
         ) from None
-    manifest = load(_known_schema(value, str(path)), RunManifest, where=str(path))
-    return RunDirectory(directory, manifest)
+    _known_schema(value, str(path))
+    for told in manifests(directory):
+        if told == value:
+            break
+    else:
+        if told is not None:
+            other = sorted(key for key in {*told, *value} if told.get(key) != value.get(key))
+            raise journal.damaged(str(path), f"it is not the one that {layout.EVENTS} has, in {', '.join(other)}")
+    return RunDirectory(directory, load(value, RunManifest, where=str(path)))
 
 
 def find_runs(out: Path) -> Sequence[Path]:

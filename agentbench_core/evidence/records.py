@@ -6,9 +6,10 @@ Reading takes memory for which attempts there are and not for their records: a r
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,28 +55,60 @@ def counting(directory: Path) -> Iterator[tuple[Line, bool]]:
 
     Raises InputError when a line is damaged or not what its event has; that one is missing is only known at the end.
     """
-    total, passed_over = _passed_over(directory / layout.ATTEMPTS)
-    for number, line in enumerate(checked(directory)):
+    written, more = _only_in_events(directory)
+    total, passed_over = _passed_over(lambda: _every(directory, written, more))
+    for number, line in enumerate(_checked(directory, written, more)):
         if number < total:  # what came while we read, the next reader reads
             yield line, number not in passed_over
 
 
 def checked(directory: Path) -> Iterator[Line]:
-    """Every line, each held against the sealed event that carries it. Raises InputError when one does not fit."""
+    """Every line, each held against the sealed event that carries it. Raises InputError when one does not fit.
+
+    Behind those of an unfinished run come the records that only its events have.
+    """
+    yield from _checked(directory, *_only_in_events(directory))
+
+
+def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
     attempts = directory / layout.ATTEMPTS
     if not (directory / layout.EVENTS).exists():  # somebody kept the records only
         yield from journal.raw_lines(attempts)
         return
     ends = _Ends(directory / layout.EVENTS)
-    for line in journal.raw_lines(attempts):  # its event was on disk before it, also in a run that goes on
+    for line in _every(directory, written, ()):  # its event was on disk before it, also in a run that goes on
         if not ends.have(line):
             raise journal.damaged(line[0], f"it is not the record that {layout.EVENTS} has")
         yield line
+    yield from more
     lost = ends.left()
     if lost and status(directory) != UNFINISHED:
         lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # they may have come by now
         if lost:
             raise journal.damaged(str(attempts), f"{len(lost)} records are not there")
+
+
+def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
+    """The first lines of ``attempts.jsonl``, all for ``None``, and what comes behind them."""
+    yield from itertools.islice(journal.raw_lines(directory / layout.ATTEMPTS), written)
+    yield from more
+
+
+def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
+    """How many lines an unfinished run has by now, and the records that only its events have; ``None`` of another run.
+
+    A process that died may not have written the line of a record, and anybody can take one away: the event counts.
+    """
+    events = directory / layout.EVENTS
+    if not events.exists() or status(directory) != UNFINISHED:
+        return None, ()
+    known = [_key(line).attempt_id for line in journal.raw_lines(directory / layout.ATTEMPTS)]
+    there, more = set(known), []
+    for where, event in journal.raw_lines(events, containing=_TYPE):
+        body = _unsealed(where, event)
+        if body.find(_TYPE, 0, _ENVELOPE) >= 0 and _end((where, body)).record.attempt_id not in there:
+            more.append((where, journal.json_line(_value((where, body))["record"])[:-1]))
+    return len(known), more
 
 
 class _Ends:
@@ -145,13 +178,13 @@ def status(directory: Path) -> str:
     return last or UNFINISHED
 
 
-def _passed_over(attempts: Path) -> tuple[int, set[int]]:
+def _passed_over(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
     """How many lines there are, and the numbers, from 0, of those that are not the result of their attempt."""
     superseded: set[str] = set()
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # a bit per repeat: little memory for many attempts
     twice: set[tuple[str, str, int]] = set()
     total = 0
-    for key in map(_key, journal.raw_lines(attempts)):
+    for key in map(_key, every()):
         total += 1
         if key.supersedes is not None:
             superseded.add(key.supersedes)
@@ -161,7 +194,7 @@ def _passed_over(attempts: Path) -> tuple[int, set[int]]:
         seen[place] |= bit
     over: set[int] = set()
     last: dict[tuple[str, str, int], int] = {}
-    for number, key in enumerate(map(_key, journal.raw_lines(attempts)) if superseded or twice else ()):
+    for number, key in enumerate(map(_key, every()) if superseded or twice else ()):
         whole = key.task_id, key.variant, key.repeat
         if key.attempt_id in superseded:
             over.add(number)
@@ -195,4 +228,10 @@ def _digest(record: Any) -> bytes:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).digest()
 
 
-_key = decoder(RecordKey)
+class _End(msgspec.Struct):
+    """What is read of an event that carries a record."""
+
+    record: RecordKey
+
+
+_key, _end = decoder(RecordKey), decoder(_End)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError, InputError
 from agentbench_core.evidence import journal, layout
 from agentbench_core.evidence.holding import hold
-from agentbench_core.values.events import TaskFinished, event_type
+from agentbench_core.values.events import ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord
 
-_FINISHED = event_type(TaskFinished)
+_FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
 REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
 """The explanation in an event that nobody saw happen."""
 
@@ -56,6 +57,39 @@ def mend(directory: Path) -> Mended:
         journal.replace(attempts, whole + b"".join(map(journal.json_line, missing)))
         notes.append(f"{layout.ATTEMPTS}: added {len(missing)} records from {layout.EVENTS}")
     return Mended(last_seq=last_seq, notes=tuple(notes))
+
+
+def manifests(directory: Path) -> Iterator[dict[str, Any]]:
+    """``run.json`` as the events carry it, each time that it was written; none of a run that is older than that.
+
+    Damaged lines are left out: whoever uses them tells of them.
+    """
+    for _, line in journal.raw_lines(directory / layout.EVENTS, containing=f'"type":"{_WRITTEN}"'.encode()):
+        value: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            value = journal.parsed(line, sealed=True)
+        if value.get("type") == _WRITTEN:
+            yield value["manifest"]
+
+
+def put_back_manifest(directory: Path) -> Sequence[str]:
+    """Write the last ``run.json`` that the events carry where it is gone, damaged or edited, and say so.
+
+    The file as it was stays beside, as for ``rebuild``. Nothing is done where the events carry none.
+
+    Raises InputError when somebody writes there, OSError when the disk refuses.
+    """
+    told, path, there = list(manifests(directory)), directory / layout.MANIFEST, None
+    if not told:
+        return ()
+    with hold(directory):
+        if path.exists():
+            with contextlib.suppress(ValueError, RecursionError):
+                there = json.loads(path.read_bytes())
+        if there in told:
+            return ()
+        kept = _put(path, iter([journal.json_line(told[-1], indent=2)]))
+    return f"{layout.MANIFEST}: put back from {layout.EVENTS}", *([f"as it was: {kept}"] if kept else [])
 
 
 def rebuild(directory: Path) -> Sequence[str]:

@@ -26,7 +26,7 @@ from agentbench_core.evidence.attempt_files import AttemptFiles, stopped
 from agentbench_core.evidence.holding import hold
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.repair import mend
-from agentbench_core.values.events import Event, TaskFinished, event_type
+from agentbench_core.values.events import Event, ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord, RunManifest
 
 _GATHER_SEC = 0.02  # lines that nobody waits for are written together: each waking of the writer costs everybody time
@@ -70,7 +70,11 @@ class Store:
         self._writer.start()
 
     def write_manifest(self, manifest: RunManifest) -> None:
-        """Write ``run.json`` as a whole or not at all."""
+        """Write ``run.json`` as a whole or not at all, and the event that carries it.
+
+        The event first: of a process that dies in between, ``run.json`` is still one that an event carries.
+        """
+        self.emit(ManifestWritten(manifest=manifest), durable=True)
         data = journal.json_line(self._redactor.clean_value(dump(manifest)), indent=2)
         try:
             journal.replace(self.directory / layout.MANIFEST, data)

@@ -17,6 +17,7 @@ from agentbench_core.values.events import (
     Event,
     LLMRequest,
     LLMResponse,
+    ManifestWritten,
     RunFinished,
     RunStarted,
     TaskFinished,
@@ -46,6 +47,7 @@ def write_run(
     *,
     run: Mapping[str, Any] = {},
     digests: Mapping[str, str] = {},
+    quarantined: Mapping[str, str] = {},
     tried_before: Mapping[str, FailureReason] = {},
     record: Callable[[AttemptRecord], AttemptRecord] = lambda record: record,
     events: Callable[[AttemptRecord], Iterable[Event]] | None = None,
@@ -58,6 +60,7 @@ def write_run(
         endings: how the attempts ended, by task id; several of one task are its repeats, from the first.
         run: fields of ``run.json`` that are to be others.
         digests: digests of tasks; of one that is not named it follows from its id.
+        quarantined: why tasks are, by id; no other is.
         tried_before: tasks whose first attempt was made again, with how it had ended the first time, at no cost.
         record: changes a record before it is written.
         events: what happened in an attempt, between its start and its end; one call of a model, if nothing is given.
@@ -65,7 +68,7 @@ def write_run(
     """
     repeated = {task: _each(one) for task, one in endings.items()}
     tasks = {task: digests.get(task, f"sha256:{hashlib.sha256(_bytes(task)).hexdigest()}") for task in repeated}
-    manifest = _manifest(directory.name, tasks, max(map(len, repeated.values()), default=1), run)
+    manifest = _manifest(directory.name, tasks, max(map(len, repeated.values()), default=1), run, quarantined)
     attempts = []
     for task, each in repeated.items():
         made = [_record(manifest, task, tasks[task], n, end) for n, end in enumerate(each, start=1) if end is not None]
@@ -93,7 +96,9 @@ def _each(endings: Ending | Sequence[Ending]) -> Sequence[Ending]:
     return [endings] if endings is None or isinstance(endings, (bool, FailureReason)) else endings
 
 
-def _manifest(name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any]) -> RunManifest:
+def _manifest(
+    name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any], aside: Mapping[str, str]
+) -> RunManifest:
     data = {
         "schema": 1,
         "run_id": f"run-{name}",
@@ -108,7 +113,13 @@ def _manifest(name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[s
         "repeats": repeats,
         "config": {},
         "tasks": [
-            {"id": task, "digest": digest, "path": f"tasks/{task}", "commit": "0" * 40}
+            {
+                "id": task,
+                "digest": digest,
+                "path": f"tasks/{task}",
+                "commit": "0" * 40,
+                "quarantined": aside.get(task, ""),
+            }
             for task, digest in tasks.items()
         ],
         "plugins": [],
@@ -159,6 +170,7 @@ def _event_lines(
             next(number), attempt_id, event_type(type(event)), journal.json_line(dump(event))[:-1], _AT
         )
 
+    yield line(ManifestWritten(manifest=manifest))
     yield line(RunStarted(run_id=manifest.run_id, attempts=len(manifest.tasks) * manifest.repeats))
     for one in attempts:
         yield line(TaskStarted(task_id=one.task_id, repeat=one.repeat), one.attempt_id)

@@ -13,14 +13,21 @@ from typing import Any, get_args
 import attrs
 from attrs.validators import instance_of
 
-from agentbench_core.values.record import AttemptRecord
+from agentbench_core.values.record import AttemptRecord, RunManifest
 
 _TEXT = instance_of(str)  # agents write some of these events, and a line that cannot be read back costs the others
 
 
 @attrs.frozen(kw_only=True)
+class ManifestWritten:
+    """``run.json`` is written with this content, the first time and again: so that an edit of the file is found."""
+
+    manifest: RunManifest
+
+
+@attrs.frozen(kw_only=True)
 class RunStarted:
-    """The first line of a run."""
+    """A run begins."""
 
     run_id: str
     attempts: int
@@ -225,7 +232,8 @@ class InfrastructureError:
 
 
 Event = (
-    RunStarted
+    ManifestWritten
+    | RunStarted
     | RunResumed
     | TaskStarted
     | SetupCommandStarted

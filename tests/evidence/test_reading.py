@@ -165,6 +165,46 @@ def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
     assert "agentbench runs rebuild" in raised.value.remedy
 
 
+@pytest.mark.parametrize("taken", [[0, 3], [1], [0, 1, 2, 3]])
+def test_records_that_only_the_events_of_an_unfinished_run_have_count(tmp_path: Path, taken: list[int]) -> None:
+    """Its process died before it wrote their lines, or somebody took them; the first ``a`` was tried again."""
+    again = {"a": FailureReason.SANDBOX_ERROR}
+    run = write_run(tmp_path / "run", {"a": True, "b": False, "c": [True]}, tried_before=again)
+    known = {record.attempt_id: record for record in run.records()}
+    events, attempts = run.directory / "events.jsonl", run.directory / "attempts.jsonl"
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
+    lines = attempts.read_bytes().splitlines(keepends=True)
+    attempts.write_bytes(b"".join(line for n, line in enumerate(lines) if n not in taken))
+    assert run.status() == "unfinished"
+    assert {record.attempt_id: record for record in run.records()} == known
+    assert sorted(row.attempt_id for row in run.rows()) == sorted(known)
+    assert len(list(run.every_record())) == 4
+
+
+def test_an_edited_manifest_is_told(tmp_path: Path) -> None:
+    """Each field that is another one is named; how its JSON is spaced does not count."""
+    run = write_run(tmp_path / "run", {"a": [True, False]})
+    path = run.directory / "run.json"
+    plain = json.loads(path.read_text())
+    path.write_text(json.dumps(plain))
+    assert open_run(run.directory) == run
+    path.write_text(json.dumps(plain | {"repeats": 9, "suite": "other"}))
+    with pytest.raises(InputError, match=r"run.json is damaged: .* in repeats, suite") as raised:
+        open_run(run.directory)
+    assert "agentbench runs rebuild" in raised.value.remedy
+
+
+def test_a_manifest_of_before_events_carried_it_is_read_as_it_is(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"a": True})
+    events = run.directory / "events.jsonl"
+    first, *rest = events.read_bytes().splitlines(keepends=True)
+    assert b'"type":"manifest_written"' in first
+    events.write_bytes(b"".join(rest))
+    path = run.directory / "run.json"
+    path.write_text(path.read_text().replace('"repeats": 1', '"repeats": 9'))
+    assert open_run(run.directory).manifest.repeats == 9
+
+
 def test_another_schema_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True})
     for name in ("attempts.jsonl", "run.json"):

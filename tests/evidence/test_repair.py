@@ -106,7 +106,7 @@ def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> Non
 
 
 def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
-    """F34: a completed run has them all; a run that was killed may lack the last one, which is no damage."""
+    """F34: a completed run has them all; one that was killed may lack the last, and its event counts."""
     attempts = run / "attempts.jsonl"
     whole = lines(attempts)
     attempts.write_text("".join(whole[:-1]))
@@ -118,7 +118,54 @@ def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
     events = lines(run / "events.jsonl")
     (run / "events.jsonl").write_text("".join(events[:-1]))
     attempts.write_text("".join(whole[:-1]))
-    assert len(list(open_run(run).records())) == 2
+    assert len(list(open_run(run).records())) == 3
+
+
+def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> None:
+    """F34: whatever reads the run refuses it, also after it was resumed, when ``run.json`` became another one."""
+    manifest = run / "run.json"
+    for kept in (1, 2):
+        whole = manifest.read_text()
+        assert '"repeats": 1' in whole
+        manifest.write_text(whole.replace('"repeats": 1', '"repeats": 9'))
+        for arguments in (("runs", "show", str(run)), ("run", "--resume", str(run))):
+            refused = agentbench(*arguments)
+            assert refused.code == 2
+            assert "run.json is damaged: it is not the one that events.jsonl has, in repeats" in refused.err
+            assert f"agentbench runs rebuild {run}" in refused.err
+        assert "left out: " in agentbench("runs", "list").err
+        done = agentbench("runs", "rebuild", str(run))
+        assert "run.json: put back from events.jsonl" in done.out
+        assert manifest.read_text() == whole
+        assert '"repeats": 9' in (run / f"run.json.before-rebuild-{kept}").read_text()
+        assert agentbench("run", "--resume", str(run)).code == 0  # the set-up is tried again
+    assert len(open_run(run).manifest.resumed) == 2
+
+
+def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None:
+    """F34: also one that cannot be read; of an older run, whose events do not have it, there is none to put back."""
+    manifest, events = run / "run.json", run / "events.jsonl"
+    whole = manifest.read_bytes()
+    for spoil in (manifest.unlink, lambda: manifest.write_bytes(whole[:200])):
+        spoil()
+        assert agentbench("runs", "rebuild", str(run)).code == 0
+        assert manifest.read_bytes() == whole
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[1:]))
+    manifest.unlink()
+    refused = agentbench("runs", "rebuild", str(run))
+    assert (refused.code, "no run directory" in refused.err) == (2, True)
+
+
+def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentbench: Any) -> None:
+    """And has it from then on."""
+    manifest, events = run / "run.json", run / "events.jsonl"
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[1:]))
+    for arguments in (("runs", "show", str(run)), ("runs", "rebuild", str(run)), ("run", "--resume", str(run))):
+        assert agentbench(*arguments).code == 0
+    assert len(open_run(run).manifest.resumed) == 1
+    manifest.write_text(manifest.read_text().replace('"repeats": 1', '"repeats": 9'))
+    with pytest.raises(InputError, match="in repeats"):
+        open_run(run)
 
 
 def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:

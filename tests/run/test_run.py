@@ -85,13 +85,13 @@ def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbenc
 
 
 def test_events_tell_the_story_in_order(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Numbered without a gap, from run_started to run_finished, and readable back."""
+    """Numbered without a gap, from manifest_written to run_finished, and readable back."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     lines = [json.loads(line) for line in (only_run(tmp_path) / "events.jsonl").read_text().splitlines()]
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
     assert [line["type"] for line in lines] == [
-        *("run_started", "task_started", "baseline_started", "baseline_finished"),
+        *("manifest_written", "run_started", "task_started", "baseline_started", "baseline_finished"),
         *("tool_call_started", "patch_applied", "tool_call_finished"),
         *("tests_started", "tests_finished", "task_finished", "run_finished"),
     ]

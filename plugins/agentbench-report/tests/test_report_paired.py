@@ -189,13 +189,13 @@ def test_the_bootstrap_comes_near_the_full_enumeration(tmp_path: Path) -> None:
 
 def test_the_bootstrap_is_seeded_by_the_run_ids(tmp_path: Path) -> None:
     differences = [[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [1.0, 1.0], [0.0, -1.0], [1.0, 0.0], [1.0, -1.0]]
-    places = of_differences(tmp_path, differences)
+    places = of_differences(tmp_path / "once", differences)
     first, again = (text(places, "--method", "bootstrap", "--format", "json") for _ in range(2))
     assert first == again
     assert f"seed {json.loads(first)['seed']}" in text(places, "--method", "bootstrap")
-    manifest = places[1] / "run.json"
-    manifest.write_text(manifest.read_text().replace('"run-b"', '"run-other"'))
-    assert numbers(places, "--method", "bootstrap")["seed"] != json.loads(first)["seed"]
+    endings = {f"task-{n}": True for n in range(7)}
+    other = write_run(tmp_path / "other", endings, run={"variant": "b", "variant_digest": "sha256:b"}).directory
+    assert numbers((places[0], other), "--method", "bootstrap")["seed"] != json.loads(first)["seed"]
 
 
 # --- words -------------------------------------------------------------------------------------------------------
