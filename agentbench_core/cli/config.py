@@ -28,9 +28,10 @@ def show(app: App, /, as_json: bool, **typed: object) -> None:
 
     The later wins: defaults, the model's preset, agentbench.toml, the variant, flags.
     """
+    settings, _ = resolved_variants(app, typed)
     variants = {
         name: dict(sorted({**resolved.leaves, **option_leaves(resolved, app.registry)}.items()))
-        for name, resolved in resolved_variants(app, typed).items()
+        for name, resolved in settings.items()
     }
     if as_json:
         print_json({name: dump(leaves) for name, leaves in variants.items()})

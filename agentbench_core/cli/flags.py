@@ -10,11 +10,13 @@ import click
 
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.completion import names_of, suite_names, task_ids, variants
-from agentbench_core.errors import did_you_mean
-from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, resolve
+from agentbench_core.errors import InputError, did_you_mean
+from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, recorded, resolve
 from agentbench_core.inputs.documents import read_toml
-from agentbench_core.inputs.presets import Presets, read_presets, with_preset
+from agentbench_core.inputs.presets import Presets, default_model, read_presets, with_preset
+from agentbench_core.inputs.suite import Task
 from agentbench_core.inputs.variants import find_variant
+from agentbench_core.plugin.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +52,8 @@ sandbox_flag = click.option(
     "--sandbox",
     metavar="NAME",
     shell_complete=names_of("sandbox"),
-    help="Where commands run; `local` does not isolate. [default: local]",
+    help="Where commands run; `local` does not isolate. "
+    "[default: local, or where a model steers the agent, the one that isolates]",
 )
 set_flag = click.option(
     "--set",
@@ -136,7 +139,9 @@ def variant_flags(command: F) -> F:
             help="Who serves the model. [default: the only one that is installed]",
         ),
         click.option(
-            "--model", metavar="NAME", help="Model as its provider calls it, or a preset of configs/models.yaml."
+            "--model",
+            metavar="NAME",
+            help="Model as its provider calls it, or a preset of configs/models.yaml. [default: that of the presets]",
         ),
         click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's own]"),
         click.option("--max-steps", type=int, help="Tool calls per attempt. [default: the task's limit]"),
@@ -153,26 +158,76 @@ def variant_flags(command: F) -> F:
     return command
 
 
-def resolved_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Resolved]:
-    """Settings of each variant: defaults, then the model's preset, the project's file, the variant, and flags."""
-    flags = flag_layers(typed)
-    before = project_layers()
+def resolved_variants(
+    app: App,
+    typed: Mapping[str, Any],
+    find: Callable[[RunSettings], Sequence[Task]] = lambda _: (),
+    *,
+    allow_unisolated: bool = False,
+) -> tuple[Mapping[str, Resolved], Sequence[Task]]:
+    """Settings of each variant by its name, and the tasks that ``find`` gives for them.
+
+    Layers are: defaults, what suits an agent that a model steers, the model's preset, the project's file, the variant,
+    and flags. Raises InputError, also when variants name different sandboxes.
+    """
     presets = read_presets()
-    if not typed["variant"]:
-        resolved = resolve(with_preset([*before, *flags], presets), app.registry.name_of)
-        _note_near_preset(resolved, presets)
-        return {resolved.settings.agent.name or "default": resolved}
+    flags = flag_layers(typed)
+
+    def resolved(own: Sequence[Layer], below: Sequence[Layer] = ()) -> Resolved:
+        return resolve(with_preset([*below, *project_layers(), *own, *flags], presets), app.registry.name_of)
+
+    own_layers = _typed_variants(app, typed)
+    found = {name: resolved(own) for name, own in own_layers.items()}
+    tasks = find(next(iter(found.values())).settings.run)  # variants differ in what is compared, not in how they run
+    steered = [name for name, each in found.items() if _steered(each, tasks, app.registry)]
+    sandbox = _shared_sandbox(found, app.registry, isolated=bool(steered) and not allow_unisolated)
+    for name, own in own_layers.items():
+        model = default_model(found[name], presets) if name in steered else ()
+        for each in model:
+            say(f"note: model {presets.default}, {each.origin}; for another one: --model NAME", err=True)
+        found[name] = resolved(own, [*sandbox, *model])
+        _note_near_preset(found[name], presets)
+    chosen = {name: each.settings.sandbox for name, each in found.items()}
+    if any(each != next(iter(chosen.values())) for each in chosen.values()):
+        raise InputError(
+            f"variants name different sandboxes: {', '.join(f'{name} {each.name}' for name, each in chosen.items())}",
+            remedy="Give one for all, with --sandbox NAME; or run one variant after the other.",
+        )
+    return {name or each.settings.agent.name or "default": each for name, each in found.items()}, tasks
+
+
+def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence[Layer]]:
+    """What each variant sets, by its name; without any there is one, which has no name yet and sets nothing."""
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
-    named = [find_variant(name, shipped) for name in typed["variant"]]
-    seen: dict[str, Resolved] = {}
-    for name, variant in named:
-        if name in seen:
+    found: dict[str, Sequence[Layer]] = {}
+    for name, variant in (find_variant(name, shipped) for name in typed["variant"]):
+        if name in found:
             raise click.UsageError(f"variant {name!r} is given twice")
-        seen[name] = resolve(with_preset([*before, variant, *flags], presets), app.registry.name_of)
-        _note_near_preset(seen[name], presets)
-    return seen
+        found[name] = [variant]
+    return found or {"": []}
+
+
+def _steered(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -> bool:
+    """Whether a model steers an agent of the variant."""
+    agent = resolved.settings.agent.name
+    names = {agent} if agent else {task.spec.agent.entrypoint for task in tasks}
+    return any("needs_llm" in each.capabilities and names & each.names for each in registry.all("agent"))
+
+
+def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
+    """The sandbox of variants that name none: that of the others, or the one that isolates, where that is wanted."""
+    named = [each.leaves for each in found.values() if each.leaves["sandbox.name"].origin != "default"]
+    if named:
+        leaves = {key: leaf for key, leaf in named[0].items() if key.startswith("sandbox.")}
+        return [recorded(leaves["sandbox.name"].origin, leaves)]
+    isolating = {each.name for each in registry.all("sandbox") if "isolated" in each.capabilities}
+    if isolated and len(isolating) == 1:
+        name = isolating.pop()
+        say(f"note: sandbox {name}, since a model steers the agent; for another one: --sandbox NAME", err=True)
+        return [layer("the sandbox that isolates", {"sandbox": name})]
+    return []
 
 
 def _note_near_preset(resolved: Resolved, presets: Presets) -> None:

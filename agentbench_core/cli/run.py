@@ -142,12 +142,11 @@ def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisola
 def _new_group(
     app: App, typed: Mapping[str, Any], find: Callable[[RunSettings], Sequence[Task]], allow_unisolated: bool
 ) -> Group:
-    resolved = resolved_variants(app, typed)
-    settings = next(iter(resolved.values())).settings.run  # variants differ in what is compared, not in how they run
-    tasks = find(settings)
+    resolved, tasks = resolved_variants(app, typed, find, allow_unisolated=allow_unisolated)
     variants = [
         make_ready(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
     ]
+    settings = next(iter(resolved.values())).settings.run
     return make_group(app, settings, tasks[0].spec.suite, tasks, variants)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from agentbench_core.converter import load
-from agentbench_core.errors import InputError
-from agentbench_core.inputs.config import Layer, layer, resolve
+from agentbench_core.errors import InputError, did_you_mean
+from agentbench_core.inputs.config import Layer, Resolved, layer, resolve
 from agentbench_core.inputs.documents import read_yaml
 
 FILE = Path("configs/models.yaml")
@@ -25,11 +25,27 @@ class Presets:
 
     version: str
     models: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    default: str = ""
+    """The preset of agents that need a model where nobody names one; none when empty."""
 
 
 def read_presets(path: Path = FILE) -> Presets:
     """The presets of a file; none where there is no file. Raises InputError."""
-    return load(read_yaml(path), Presets, where=str(path)) if path.exists() else Presets(version="none")
+    if not path.exists():
+        return Presets(version="none")
+    presets = load(read_yaml(path), Presets, where=str(path))
+    if presets.default and presets.default not in presets.models:
+        nearest = did_you_mean(presets.default, presets.models)
+        raise InputError(f"{path}: default: no preset is called {presets.default!r}{nearest}")
+    return presets
+
+
+def default_model(resolved: Resolved, presets: Presets, path: Path = FILE) -> Sequence[Layer]:
+    """The layer that names the default preset, where no other says which model, or who serves it."""
+    said = any(leaf.origin != "default" for key, leaf in resolved.leaves.items() if key.startswith("llm."))
+    if said or resolved.settings.model.name or not presets.default:
+        return []
+    return [Layer(origin=f"{path} version {presets.version}, default", values={"model": {"name": presets.default}})]
 
 
 def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = FILE) -> Sequence[Layer]:

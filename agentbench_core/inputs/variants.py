@@ -10,8 +10,8 @@ from agentbench_core.errors import InputError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import Layer, layer
 from agentbench_core.inputs.documents import read_yaml
 
-SECTIONS = ("agent", "llm", "model", "limits", "tools", "tool")
-"""What a variant may set: what is compared, not where and how often it runs."""
+SECTIONS = ("agent", "llm", "sandbox", "model", "limits", "tools", "tool")
+"""What a variant may set: what is compared, and the sandbox that it needs; not how often it runs."""
 
 DIRECTORY = Path("configs/variants")
 

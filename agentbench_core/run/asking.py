@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError
+from agentbench_core.errors import AgentBenchError, InputError, PluginError, UnavailableError
 from agentbench_core.plugin.registry import Component
 
 T = TypeVar("T")
@@ -55,3 +56,32 @@ def ask(component: Component, question: Callable[[], T], *, seconds: float) -> T
         f"{who} of {component.source.distribution} failed before the run: {type(problems[0]).__name__}: {problems[0]}",
         remedy=f"See what is wrong with it: agentbench plugins check {component.name}",
     ) from problems[0]
+
+
+class Obstacles:
+    """What is in the way of a run, gathered: a person is told of everything at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[InputError | UnavailableError] = []
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """An error of these kinds ends the block, and is kept."""
+        try:
+            yield
+        except (InputError, UnavailableError) as error:
+            self._errors.append(error)
+
+    def refuse(self) -> None:
+        """Raise what was gathered, each with what to do about it; of several kinds UnavailableError."""
+        if not self._errors:
+            return
+        first, *more = self._errors
+        if not more:
+            raise first
+        kind = type(first) if all(type(error) is type(first) for error in more) else UnavailableError
+        raise kind("\n".join([f"{len(self._errors)} things are in the way", *map(_indented, self._errors)])) from first
+
+
+def _indented(error: AgentBenchError) -> str:
+    return "- " + str(error).replace("\n", "\n  ")

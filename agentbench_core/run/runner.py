@@ -15,6 +15,7 @@ from agentbench_core.errors import Interrupted
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
+from agentbench_core.run.asking import Obstacles
 from agentbench_core.run.attempt import Bench, make_attempt
 from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
 from agentbench_core.run.interrupts import FOR_EVER, Interrupts, signals_as_ctrl_c
@@ -54,14 +55,18 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         for variant in group.variants:
             variant.try_out()
         stop = Deadline(FOR_EVER)
-        models = stack.enter_context(
-            open_models(group.variants, group.workers, group.max_cost_usd, stop, listener.note)
-        )
+        obstacles = Obstacles()
+        with obstacles.gathered():
+            models = stack.enter_context(
+                open_models(group.variants, group.workers, group.max_cost_usd, stop, listener.note)
+            )
+        with obstacles.gathered():
+            shared = stack.enter_context(open_preparations(group.variants[0], group.tasks, stop, listener.note))
+        obstacles.refuse()
         facts = {name: model.facts for name, model in models.items()}
         manifests = [group_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
         for warning in dict.fromkeys(warning for known in facts.values() for warning in known.warnings):
             listener.note(warning)
-        shared = stack.enter_context(open_preparations(group.variants[0], group.tasks, stop, listener.note))
         for like in (manifest.like for manifest in manifests if manifest.like and not group.resumed):
             listener.note(in_words(like))
         interrupts = Interrupts(stop)

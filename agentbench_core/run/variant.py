@@ -12,6 +12,7 @@ from agentbench_core.errors import InputError, UnavailableError
 from agentbench_core.inputs.config import COMPONENTS, Resolved, Settings
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Component, Registry
+from agentbench_core.run.asking import Obstacles, ask
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
 
@@ -122,9 +123,15 @@ def make_ready(
     _check_entrypoints(settings, names, registry)
     agents = {agent: _ready(registry, resolved, "agent", agent) for agent in names}
     steered = [agent for agent in agents.values() if agent.can("needs_llm")]
-    llm = _llm(resolved, registry, steered[0]) if steered else None
-    if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
-        raise _unisolated(steered[0], ready.sandbox, registry)
+    obstacles, llm = Obstacles(), None
+    with obstacles.gathered():
+        llm = _llm(resolved, registry, steered[0]) if steered else None
+    with obstacles.gathered():
+        if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
+            raise _unisolated(steered[0], ready.sandbox, registry)
+        if steered and llm is None:  # otherwise the run will ask it
+            _ask(ready.sandbox, tasks, settings.run.preflight_sec)
+    obstacles.refuse()
     return attrs.evolve(
         ready,
         leaves=dict(sorted({**resolved.leaves, **option_leaves(resolved, registry)}.items())),
@@ -216,6 +223,18 @@ def _llm(resolved: Resolved, registry: Registry, agent: Ready) -> Ready:
     if not settings.llm.name and len(providers) > 1:
         raise InputError("several plugins provide models", remedy=f"Choose one: --llm {' | '.join(providers)}")
     return _ready(registry, resolved, "llm", settings.llm.name or providers[0])
+
+
+def _ask(sandbox: Ready, tasks: Sequence[Task], seconds: float) -> None:
+    provider = sandbox.make()
+    try:
+        ask(
+            sandbox.component,
+            lambda: provider.preflight([task.spec.environment_spec() for task in tasks]),
+            seconds=seconds,
+        )
+    finally:
+        provider.close()
 
 
 def _unisolated(agent: Ready, sandbox: Ready, registry: Registry) -> UnavailableError:

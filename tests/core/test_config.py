@@ -80,11 +80,11 @@ def test_the_last_assignment_of_a_leaf_decides(pairs: list[tuple[str, int]]) -> 
     assert {key: leaves[key].value for key, _ in pairs} == dict(pairs)
 
 
-def test_a_variant_may_not_say_where_and_how_often_it_runs(tmp_path: Path) -> None:
+def test_a_variant_may_not_say_how_often_it_runs(tmp_path: Path) -> None:
     """What is compared is one thing, the circumstances another."""
     path = tmp_path / "v.yaml"
-    path.write_text("agent: x\nsandbox: docker\n")
-    with pytest.raises(InputError, match="sandbox: does not belong here"):
+    path.write_text("agent: x\nrun: {repeats: 3}\n")
+    with pytest.raises(InputError, match="run: does not belong here"):
         find_variant(str(path), {})
 
 

@@ -442,7 +442,8 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     plugin("agents", AGENTS)
     plugin("canned", LLM)
     make_task()
-    refused = agentbench("run", "--suite", "mini", "--agent", "asks", "--llm", "canned", "--model", "canned-1")
+    flags = ("--sandbox", "local", "--llm", "canned", "--model", "canned-1")
+    refused = agentbench("run", "--suite", "mini", "--agent", "asks", *flags)
     assert refused.code == 3
     assert "sandbox 'local' does not hold it in" in refused.err
     assert "--allow-unisolated" in refused.err

@@ -1,0 +1,96 @@
+"""Commands as people type them who say no more than they must: what is chosen for them, and what they are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Ended
+
+PRESETS = """
+version: "7"
+default: short
+models:
+  short: {model: long/name, llm: {name: openrouter}}
+"""
+
+
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No engine and no key."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+
+
+def shown(done: Ended) -> Mapping[str, Mapping[str, str]]:
+    """Value and origin of each setting by variant, as ``config show --json`` prints them."""
+    return {
+        name: {key: f"{leaf['value']} ({leaf['origin']})" for key, leaf in leaves.items()}
+        for name, leaves in json.loads(done.out).items()
+    }
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None:
+    """No engine and no key, or no engine and no model: one refusal names both, each with what to do about it."""
+    make_task()
+    run = ("run", "--suite", "mini", "--agent", "baseline")
+    refused = agentbench(*run, "--model", "any")
+    assert refused.code == 3
+    assert "note: sandbox docker, since a model steers the agent" in refused.err
+    assert "2 things are in the way\n- " in refused.err
+    assert "export OPENROUTER_API_KEY=" in refused.err
+    assert "/nowhere/docker.sock" in refused.err
+    modelless = agentbench(*run)
+    assert modelless.code == 3
+    assert "--model NAME" in modelless.err
+    assert "/nowhere/docker.sock" in modelless.err
+    assert "/nowhere" not in agentbench(*run, "--allow-unisolated").err, "then nobody needs an engine"
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0, "and no model steers this one"
+
+
+def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -> None:
+    """In the sandbox that isolates, unless somebody names one."""
+    make_task()
+    show = ("config", "show", "--json")
+    chosen = agentbench(*show, "--agent", "baseline")
+    assert shown(chosen)["baseline"]["sandbox.name"] == "docker (the sandbox that isolates)"
+    assert "for another one: --sandbox NAME" in chosen.err
+    assert shown(agentbench(*show, "--agent", "scripted"))["scripted"]["sandbox.name"] == "local (default)"
+    Path("agentbench.toml").write_text("sandbox = 'local'\n")
+    named = agentbench("run", "--suite", "mini", "--agent", "baseline", "--model", "any")
+    assert (named.code, "sandbox 'local' does not hold it in" in named.err) == (3, True)
+
+
+def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
+    """The others of a command run there, too, since what is compared shares it; two that differ are refused."""
+    Path("there.yaml").write_text("agent: scripted\nsandbox: {name: docker, workspace_mb: 999}\n")
+    Path("here.yaml").write_text("agent: scripted\nsandbox: local\n")
+    show = ("config", "show", "--json", "--variant", "there.yaml", "--variant")
+    both = shown(agentbench(*show, "idle"))
+    assert both["there"]["sandbox.name"] == both["idle"]["sandbox.name"] == "docker (there.yaml)"
+    assert both["idle"]["sandbox.workspace_mb"] == "999 (there.yaml)"
+    refused = agentbench(*show, "here.yaml")
+    assert refused.code == 2
+    assert "variants name different sandboxes: there docker, here local" in refused.err
+    assert agentbench(*show, "here.yaml", "--sandbox", "local").code == 0
+
+
+def test_the_default_model(agentbench: Any) -> None:
+    """That of the presets, for agents that need one; not where somebody says which one, or who serves it."""
+    Path("configs").mkdir()
+    Path("configs/models.yaml").write_text(PRESETS)
+    show = ("config", "show", "--json", "--agent", "baseline")
+    chosen = agentbench(*show)
+    assert shown(chosen)["baseline"]["model.name"] == "long/name (configs/models.yaml version 7, short)"
+    assert "note: model short, configs/models.yaml version 7, default" in chosen.err
+    assert shown(agentbench(*show, "--model", "other"))["baseline"]["model.name"] == "other (--model)"
+    assert shown(agentbench(*show, "--llm", "openrouter"))["baseline"]["model.name"] == " (default)"
+    assert shown(agentbench("config", "show", "--json", "--agent", "idle"))["idle"]["model.name"] == " (default)"
+    Path("configs/models.yaml").write_text(PRESETS.replace("default: short", "default: shor"))
+    wrong = agentbench(*show)
+    assert (wrong.code, "default: no preset is called 'shor' (did you mean 'short'?)" in wrong.err) == (2, True)
