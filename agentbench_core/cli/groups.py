@@ -46,6 +46,7 @@ def make_group(
         min_free_mb=settings.min_free_mb,
         max_cost_usd=settings.max_cost_usd,
         quarantined=aside.reasons,
+        flaky=aside.flaky,
         argv=sys.argv,
         plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
     )

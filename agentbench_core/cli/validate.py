@@ -33,20 +33,32 @@ from agentbench_core.run.rules import REMEDIES
 from agentbench_core.run.validation import Finding, validate
 from agentbench_core.run.variant import without_agents
 
+_TIMES = 2
+"""Looks at each task: one cannot tell what is flaky."""
+
 
 @click.command()
 @suite_flags
 @task_flag
-@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to check each task.")
+@click.option("--times", type=click.IntRange(min=1), help="How often to check each task. [default: 2]")
 @click.option("--workers", type=int, help="Tasks at once. [default: 2]")
 @sandbox_flag
 @set_flag
+@click.option("--strict", is_flag=True, help="A task with a note is invalid, such as one without a reference solution.")
 @click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of fair tasks.")
 @click.option("--flakes", is_flag=True, help="Add what was seen to the suite's flakes.yaml, which quarantines tasks.")
 @json_flag
 @click.pass_obj
 def validate_tasks(
-    app: App, /, task_globs: tuple[str, ...], times: int, write: bool, flakes: bool, as_json: bool, **typed: Any
+    app: App,
+    /,
+    task_globs: tuple[str, ...],
+    times: int | None,
+    strict: bool,
+    write: bool,
+    flakes: bool,
+    as_json: bool,
+    **typed: Any,
 ) -> int:
     """Check that tasks are fair, without any agent.
 
@@ -55,8 +67,10 @@ def validate_tasks(
     agentbench validate-tasks --suite custom-dev --times 10 --flakes
 
     Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
-    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid. With --times of 2 and more
-    it says how often each task flaked, and --flakes keeps that: tasks that flake too often are quarantined in runs.
+    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid. With --times it says how
+    often each task flaked, and --flakes keeps that: tasks that flake too often are quarantined in runs.
+
+    What needs a reference solution is left out where a task has none, which a note says.
     """
     if write and flakes:
         raise click.UsageError("--write makes other tasks of them, whose flakes are not those seen; measure afterwards")
@@ -69,9 +83,10 @@ def validate_tasks(
     variant = without_agents("validation", resolved, app.registry)
     if not variant.sandbox.can("isolated"):
         warn_unisolated()
-    progress = _Progress(len(tasks) * times)
+    looks = times or _TIMES
+    progress = _Progress(len(tasks) * looks)
     try:
-        validate(tasks, variant, progress, times=times, workers=settings.workers, each_test=write)
+        validate(tasks, variant, progress, times=looks, workers=settings.workers, each_test=write, strict=strict)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
@@ -80,7 +95,7 @@ def validate_tasks(
         print_json([_plain(finding) for finding in findings])
     elif findings:
         _print(findings)
-        if times > 1 or flakes:
+        if times or flakes:
             _print_flakes(findings)
     if flakes:
         for line in _add_flakes(suite, findings, variant.sandbox.name):
@@ -242,6 +257,8 @@ def _plain_flakes(tally: Tally) -> dict[str, Any]:
 
 def _write(finding: Finding) -> str:
     """Write the expected tests of a task if it may be done; says what was done, or why not."""
+    if not finding.task.script:
+        return "nothing written: without a reference solution nobody knows which tests must pass"
     if not finding.lists_can_be_written:
         return f"nothing written: the task is {finding.verdict}"
     found = finding.expected_tests()

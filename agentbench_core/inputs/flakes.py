@@ -123,6 +123,8 @@ class Quarantine:
 
     reasons: Mapping[str, str]
     """Why a task is quarantined, by its id."""
+    flaky: Mapping[str, str]
+    """What was seen of a task that has flaked, quarantined or not, by its id."""
     notes: tuple[str, ...]
     """What of the file is out of date, one sentence per file."""
 
@@ -142,6 +144,7 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
     An entry that has expired, or is of another digest than the task's, quarantines nothing.
     """
     reasons: dict[str, str] = {}
+    flaky: dict[str, str] = {}
     stale: dict[Path, list[Task]] = {}
     files: dict[Path, Flakes] = {}
     for task in tasks:
@@ -151,17 +154,22 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
         entry = files[suite].tasks.get(task.spec.id)
         if entry is None:
             continue
-        found, old = _standing(entry, task.digest, sandbox, today.isoformat())
+        found, flaked, old = _standing(entry, task.digest, sandbox, today.isoformat())
         if found:
             reasons[task.spec.id] = "; ".join(found)
+        if flaked:
+            flaky[task.spec.id] = "; ".join(flaked)
         if old:
             stale.setdefault(suite, []).append(task)
-    return Quarantine(reasons=reasons, notes=tuple(_out_of_date(suite, old) for suite, old in stale.items()))
+    notes = tuple(_out_of_date(suite, old) for suite, old in stale.items())
+    return Quarantine(reasons=reasons, flaky=flaky, notes=notes)
 
 
-def _standing(entry: TaskFlakes, digest: str, sandbox: str | None, today: str) -> tuple[list[str], bool]:
-    """Why a task is quarantined, and whether a part of its entry is out of date."""
-    found, old = [], False
+def _standing(
+    entry: TaskFlakes, digest: str, sandbox: str | None, today: str
+) -> tuple[Sequence[str], Sequence[str], bool]:
+    """Why a task is quarantined, what was seen of its flakes, and whether a part of its entry is out of date."""
+    found, flaked, old = [], [], False
     if entry.quarantined:
         if entry.digest not in ("", digest) or (entry.expires and entry.expires < today):
             old = True
@@ -172,12 +180,14 @@ def _standing(entry: TaskFlakes, digest: str, sandbox: str | None, today: str) -
             continue
         if measured.digest != digest or measured.expires < today:
             old = True
-        elif measured.quarantined:
+        elif measured.quarantined or measured.flaked:
             share = f"{measured.flaked} of {measured.looks} looks flaked in {name}"
             if measured.flaked == measured.looks:  # written by hand: what fails every time is broken
                 share = f"all {measured.looks} looks failed in {name}"
-            found.append(f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}")
-    return found, old
+            seen = f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}"
+            found += [seen] * measured.quarantined
+            flaked += [seen] * bool(measured.flaked)
+    return found, flaked, old
 
 
 def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:

@@ -24,7 +24,7 @@ from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Preparations, Prepared
 from agentbench_core.run.reference import ReferenceRefused, reference_change
-from agentbench_core.run.rules import Note, Problem, Rule
+from agentbench_core.run.rules import NOT_PROVEN, Note, Problem, Rule
 from agentbench_core.run.scoring import Judge
 from agentbench_core.run.unrecorded import Notes, Printed
 from agentbench_core.values.execution import Output
@@ -121,14 +121,14 @@ class _Looking:
         """Check one rule after the other; one that is broken does not hide the next."""
         task, shared = self.plan.task, self.shared
         if not task.script:
-            self.found(Rule.HAS_ORACLE, "there is no oracle: nothing proves that the task can be solved")
+            self.notes = (NOT_PROVEN,)
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
         except SetupError as error:
             self.found(Rule.SETUP, str(error), Printed(*shared.setup_output(task)))
             return
         with Tree(prepared.environment.workspace) as tree:
-            self.notes = notes_on(task, tree)
+            self.notes += notes_on(task, tree)
         baseline = self._baseline(prepared)
         self.calibration = calibration(self.plan, self.plan.variant.scorer, prepared, self.shared, self.log, anew=True)
         self._empty_patch(prepared)

@@ -45,6 +45,7 @@ class Group:
     also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
     ``like`` has, by variant, the run directories whose plan is made again in new ones.
     ``quarantined`` says why tasks are kept out of headlines, by id; they are attempted all the same, as evidence.
+    ``flaky`` says of tasks what was seen of their flakes, by id, whether they are quarantined or not.
     """
 
     suite: str
@@ -61,6 +62,7 @@ class Group:
     like: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     max_cost_usd: float | None = None
     quarantined: Mapping[str, str] = attrs.field(factory=dict)
+    flaky: Mapping[str, str] = attrs.field(factory=dict)
     redactor: Redactor = attrs.field(init=False)
 
     @redactor.default
@@ -159,7 +161,14 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
     store = Store(directory, group.redactor)
     try:
         plans = [
-            AttemptPlan(run_id=manifest.run_id, attempt_id=str(ULID()), task=task, variant=variant, repeat=repeat)
+            AttemptPlan(
+                run_id=manifest.run_id,
+                attempt_id=str(ULID()),
+                task=task,
+                variant=variant,
+                repeat=repeat,
+                flaky=group.flaky.get(task.spec.id, ""),
+            )
             for task in group.tasks
             for repeat in range(1, group.repeats + 1)
         ]

@@ -20,6 +20,8 @@ class AttemptPlan:
     repeat: int
     supersedes: str | None = None
     """Id of the attempt that this one tries again."""
+    flaky: str = ""
+    """What the suite's ``flakes.yaml`` says of a task that has flaked."""
     environment_digest: str | None = None
     """What other attempts of this run at the task ran in, where only that will do."""
 

@@ -172,6 +172,8 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
     labels = []
     if plan.variant.agent_for(plan.task).can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
+    if plan.flaky:
+        labels.append(Label(name="flaky", evidence=plan.flaky))
     if found.agent:
         labels += found.agent.labels
     if found.change:

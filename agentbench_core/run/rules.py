@@ -18,7 +18,6 @@ class Rule(enum.StrEnum):
     EMPTY_PATCH_IN_TIME = "empty_patch_in_time"
     FAIL_TO_PASS = "fail_to_pass"  # noqa: S105 - a list of tests, no password
     PASS_TO_PASS = "pass_to_pass"  # noqa: S105 - another list of tests
-    HAS_ORACLE = "has_oracle"
     ORACLE_APPLIES = "oracle_applies"
     ORACLE_MAY_EDIT = "oracle_may_edit"
     ORACLE_CHANGES = "oracle_changes"
@@ -39,7 +38,6 @@ REMEDIES = {
     Rule.EMPTY_PATCH_IN_TIME: "Raise environment.timeout_sec, or let the bug show itself sooner.",
     Rule.FAIL_TO_PASS: "Take out of fail_to_pass what passes today; an empty list is filled by --write.",
     Rule.PASS_TO_PASS: "Take out of pass_to_pass what does not pass today; an empty list is filled by --write.",
-    Rule.HAS_ORACLE: "Add a reference solution: oracle.patch or oracle.script.",
     Rule.ORACLE_APPLIES: "Correct the oracle: every call must succeed on the prepared tree.",
     Rule.ORACLE_MAY_EDIT: "Keep the oracle to what agents may edit, or correct editable_globs or protected_globs.",
     Rule.ORACLE_CHANGES: "The oracle must change files that agents may edit.",
@@ -55,10 +53,14 @@ REMEDIES = {
 
 @attrs.frozen(kw_only=True)
 class Note:
-    """What makes a task no worse a measure, but harder than it looks; and what to do about it."""
+    """What breaks no rule, and should be known; and what to do about it."""
 
     reason: str
     remedy: str
+
+
+NOT_PROVEN = Note(reason="no reference solution: not proven solvable", remedy="Add one: oracle.patch or oracle.script.")
+"""Of a task without an oracle: what can be checked without one is checked."""
 
 
 @attrs.frozen(kw_only=True)

@@ -30,7 +30,7 @@ _GRADER = frozenset(
     {
         *(Rule.BASELINE_FAILS, Rule.BASELINE_IN_TIME, Rule.BASELINE_RUNS),
         *(Rule.EMPTY_PATCH_FAILS, Rule.EMPTY_PATCH_IN_TIME, Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS),
-        *(Rule.HAS_ORACLE, Rule.ORACLE_APPLIES, Rule.ORACLE_MAY_EDIT, Rule.ORACLE_CHANGES),
+        *(Rule.ORACLE_APPLIES, Rule.ORACLE_MAY_EDIT, Rule.ORACLE_CHANGES),
         *(Rule.ORACLE_PASSES, Rule.ORACLE_IN_TIME),
     }
 )
@@ -64,10 +64,11 @@ class ExpectedTests:
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What all looks at a task say."""
+    """What all looks at a task say. ``strict``: a note makes it invalid, as a broken rule does."""
 
     task: Task
     looks: tuple[Look, ...]
+    strict: bool = False
 
     @property
     def problems(self) -> Sequence[tuple[Problem, int]]:
@@ -80,7 +81,7 @@ class Finding:
     @property
     def verdict(self) -> Literal["valid", "flaky", "invalid"]:
         """Invalid if no look found it fair, whatever it found instead; flaky if some did and some did not."""
-        if all(look.problems for look in self.looks):
+        if all(look.problems for look in self.looks) or (self.strict and self.notes):
             return "invalid"
         return "flaky" if self.problems else "valid"
 
@@ -103,7 +104,7 @@ class Finding:
 
     @property
     def notes(self) -> Sequence[Note]:
-        """What is no problem, each once."""
+        """What breaks no rule, each once."""
         return list(dict.fromkeys(note for look in self.looks for note in look.notes))
 
     @property
@@ -154,7 +155,14 @@ class Finding:
 
 
 def validate(
-    tasks: Sequence[Task], variant: Variant, watcher: Watcher, *, times: int, workers: int, each_test: bool
+    tasks: Sequence[Task],
+    variant: Variant,
+    watcher: Watcher,
+    *,
+    times: int,
+    workers: int,
+    each_test: bool,
+    strict: bool = False,
 ) -> Sequence[Finding]:
     """Look at every task so many times, in the order of ``tasks``.
 
@@ -165,6 +173,7 @@ def validate(
         times: looks per task.
         workers: tasks at once.
         each_test: also find out how each test ends, where no tests are expected.
+        strict: whether a task of which there is a note is invalid.
 
     Raises:
         UnavailableError: the sandbox cannot work here.
@@ -188,7 +197,7 @@ def validate(
                 leaks = looks[0].leaks if looks else None
                 looks.append(look_at(plan, shared, stop, watcher.note, each_test=each_test, leaks=leaks))
                 watcher.looked(task, number, looks[-1])
-            finding = Finding(task=task, looks=tuple(looks))
+            finding = Finding(task=task, looks=tuple(looks), strict=strict)
             watcher.finished(finding)
             return finding
 

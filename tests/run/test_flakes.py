@@ -63,6 +63,10 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     assert re.search(r"^without 1 quarantined task; with: [34] of 4 \(", done.out, re.MULTILINE)
     assert f"quarantined: one: {why}" in done.out
     run = open_run(directory)
+    flaky = [
+        [each.evidence.startswith(why) for each in record.labels if each.name == "flaky"] for record in run.records()
+    ]
+    assert sorted(flaky) == [[], [], [True], [True]]
     assert [task.quarantined.startswith(why) for task in run.manifest.tasks] == [True, False]
     assert len(list(run.records())) == 4  # evidence of all of them
     shown = agentbench("runs", "show", str(directory)).out
@@ -88,7 +92,7 @@ def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbenc
         assert "quarantined, and" not in done.out + done.err
     (directory,) = Path("artifacts/runs").iterdir()
     assert [task.quarantined for task in open_run(directory).manifest.tasks] == ["", ""]
-    done = agentbench("validate-tasks", *SUITE, "--flakes")
+    done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")
     assert (measured()["looks"], measured()["flaked"]) == (1, 0)
     plain = yaml.safe_load(FLAKES.read_text())
     yesterday = datetime.date.today() - datetime.timedelta(days=1)
@@ -126,7 +130,7 @@ def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any
     assert re.search(r"^one +0 of 0 +1 of 1 +not known$", done.out, re.MULTILINE)
     assert "one: nothing written: no look got as far as a verdict" in done.out
     make_task(setup={"commands": []}, validation={"passing_command": "false"})
-    done = agentbench("validate-tasks", *SUITE, "--flakes")
+    done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")
     assert "one: nothing written: every look failed, so it is broken and not flaky" in done.out
     assert re.search(r"^one +- +0 of 1 +not known: it failed 1 of 1 times$", done.out, re.MULTILINE)
     assert " flaky " not in done.out.replace("not flaky", "")

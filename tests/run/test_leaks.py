@@ -35,7 +35,7 @@ def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rul
     def check(*flags: str, hidden: str = HIDDEN, patch: str = PATCH, files: Any = None, **sections: Any) -> Rules:
         shutil.rmtree(tmp_path / "tasks", ignore_errors=True)
         make_task(hidden={"test_clamp.py": hidden}, patch=patch, files=files, **sections)
-        done = agentbench("validate-tasks", "--suite", "mini", "--json", *flags)
+        done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "1", *flags)
         assert done.out, done.err
         (finding,) = json.loads(done.out)
         assert finding["verdict"] == ("invalid" if finding["problems"] else "valid"), done.err

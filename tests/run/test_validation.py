@@ -82,7 +82,6 @@ def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
             "empty_patch_in_time",
             "on the unchanged tree",
         ),
-        ({"oracle": {"patch": ""}}, "has_oracle", "there is no oracle"),
         (
             {"patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-y\n+z\n"},
             "oracle_applies",
@@ -113,7 +112,7 @@ def test_a_broken_rule_is_caught(
 ) -> None:
     """It alone, with its reason and with what to do."""
     make_task(**sections)
-    finding = validate()
+    finding = validate("--times", "1")
     assert finding["verdict"] == "invalid"
     assert list(broken(finding)) == [rule]
     assert re.search(words, broken(finding)[rule])
@@ -127,7 +126,7 @@ def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, 
     make_task(validation={"passing_command": command})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 1
-    assert re.search(r"one +invalid +1 +[\d.]+ +the oracle does not pass \(exit code 4\)", done.out)
+    assert re.search(r"one +invalid +2 +[\d.]+ +the oracle does not pass \(exit code 4\)", done.out)
     assert "  | 100\n  | it is \\u001b[2J[redacted MY_TOKEN]\n" in done.out
     assert "  | 50\n" not in done.out
     assert "Correct the oracle, or the tests that it does not pass." in done.out
@@ -178,7 +177,7 @@ def test_an_oracle_of_tool_calls(
     directory = make_task(oracle={"patch": "", "script": "solution.yaml"}, **sections)
     calls = [{"tool": tool, "arguments": {"command": command}} for tool, command in script]
     (directory / "solution.yaml").write_text(yaml.safe_dump(calls))
-    finding = validate()
+    finding = validate("--times", "1")
     assert list(broken(finding)) == [rule]
     assert re.search(words, broken(finding)[rule])
 
@@ -188,15 +187,33 @@ def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: An
     make_task(validation={"failing_command": "true", "passing_command": "true"}, patch="--- a\n")
     assert set(broken(validate())) == {"baseline_fails", "empty_patch_fails", "oracle_applies"}
     make_task(oracle={"patch": ""}, setup={"commands": ["exit 3"]})
-    assert set(broken(validate())) == {"has_oracle", "setup"}
+    assert set(broken(validate())) == {"setup"}
     rows = agentbench("validate-tasks", "--suite", "mini").out.splitlines()
-    assert re.match(r"one +invalid +1 +[\d.]+ +there is no oracle", rows[1])
-    assert re.match(r" +the set-up command .exit 3. ended with exit code 3", rows[2])
+    assert re.match(r"one +invalid +2 +[\d.]+ +the set-up command .exit 3. ended with exit code 3", rows[1])
+    assert re.match(r" +note: no reference solution: not proven solvable", rows[2])
+
+
+def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, validate: Any) -> None:
+    """What can be checked is checked, and a note says what was not; those who are strict refuse it."""
+    make_task(oracle={"patch": ""})
+    done = agentbench("validate-tasks", "--suite", "mini")
+    assert done.code == 0, done.out
+    assert re.search(r"one +valid +2 +[\d.]+ +note: no reference solution: not proven solvable", done.out)
+    assert "Add one: oracle.patch or oracle.script." in done.out
+    assert "1 of 1 tasks are valid" in done.out
+    strict = validate("--strict")
+    assert (strict["verdict"], strict["problems"], len(strict["notes"])) == ("invalid", [], 1)
+    assert "nothing written: without a reference" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+    make_task(oracle={"patch": ""}, validation={"failing_command": "true"})
+    assert list(broken(validate())) == ["baseline_fails"], "what can be checked"
+    make_task()
+    assert validate("--strict")["verdict"] == "valid"
 
 
 def test_a_flaky_baseline(make_task: Any, validate: Any, tmp_path: Path) -> None:
-    """It says how often which."""
+    """It says how often which; found out where nobody says how often to look."""
     make_task(validation={"failing_command": every_other_time(tmp_path / "counter")})
+    assert validate()["verdict"] == "flaky"
     finding = validate("--times", "3")
     assert finding["verdict"] == "flaky"
     assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("baseline_fails", 1)]
@@ -279,12 +296,12 @@ def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, ag
     ends = "; grep -q fixed app.txt"
     for command in ("pytest", "pytest checks", "pytest checks/test_x.py::TestX::test_old[a]", "echo checks/test_y.py"):
         make_task(files=files, hidden=hidden, validation={"failing_command": command + ends})
-        assert validate()["notes"] == []
+        assert validate("--times", "1")["notes"] == []
     make_task(files=files, hidden=hidden, validation={"failing_command": f"cat checks/data/y.txt {ends}"})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0
     assert re.search(
-        r"^one +valid +1 +[\d.]+ +note: an agent can never make failing_command pass", done.out, re.MULTILINE
+        r"^one +valid +2 +[\d.]+ +note: an agent can never make failing_command pass", done.out, re.MULTILINE
     )
     assert "  Let failing_command run public tests only" in done.out
 
@@ -318,7 +335,7 @@ def test_a_check_that_breaks_is_no_verdict_on_the_others(
     plugin("scorers", BAD_SCORER)
     make_task("a", validation={"failing_command": "true"})
     make_task("b")
-    done = agentbench("validate-tasks", "--suite", "mini", "--json", "--set", f"scorer={scorer}")
+    done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "1", "--set", f"scorer={scorer}")
     first, second = json.loads(done.out)
     assert list(broken(first)) == ["baseline_fails", "checked"]
     assert words in broken(second)["checked"]
@@ -346,7 +363,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     before = pytest_task.read_text().replace(old, f"# by hand\n  {old}  pass_to_pass: []  # soon\n")
     pytest_task.write_text(before)
     pytest_task.chmod(0o640)
-    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
     assert done.code == 0, done.err
     assert "clamp: wrote fail_to_pass: 4, pass_to_pass: 1\n" in done.out
     found = "".join(f'    - "{name}"\n' for name in sorted([HIDDEN, ABOVE, *MORE]))
@@ -355,7 +372,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
     assert pytest_task.read_text() == after
     assert pytest_task.stat().st_mode & 0o777 == 0o640
     assert [path for path in pytest_task.parent.iterdir() if path.name.startswith(".")] == []
-    again = agentbench("validate-tasks", "--suite", "mini", "--write")
+    again = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
     assert again.code == 0
     assert "clamp: nothing to write\n" in again.out
     assert pytest_task.read_text() == after
@@ -372,7 +389,9 @@ def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any
     before = pytest_task.read_text()
     for mode in ("true", "false"):
         pytest_task.write_text(before)
-        done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
+        done = agentbench(
+            "validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer.hardened={mode}"
+        )
         assert done.code == 0, done.out + done.err
         named = yaml.safe_load(pytest_task.read_text())["validation"]["fail_to_pass"]
         methods = [name.partition("::")[2] for name in sorted([HIDDEN, *MORE])]
@@ -423,7 +442,9 @@ def test_write_where_hidden_tests_overlay_public_ones(
     overlay(pytest_task)
     if named:
         rewrite(pytest_task, fail_to_pass=[ABOVE])
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--set", f"scorer.hardened={mode}")
+    done = agentbench(
+        "validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer.hardened={mode}"
+    )
     assert done.code == 0, done.out + done.err
     assert f"clamp: wrote fail_to_pass: 5{' (4 new)' * named}, pass_to_pass: 1" in done.out
     lists = yaml.safe_load(pytest_task.read_text())["validation"]
@@ -439,7 +460,7 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
     rest = f"  pass_to_pass: [{ABOVE}]  # also mine\n  # the end\n"
     before = pytest_task.read_text().replace(old, f"{old}{lists}{rest}")
     pytest_task.write_text(before)
-    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
     assert done.code == 1
     assert "clamp: wrote fail_to_pass: 4 (3 new, 2 gone), pass_to_pass: 1 (1 new, 1 gone)\n" in done.out
     more = "".join(f'  - "{name}"\n' for name in (*MORE, ABOVE))
@@ -462,10 +483,16 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
     assert f"clamp: wrote fail_to_pass: 4 (3 new), pass_to_pass: 1; {left}\n" in done.out
     after = pytest_task.read_text()
     rewrite(pytest_task, fail_to_pass=[HIDDEN, "checks/test_red.py::test_red"])
-    assert "nothing written: the task is invalid" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+    assert (
+        "nothing written: the task is invalid"
+        in agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1").out
+    )
     pytest_task.write_text(after)
     (checks / "test_clamp_hidden.py").write_text("import nothing_of_that_name\n")
-    assert "nothing written: the task is invalid" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+    assert (
+        "nothing written: the task is invalid"
+        in agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1").out
+    )
 
 
 def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
@@ -486,7 +513,7 @@ def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any
     """An unfair task keeps its file."""
     (pytest_task.parent / "solution.patch").write_text("--- a\n")
     before = pytest_task.read_bytes()
-    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
     assert (done.code, pytest_task.read_bytes()) == (1, before)
     assert "clamp: nothing written: the task is invalid" in done.out
 
@@ -495,7 +522,7 @@ def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any)
     """Commands that are not pytest's have no ids; on standard error where JSON has the other stream."""
     directory = make_task()
     before = (directory / "task.yaml").read_bytes()
-    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--json")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--json")
     assert (done.code, (directory / "task.yaml").read_bytes()) == (0, before)
     assert "one: nothing written: its scorer does not know single tests" in done.err
     assert json.loads(done.out)[0]["verdict"] == "valid"
@@ -505,7 +532,7 @@ def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
     """A mapping in braces has none to add to."""
     rewrite(pytest_task, flow=True)
     before = pytest_task.read_bytes()
-    done = agentbench("validate-tasks", "--suite", "mini", "--write")
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
     assert (done.code, pytest_task.read_bytes()) == (2, before)
     assert "clamp/task.yaml: validation is written in braces" in done.err
 
@@ -632,7 +659,7 @@ def test_what_was_finished_before_an_interrupt(make_task: Any, tmp_path: Path, f
     if "--json" in flags:
         assert [finding["task"] for finding in json.loads(out)] == ["a"]
     else:
-        assert re.search(r"^a +valid +1", out, re.MULTILINE)
+        assert re.search(r"^a +valid +2", out, re.MULTILINE)
         assert re.search("^[bc] ", out, re.MULTILINE) is None
     flakes = tmp_path / "tasks/mini/flakes.yaml"
     assert flakes.exists() == ("--flakes" in flags)

@@ -26,7 +26,7 @@ LABELS: Mapping[str, Policy] = {
 
 TOP_LEVEL = "top level"
 
-_OTHER_LABELS = ("dropped_link", "dropped_not_editable", "oom", "pids", "disk", "odd_files")
+_OTHER_LABELS = ("flaky", "dropped_link", "dropped_not_editable", "oom", "pids", "disk", "odd_files")
 """More labels that attempts may have (docs/failures.md)."""
 
 _NEAR = 0.85
