@@ -263,7 +263,7 @@ def _write(finding: Finding) -> str:
         return f"nothing written: the task is {finding.verdict}"
     found = finding.expected_tests()
     if found is None:
-        return "nothing written: its scorer does not know single tests; does passing_command start pytest?"
+        return "nothing written: how single tests end is not known; does passing_command start pytest, and does it end?"
     if not found.fail_to_pass:
         return "nothing written: no single test fails before the fix and passes after it"
     lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass}

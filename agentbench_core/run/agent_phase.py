@@ -229,7 +229,9 @@ def _said(how: Callable[[object], str], value: object) -> str:
 
 def shown_output(baseline: Baseline) -> str:
     """What the agent is shown of the baseline: what the failing command printed on the public tree."""
-    return baseline.public.stdout.text + baseline.public.stderr.text
+    public = baseline.public
+    late = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
+    return public.stdout.text + public.stderr.text + late
 
 
 def instruction(task: Task, failure_output: str) -> str:

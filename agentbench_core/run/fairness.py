@@ -174,8 +174,9 @@ class _Looking:
             said = "the scorer passes the empty patch: doing nothing solves the task"
             self.found(Rule.EMPTY_PATCH_FAILS, said, printed)
         if score.timed_out:
-            said = "the passing command runs out of time on the unchanged tree"
-            self.found(Rule.EMPTY_PATCH_IN_TIME, said, printed)
+            if not self.plan.task.spec.validation.failing_timeout_ok:
+                said = "the passing command runs out of time on the unchanged tree"
+                self.found(Rule.EMPTY_PATCH_IN_TIME, said, printed)
             return
         self.before = score.tests
         if score.tests is not None:

@@ -59,15 +59,19 @@ class Baseline:
 
     public: ExecResult
     verdict: ExecResult
+    timeout_ok: bool = False
+    """Whether to run out of time is to fail as it must: of a task whose bug hangs."""
 
     @property
     def failed(self) -> bool:
-        """Whether it failed, as it must, and not for want of time or of the program."""
+        """Whether it failed, as it must: not for want of the program, nor of time, unless the task allows that."""
         return self.trouble is None
 
     @property
     def trouble(self) -> tuple[Outcome, str] | None:
         """Why no agent should be given this task."""
+        if self.verdict.timed_out and self.timeout_ok:
+            return None
         if self.verdict.timed_out:
             return Outcome.SETUP_FAILED, "the failing command ran out of time before any agent came"
         if self.verdict.exit_code in _NOT_RUN or _MISSING.search(self.verdict.stderr.text):
@@ -172,7 +176,7 @@ class Preparations:
         started = time.monotonic()
         public = self._run(task, environment, watch, hidden=False)
         verdict = self._run(task, environment, watch, hidden=True) if task.hidden else public
-        baseline = Baseline(public=public, verdict=verdict)
+        baseline = Baseline(public=public, verdict=verdict, timeout_ok=task.spec.validation.failing_timeout_ok)
         took = round(time.monotonic() - started, 6)
         log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
         return baseline

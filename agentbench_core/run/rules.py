@@ -29,13 +29,15 @@ class Rule(enum.StrEnum):
     NETWORK_OFF = "network_off"
 
 
+_LATE = "Raise environment.timeout_sec; or, if the bug is that it hangs, set validation.failing_timeout_ok."
+
 REMEDIES = {
     Rule.SETUP: "Correct repo or setup in task.yaml.",
     Rule.BASELINE_FAILS: "failing_command must fail because of the bug: do validation.files and repo.commit show it?",
-    Rule.BASELINE_IN_TIME: "Raise environment.timeout_sec, or let the bug show itself sooner.",
+    Rule.BASELINE_IN_TIME: _LATE,
     Rule.BASELINE_RUNS: "Correct failing_command, or install what it needs in setup.commands.",
     Rule.EMPTY_PATCH_FAILS: "passing_command must fail as long as the bug is there.",
-    Rule.EMPTY_PATCH_IN_TIME: "Raise environment.timeout_sec, or let the bug show itself sooner.",
+    Rule.EMPTY_PATCH_IN_TIME: _LATE,
     Rule.FAIL_TO_PASS: "Take out of fail_to_pass what passes today; an empty list is filled by --write.",
     Rule.PASS_TO_PASS: "Take out of pass_to_pass what does not pass today; an empty list is filled by --write.",
     Rule.ORACLE_APPLIES: "Correct the oracle: every call must succeed on the prepared tree.",

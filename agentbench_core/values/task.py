@@ -92,6 +92,10 @@ class Validation:
     protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
     pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
+    failing_timeout_ok: bool = option(
+        False,
+        help="true: failing_command may also fail by running out of environment.timeout_sec, as bugs do that hang",
+    )
     isolation: Isolation = option(
         "in_process", help="process: the program runs only in processes that tests start; what breaks this fails"
     )

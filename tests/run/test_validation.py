@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from agentbench_core import open_run
+
 TESTS_PATCH = """\
 --- a/tests/test_app.txt
 +++ b/tests/test_app.txt
@@ -208,6 +210,45 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
     assert list(broken(validate())) == ["baseline_fails"], "what can be checked"
     make_task()
     assert validate("--strict")["verdict"] == "valid"
+
+
+TELLS = """
+    import attrs
+    from agentbench_core import AgentResult, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Tells:
+        def solve(self, context):
+            context.tools.call(ToolCall(tool="run", arguments={"command": "echo fixed > app.txt"}))
+            return AgentResult(message=" ".join(context.failure_output.split()))
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("tells", lambda options: Tells(), Options, summary="says what it was shown")
+"""
+
+
+def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, records: Any, plugin: Any) -> None:
+    """A task may say that its failing command runs out of time: then that is to fail, and agents are told."""
+    command = "echo before it hangs; grep -q fixed app.txt || sleep 60"
+    hangs = {"failing_command": command, "passing_command": command}
+    make_task(environment={"timeout_sec": 1}, validation=hangs)
+    late = validate("--times", "1")
+    assert set(broken(late)) == {"baseline_in_time", "empty_patch_in_time"}
+    assert all("validation.failing_timeout_ok" in problem["remedy"] for problem in late["problems"])
+    make_task(environment={"timeout_sec": 1}, validation={**hangs, "failing_timeout_ok": True})
+    found = validate("--times", "1")
+    assert (found["verdict"], found["problems"]) == ("valid", [])
+    plugin("tells", TELLS)
+    assert agentbench("run", "--suite", "mini", "--agent", "tells").code == 0
+    (run,) = Path("artifacts/runs").iterdir()
+    assert list(open_run(run).explanations().values()) == ["before it hangs [it ran out of time after 1 s]"]
+    (record,) = records()
+    assert record["result"]["passed"]
+    assert record["baseline_validation"] == {"attempted": True, "failed_as_expected": True, "exit_code": None}
 
 
 def test_a_flaky_baseline(make_task: Any, validate: Any, tmp_path: Path) -> None:
@@ -524,7 +565,7 @@ def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any)
     before = (directory / "task.yaml").read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--json")
     assert (done.code, (directory / "task.yaml").read_bytes()) == (0, before)
-    assert "one: nothing written: its scorer does not know single tests" in done.err
+    assert "one: nothing written: how single tests end is not known" in done.err
     assert json.loads(done.out)[0]["verdict"] == "valid"
 
 
