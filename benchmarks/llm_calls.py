@@ -130,6 +130,12 @@ class Phases:
         with self._lock:
             self.calls += record.usage.llm_calls
 
+    def report_started(self, reporter: str) -> None:
+        pass
+
+    def report_finished(self, reporter: str) -> None:
+        pass
+
     def note(self, message: str) -> None:
         print(f"  note: {message}", file=sys.stderr)
 

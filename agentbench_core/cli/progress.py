@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agentbench_core.cli.app import say, shortened
@@ -16,6 +17,8 @@ from agentbench_core.values.text import visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+_NAMED = 5  # of what goes on, in one line
 
 
 @contextlib.contextmanager
@@ -31,7 +34,9 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
             say(f"note: {task_id} is quarantined, and kept out of headlines: {reason}", err=True)
     aside = frozenset(task_id for task_id, reason in quarantined.items() if reason)
     if not sys.stderr.isatty():
-        yield PlainProgress(attempts, aside)
+        plain = PlainProgress(attempts, aside)
+        with _beating(plain.still_at_work):
+            yield plain
         return
     from rich.console import Console, Group
     from rich.live import Live
@@ -44,18 +49,40 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
         yield LiveProgress(console, running, total, attempts, aside)
 
 
+@contextlib.contextmanager
+def _beating(beat: Callable[[], None]) -> Iterator[None]:
+    """Call ``beat`` each second meanwhile."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(1):
+            beat()
+
+    thread = threading.Thread(target=go_on, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def warn_unisolated() -> None:
     """Say what a sandbox without isolation means."""
     say("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
 
 
 class PlainProgress:
-    """One line per attempt, when it is finished."""
+    """One line per attempt, when it is finished; and one for what goes on, after ``patience`` seconds without any."""
 
-    def __init__(self, attempts: int, quarantined: Collection[str]) -> None:
+    def __init__(self, attempts: int, quarantined: Collection[str], *, patience: float = 30.0) -> None:
         self._attempts = attempts
         self._quarantined = quarantined
+        self._patience = patience
         self._finished = 0
+        self._running: dict[str, tuple[str, str, float]] = {}
+        """What goes on: its name, what it does, and since when."""
+        self._said = time.monotonic()
         self._lock = threading.Lock()
 
     def resumed(self, kept: int) -> None:
@@ -63,21 +90,50 @@ class PlainProgress:
         self._finished += kept
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Nothing to say yet."""
+        """Keep it in mind."""
+        with self._lock:
+            self._running[attempt_id] = (_attempt_name(variant, task_id, repeat), "begins", time.monotonic())
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Too much for plain lines."""
+        """Too much for plain lines, unless it takes long."""
+        with self._lock:
+            self._running[attempt_id] = (self._running[attempt_id][0], phase, time.monotonic())
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """One line, and one for the reason of a non-pass."""
         with self._lock:
+            del self._running[record.attempt_id]
             self._finished += 1
             line = _line(record, explanation, record.task_id in self._quarantined)
-            say(f"[{self._finished}/{self._attempts}] {line}", err=True)
+            self._say(f"[{self._finished}/{self._attempts}] {line}")
+
+    def report_started(self, reporter: str) -> None:
+        """Keep it in mind."""
+        with self._lock:
+            self._running[reporter] = (reporter, "report", time.monotonic())
+
+    def report_finished(self, reporter: str) -> None:
+        """Forget it."""
+        with self._lock:
+            del self._running[reporter]
 
     def note(self, message: str) -> None:
         """One line."""
-        say(f"note: {message}", err=True)
+        with self._lock:
+            self._say(f"note: {message}")
+
+    def still_at_work(self) -> None:
+        """One line for all that goes on, if nothing was said for long."""
+        with self._lock:
+            now = time.monotonic()
+            if self._running and now - self._said >= self._patience:
+                going_on = [f"{name}: {doing}, {now - since:.0f} s" for name, doing, since in self._running.values()]
+                more = f"; and {len(going_on) - _NAMED} more" if len(going_on) > _NAMED else ""
+                self._say(f"still at work: {'; '.join(going_on[:_NAMED])}{more}")
+
+    def _say(self, message: str) -> None:
+        self._said = time.monotonic()
+        say(message, err=True)
 
 
 class LiveProgress:
@@ -103,7 +159,7 @@ class LiveProgress:
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Add its line."""
-        name = f"{variant} {task_id}" + (f"@{repeat}" if repeat > 1 else "")
+        name = _attempt_name(variant, task_id, repeat)
         with self._lock:
             self._lines[attempt_id] = (self._running.add_task(name, total=None), name)
 
@@ -123,12 +179,27 @@ class LiveProgress:
             said = _line(record, explanation, record.task_id in self._quarantined)
             self._say(f"[{self._finished}/{self._attempts}] {said}")
 
+    def report_started(self, reporter: str) -> None:
+        """Add its line."""
+        with self._lock:
+            name = f"reporter {reporter}"
+            self._lines[reporter] = (self._running.add_task(name, total=None), name)
+
+    def report_finished(self, reporter: str) -> None:
+        """Take its line away."""
+        with self._lock:
+            self._running.remove_task(self._lines.pop(reporter)[0])
+
     def note(self, message: str) -> None:
         """Say it above the bar."""
         self._say(f"note: {message}")
 
     def _say(self, message: str) -> None:
         self._console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
+
+
+def _attempt_name(variant: str, task_id: str, repeat: int) -> str:
+    return f"{variant} {task_id}" + (f"@{repeat}" if repeat > 1 else "")
 
 
 def _line(record: AttemptRecord, explanation: str, quarantined: bool) -> str:

@@ -169,6 +169,8 @@ def _run(app: App, group: Group, allow_unisolated: bool) -> int:
     interrupted = any(run_.status == "interrupted" for run_ in left)
     if left:
         return 130 if interrupted else RunStoppedError.exit_code
+    if any(run_.report_interrupted for run_ in finished):
+        return 130
     return 1 if _missed(group, finished) else 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +26,7 @@ from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Environment
 from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.interrupts import attend
 from agentbench_core.run.load import Watch
 from agentbench_core.run.metering import Meter
 from agentbench_core.run.plan import AttemptPlan
@@ -163,20 +163,13 @@ class AgentPhase:
 
     def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
         """Run the agent in a thread that can be left behind: a thread cannot be killed."""
+        name = f"agent {self._plan.task.spec.id}"
+        solved = attend(lambda: agent.solve(context), name, self._deadline, grace=GRACE_SEC)
         ended: list[object] = []
-
-        def work() -> None:
-            try:
-                ended.append(agent.solve(context))
-            except BaseException as error:  # noqa: BLE001 - SystemExit of an agent is its own end, not ours
-                ended.append(error)
-
-        thread = threading.Thread(target=work, name=f"agent {self._plan.task.spec.id}", daemon=True)
-        thread.start()
-        while thread.is_alive() and not self._deadline.expired:
-            thread.join(min(0.5, self._deadline.remaining()))
-        thread.join(GRACE_SEC)
-        if thread.is_alive():
+        if solved.done():
+            error = solved.exception()
+            ended = [solved.result() if error is None else error]
+        if not ended:
             self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
         if not ended and meter and meter.asking:
             self._stop.note(LLMError(f"the provider did not return {GRACE_SEC:g} s after its time was over"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from agentbench_core.errors import AgentBenchError, InputError, PluginError, UnavailableError
 from agentbench_core.plugin.registry import Component
+from agentbench_core.run.interrupts import attend
+from agentbench_core.values.limits import Deadline
 
 T = TypeVar("T")
 
@@ -27,35 +27,23 @@ def ask(component: Component, question: Callable[[], T], *, seconds: float) -> T
         PluginError: it raised anything else, or wanted to end the program.
         UnavailableError: it has not answered.
     """
-    answers: list[T] = []
-    problems: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            answers.append(question())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told to who asked
-            problems.append(error)
-
     who = f"{component.kind} {component.name!r}"
-    thread = threading.Thread(target=work, name=f"preflight of {who}", daemon=True)
-    thread.start()
-    until = time.monotonic() + seconds + _GRACE_SEC
-    while thread.is_alive() and time.monotonic() < until:
-        thread.join(timeout=0.2)  # short, so that an interrupt is seen
-    if answers:
-        return answers[0]
-    if not problems:
+    asked = attend(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
+    if not asked.done():
         raise UnavailableError(
             f"{who} of {component.source.distribution} was asked whether it can work here, "
             f"and has not answered within {seconds:g} s",
             remedy="Try again, with more time: --set run.preflight_sec=600; or choose another: agentbench plugins list",
         )
-    if isinstance(problems[0], AgentBenchError):
-        raise problems[0]
-    raise PluginError(
-        f"{who} of {component.source.distribution} failed before the run: {type(problems[0]).__name__}: {problems[0]}",
-        remedy=f"See what is wrong with it: agentbench plugins check {component.name}",
-    ) from problems[0]
+    try:
+        return asked.result()
+    except AgentBenchError:
+        raise
+    except BaseException as error:
+        raise PluginError(
+            f"{who} of {component.source.distribution} failed before the run: {type(error).__name__}: {error}",
+            remedy=f"See what is wrong with it: agentbench plugins check {component.name}",
+        ) from error
 
 
 class Obstacles:

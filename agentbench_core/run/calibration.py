@@ -23,6 +23,7 @@ from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.scorer import Calibration, CalibrationContext
 from agentbench_core.run.agent_phase import instruction
 from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.interrupts import unless
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
 from agentbench_core.run.reference import ReferenceRefused, reference_change
@@ -168,7 +169,9 @@ def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparat
             network=task.spec.environment.network_policy == "always",
             deadline=deadline,
         )
-        calibrated: Calibration = scorer.make().calibrate(context)
+        calibrated: Calibration = unless(
+            shared.stop, lambda: scorer.make().calibrate(context), f"calibration {task.spec.id}"
+        )
         return calibrated
     except ReferenceRefused as error:
         return Calibration(data={}, weakness=f"the reference solution cannot be applied: {error}")

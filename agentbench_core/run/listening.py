@@ -24,6 +24,12 @@ class Listener(Protocol):
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """An attempt has its record; ``explanation`` says in words why it ended so."""
 
+    def report_started(self, reporter: str) -> None:
+        """The attempts have ended, and a reporter begins."""
+
+    def report_finished(self, reporter: str) -> None:
+        """It has ended, or is left behind."""
+
     def note(self, message: str) -> None:
         """Something a person should know."""
 
@@ -54,6 +60,16 @@ class Shielded:
         """Pass it on."""
         with contextlib.suppress(Exception):
             self._listener.attempt_finished(record, self._redactor.clean_text(explanation))
+
+    def report_started(self, reporter: str) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.report_started(reporter)
+
+    def report_finished(self, reporter: str) -> None:
+        """Pass it on."""
+        with contextlib.suppress(Exception):
+            self._listener.report_finished(reporter)
 
     def note(self, message: str) -> None:
         """Pass it on."""

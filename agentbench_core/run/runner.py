@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -18,7 +19,7 @@ from agentbench_core.plugin.contracts import Reporter
 from agentbench_core.run.asking import Obstacles
 from agentbench_core.run.attempt import Bench, make_attempt
 from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
-from agentbench_core.run.interrupts import FOR_EVER, Interrupts, signals_as_ctrl_c
+from agentbench_core.run.interrupts import FOR_EVER, Interrupts, attend, signals_as_ctrl_c
 from agentbench_core.run.likeness import environment_differences, in_words
 from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
@@ -26,6 +27,7 @@ from agentbench_core.run.preparation import open_preparations
 from agentbench_core.run.purse import Purse
 from agentbench_core.run.run_model import OpenModel, RunModel, open_models
 from agentbench_core.run.space import Space
+from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import RunFinished, Warning_
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import RunManifest
@@ -38,6 +40,8 @@ class FinishedRun:
     directory: Path
     status: str
     reason: str = ""
+    report_interrupted: bool = False
+    """Whether somebody did not want to wait for a reporter; the results are complete all the same."""
 
 
 def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
@@ -90,9 +94,9 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         for run, end in zip(runs, ends, strict=True):
             finished = RunFinished(status=end.status, attempts=run.recorded, reason=end.reason)
             run.store.emit(finished, durable=True)
-        for run in runs:
-            _report(run, listener)
-        return ends
+        interrupts.ends = Deadline(FOR_EVER)
+        written = [_report(run, interrupts.ends, listener) for run in runs]
+        return [attrs.evolve(end, report_interrupted=not all_) for end, all_ in zip(ends, written, strict=True)]
 
 
 def _model(run: OpenRun, group: Group, model: OpenModel) -> RunModel:
@@ -157,12 +161,23 @@ def _end(run: OpenRun, interrupts: Interrupts, redactor: Redactor) -> FinishedRu
     return FinishedRun(directory=run.store.directory, status=status, reason=redactor.clean_text(run.halt.reason))
 
 
-def _report(run: OpenRun, listener: Listener) -> None:
-    """Write the reports; a reporter that fails loses its own report and nothing else."""
+def _report(run: OpenRun, stop: Deadline, listener: Listener) -> bool:
+    """Write the reports; one that fails loses its own report and nothing else. False: somebody did not want to wait."""
     for ready in run.variant.reporters:
-        try:
-            reporter: Reporter = ready.make()
-            for path in reporter.report(open_run(run.store.directory), run.store.directory):
-                run.store.clean_file(path)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the results are safe; the report can be made again
+        listener.report_started(ready.name)
+        reported = attend(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
+        listener.report_finished(ready.name)
+        if not reported.done():
+            listener.note(
+                f"reporter {ready.name!r} was interrupted: its report is missing, and the results are complete"
+            )
+            return False
+        if (error := reported.exception()) is not None:  # the results are safe; the report can be made again
             listener.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
+    return True
+
+
+def _write(ready: Ready, run: OpenRun) -> None:
+    reporter: Reporter = ready.make()
+    for path in reporter.report(open_run(run.store.directory), run.store.directory):
+        run.store.clean_file(path)

@@ -13,6 +13,7 @@ from agentbench_core.plugin.scorer import Scorer, ScoringContext
 from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.interrupts import unless
 from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
 from agentbench_core.run.load import Watch
 from agentbench_core.run.plan import AttemptPlan
@@ -68,7 +69,7 @@ class Judge:
         started = time.monotonic()
         try:
             deadline.check()
-            score = scorer.score(context)
+            score = unless(self.shared.stop, lambda: scorer.score(context), f"scorer {self.plan.task.spec.id}")
         except DeadlineExceeded:
             score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
         except ToolError as error:  # such as a file where the tests have a directory

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
+from agentbench_core.cli.progress import PlainProgress
 from agentbench_core.run import agent_phase
 from agentbench_core.testing.program import FIX
 
@@ -528,6 +529,31 @@ POOL = """
 """
 
 
+SLOW = """
+    import pathlib, time, attrs
+    from agentbench_core import hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Slow:
+        def score(self, context): self.wait()
+        def report(self, run, into): self.wait()
+        def wait(self):
+            pathlib.Path("begun").touch()
+            time.sleep(120)
+
+    @hookimpl
+    def agentbench_register_scorers(register):
+        register("slow", lambda options: Slow(), Options, summary="")
+
+    @hookimpl
+    def agentbench_register_reporters(register):
+        register("slow", lambda options: Slow(), Options, summary="")
+"""
+
+
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 """Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
 
@@ -560,3 +586,57 @@ def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any,
     (record,) = records()
     assert ending(record) == ("interrupted", False, False, "INTERRUPTED")
     assert "not attempted: 2 of 3" in out
+
+
+@pytest.mark.parametrize("slow", ["scorer=slow", "reporters=[slow, console]"])
+def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
+    make_task: Any, plugin: Any, records: Any, slow: str
+) -> None:
+    """A scorer's attempt is interrupted as any; of a reporter that nobody waits for its report is missing alone."""
+    make_task()
+    command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini", "--agent", "scripted"]
+    with subprocess.Popen(
+        [sys.executable, "-c", OBEDIENT, *command, "--set", slow],
+        env={**os.environ, "PYTHONPATH": str(plugin("slow", SLOW))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not Path("begun").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    (record,) = records()
+    (run,) = Path("artifacts/runs").iterdir()
+    if slow.startswith("scorer"):
+        assert ending(record) == ("interrupted", False, False, "INTERRUPTED")
+        assert open_run(run).status() == "interrupted"
+    else:
+        assert ending(record) == ("completed", True, True, None)
+        assert open_run(run).status() == "completed"
+        assert "note: reporter 'slow' was interrupted: its report is missing, and the results are complete" in err
+
+
+def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal by a line now and then: what goes on, and for how long."""
+    plain = PlainProgress(2, (), patience=0)
+    plain.still_at_work()
+    plain.report_started("html")
+    plain.still_at_work()
+    plain.report_finished("html")
+    plain.attempt_started("id-1", "idle", "one", 1)
+    plain.attempt_started("id-2", "idle", "one", 2)
+    plain.phase_started("id-2", "score")
+    plain.still_at_work()
+    patient = PlainProgress(1, ())
+    patient.report_started("html")
+    patient.still_at_work()
+    assert capfd.readouterr().err.splitlines() == [
+        "still at work: html: report, 0 s",
+        "still at work: idle one: begins, 0 s; idle one@2: score, 0 s",
+    ]
