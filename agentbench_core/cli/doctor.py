@@ -16,13 +16,14 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, say
-from agentbench_core.cli.flags import project_layers, run_settings
+from agentbench_core.cli.flags import PROJECT_FILE, project_layers, run_settings
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import RunSettings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.asking import ask
+from agentbench_core.run.variant import wrong_components
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes
@@ -46,7 +47,7 @@ class Check:
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> int:
     """Check what this machine can do; every problem comes with a remedy. Exits 3 when nothing can run."""
-    checks = [_python(), _git(), _temporary(), *_project(), *_plugins(app, _patience())]
+    checks = [_python(), _git(), _temporary(), *_project(app), *_plugins(app, _patience())]
     if as_json:
         print_json([attrs.asdict(check) for check in checks])
     else:
@@ -83,12 +84,15 @@ def _temporary() -> Check:
     )
 
 
-def _project() -> Iterator[Check]:
+def _project(app: App) -> Iterator[Check]:
     try:
-        settings = resolve(project_layers()).settings
+        resolved = resolve(project_layers(), app.registry.name_of)
+        settings = resolved.settings
     except AgentBenchError as error:
         yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Mend that file.")
         return
+    for wrong in wrong_components(resolved, app.registry):
+        yield Check(name="settings", status="warning", found=f"{PROJECT_FILE}: {wrong.message}", remedy=wrong.remedy)
     yield _tasks(Path(settings.run.tasks))
     out = Path(settings.run.out)
     existing = next(path for path in (out, *out.resolve().parents) if path.exists())

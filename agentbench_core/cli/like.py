@@ -116,6 +116,6 @@ def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
     """What every setting of a variant's components would be if nobody said anything."""
     usual = {key: leaf.value for key, leaf in resolve([]).leaves.items()}
     for kind, section, name in named_components(variant.settings):
-        options = registry.find(kind, name).options
+        options = registry.find(kind, name).options if registry.knows(kind, name) else None
         usual |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}
     return usual

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from agentbench_core.converter import dump, load
-from agentbench_core.errors import InputError, UnavailableError
+from agentbench_core.errors import InputError, PluginError, UnavailableError
 from agentbench_core.inputs.config import COMPONENTS, Resolved, Settings
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Component, Registry
@@ -163,13 +163,27 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
 
 
 def option_leaves(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
-    """Options that no layer has set, with their defaults, of the components that are named. Raises InputError."""
+    """Options that no layer has set, with their defaults, of the components that are named. Raises InputError.
+
+    An llm that is not installed has none: agents that need one are refused elsewhere, and others do not care.
+    """
     leaves: dict[str, Setting] = {}
     for kind, section, name in named_components(resolved.settings):
+        if kind == "llm" and not registry.knows(kind, name):
+            continue
         values = dump(_ready(registry, resolved, kind, name).options)
         given = _given(resolved.settings, kind, name)
         leaves |= {f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)}
     return leaves
+
+
+def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputError | PluginError]:
+    """What is wrong with components that are named: not installed, or with options that they do not have."""
+    for kind, _, name in named_components(resolved.settings):
+        try:
+            _ready(registry, resolved, kind, name)
+        except (InputError, PluginError) as error:
+            yield error
 
 
 def named_components(settings: Settings) -> Sequence[tuple[str, str, str]]:

@@ -145,6 +145,21 @@ def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
     assert (missing.code, "is no run directory" in missing.err) == (2, True)
 
 
+def test_an_llm_that_is_not_installed(agentbench: Any, make_task: Any) -> None:
+    """Named in the project's file it hinders nobody who needs none; the doctor knows, and who needs one is told."""
+    make_task()
+    Path("agentbench.toml").write_text("[llm]\nname = 'openroutr'\nbase_url = 'http://127.0.0.1:1/v1'\n")
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
+    assert agentbench("run", "--like", *map(str, Path("artifacts/runs").iterdir())).code == 0
+    assert "openroutr" in agentbench("config", "show").out
+    told = agentbench("doctor")
+    assert told.code == 0
+    said = r"^warning +settings +agentbench.toml: no llm 'openroutr' \(did you mean 'openrouter'\?\)$"
+    assert re.search(said, told.out, re.MULTILINE), told.out
+    refused = agentbench("run", "--suite", "mini", "--agent", "baseline", "--model", "m", "--allow-unisolated")
+    assert (refused.code, "no llm 'openroutr' (did you mean 'openrouter'?)" in refused.err) == (2, True)
+
+
 def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
     """Every problem with a remedy; broken plugins are problems."""
     plugin("bad", "import surely_not_there")
