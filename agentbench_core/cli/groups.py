@@ -30,9 +30,12 @@ _PLANNED = ("suite", "variant", "out")
 
 
 def make_group(
-    app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant]
+    app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant], presets: str
 ) -> Group:
-    """What ``run`` runs. Says it when ``flakes.yaml`` is out of date; raises InputError when it is wrong."""
+    """What ``run`` runs, with settings that were made with that version of the presets.
+
+    Says it when ``flakes.yaml`` is out of date; raises InputError when it is wrong.
+    """
     aside = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
     for note in aside.notes:
         say(f"note: {note}", err=True)
@@ -45,6 +48,7 @@ def make_group(
         out=Path(settings.out),
         min_free_mb=settings.min_free_mb,
         max_cost_usd=settings.max_cost_usd,
+        presets=presets,
         quarantined=aside.reasons,
         flaky=aside.flaky,
         argv=sys.argv,
@@ -78,7 +82,7 @@ def resumed_group(
         for name, each in resolved.items()
     ]
     settings = resolved[first.variant].settings.run
-    group = make_group(app, settings, first.suite, tasks, variants)
+    group = make_group(app, settings, first.suite, tasks, variants, first.presets)
     # Planned is planned: nobody sets a task aside, or takes one back, after having seen results.
     planned = {entry.id: entry for entry in first.tasks}
     aside = {
@@ -106,7 +110,7 @@ def replayed_group(
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
     check_same_plan(run, tasks, globs, ", or name those to replay: --task GLOB")
     variant = make_ready(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
-    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant])
+    return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant], run.manifest.presets)
 
 
 def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:

@@ -72,7 +72,7 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
     settings = resolved[first.manifest.variant].settings.run
     for variant in variants:
         _say_plan(by_variant[variant.name].manifest, settings, tasks, variant, app.registry)
-    group = make_group(app, settings, first.manifest.suite, tasks, variants)
+    group = make_group(app, settings, first.manifest.suite, tasks, variants, first.manifest.presets)
     return attrs.evolve(group, like=by_variant)
 
 

@@ -19,6 +19,7 @@ from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.inputs.config import RunSettings
+from agentbench_core.inputs.presets import read_presets
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
 from agentbench_core.run.group import Group
 from agentbench_core.run.runner import FinishedRun, run_group
@@ -147,7 +148,7 @@ def _new_group(
         make_ready(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
     ]
     settings = next(iter(resolved.values())).settings.run
-    return make_group(app, settings, tasks[0].spec.suite, tasks, variants)
+    return make_group(app, settings, tasks[0].spec.suite, tasks, variants, read_presets().version)
 
 
 def _run(app: App, group: Group, allow_unisolated: bool) -> int:

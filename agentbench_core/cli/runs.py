@@ -82,7 +82,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("agent", manifest.agent),
         *_spent(run, records),
         ("command", shlex.join(manifest.argv)),
-        ("harness", f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()),
+        ("harness", manifest.harness.shown),
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
     )
     if run.status() != "completed":

@@ -44,6 +44,7 @@ class Group:
     ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
     also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
     ``like`` has, by variant, the run directories whose plan is made again in new ones.
+    ``presets`` is the version of the presets of models that the settings were made with.
     ``quarantined`` says why tasks are kept out of headlines, by id; they are attempted all the same, as evidence.
     ``flaky`` says of tasks what was seen of their flakes, by id, whether they are quarantined or not.
     """
@@ -60,6 +61,7 @@ class Group:
     resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     changed_ok: bool = False
     like: Mapping[str, RunDirectory] = attrs.field(factory=dict)
+    presets: str = "none"
     max_cost_usd: float | None = None
     quarantined: Mapping[str, str] = attrs.field(factory=dict)
     flaky: Mapping[str, str] = attrs.field(factory=dict)
@@ -103,6 +105,7 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
         tasks=group.tasks,
         plugins=group.plugins,
         quarantined=group.quarantined,
+        presets=group.presets,
         model=model,
     )
     cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")

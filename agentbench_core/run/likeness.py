@@ -39,7 +39,7 @@ def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tup
     """
     found = []
     if before.harness != now.harness:
-        found.append(f"agentbench: {_version(before)} -> {_version(now)}")
+        found.append(f"agentbench: {before.harness.shown} -> {now.harness.shown}")
     plugins = [
         {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins if plugin.name in used}
         for manifest in (before, now)
@@ -63,7 +63,7 @@ def differences(before: RunManifest, now: RunManifest, used: Collection[str]) ->
         now: that of the run that makes its plan again.
         used: names of the plugins that the variant uses.
     """
-    found = [f"agentbench: {_version(before)} -> {_version(now)}"] if before.harness != now.harness else []
+    found = [f"agentbench: {before.harness.shown} -> {now.harness.shown}"] if before.harness != now.harness else []
     for line in _differences("plugin", _plugins(before), _plugins(now)):
         name = line.removeprefix("plugin ").partition(":")[0]
         found.append(line if name in used else f"{line} (not used here)")
@@ -182,7 +182,3 @@ def _some(names: Sequence[str]) -> str:
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _version(manifest: RunManifest) -> str:
-    return f"{manifest.harness.version} {manifest.harness.git_sha[:12]}".strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
 import platform
 import subprocess
@@ -28,19 +30,24 @@ def make_manifest(
     tasks: Sequence[Task],
     plugins: Sequence[Provenance],
     quarantined: Mapping[str, str],
+    presets: str,
     model: ModelFacts | None = None,
 ) -> RunManifest:
-    """The manifest of a run that begins now, on this machine. ``quarantined`` has a reason by the id of a task."""
+    """The manifest of a run that begins now, on this machine. ``quarantined`` has a reason by the id of a task.
+
+    ``presets`` is the version of the presets of models that the settings were made with.
+    """
     return RunManifest(
         run_id=run_id,
         group_id=group_id,
         created_at=local_time(),
-        harness=HarnessInfo(version=agentbench_core.__version__, git_sha=_git_sha()),
+        harness=harness_info(Path(agentbench_core.__file__).parent.parent),
         argv=tuple(argv),
         suite=suite,
         variant=variant.name,
         variant_digest=variant.digest,
         agent=variant.agent_names,
+        presets=presets,
         repeats=repeats,
         config=variant.leaves,
         tasks=tuple(
@@ -67,12 +74,28 @@ def make_manifest(
     )
 
 
-def _git_sha() -> str:
-    """Commit of the harness's own checkout; empty when it is installed from a package."""
-    home = Path(agentbench_core.__file__).parent.parent
-    if not (home / ".git").exists():
-        return ""
-    command = ["git", "-C", str(home), "rev-parse", "HEAD"]
+def harness_info(home: Path) -> HarnessInfo:
+    """The harness in the directory that its package lies in: a checkout, or what pip installed from somewhere."""
+    version = agentbench_core.__version__
+    if (home / ".git").exists():
+        changed = _git(home, "status", "--porcelain", "--", "agentbench_core", "plugins")
+        return HarnessInfo(
+            version=version, git_sha=_git(home, "rev-parse", "HEAD"), dirty=bool(changed), source="checkout"
+        )
+    try:
+        told = importlib.metadata.distribution("agentbench-core").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return HarnessInfo(version=version, git_sha="", source="not installed")
+    if told is None:  # as pip leaves it for what was named, and not given by an address
+        return HarnessInfo(version=version, git_sha="", source="package index")
+    origin = json.loads(told)
+    commit = origin.get("vcs_info", {}).get("commit_id", "")
+    return HarnessInfo(version=version, git_sha=commit, source=str(origin.get("url", "")))
+
+
+def _git(home: Path, *arguments: str) -> str:
+    """What git says of a checkout; nothing where it cannot be asked."""
+    command = ["git", "-C", str(home), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):

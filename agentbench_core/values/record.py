@@ -172,10 +172,22 @@ class PluginEntry:
 
 @attrs.frozen(kw_only=True)
 class HarnessInfo:
-    """The harness that made a run. ``git_sha`` is empty when it was not run from a checkout."""
+    """The harness that made a run.
+
+    ``git_sha`` is its commit, where that is known; ``dirty`` says that the checkout had other files than that.
+    ``source`` is ``checkout``, ``package index``, or the address that pip installed it from.
+    """
 
     version: str
     git_sha: str
+    dirty: bool = False
+    source: str = ""
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        commit = self.git_sha[:12] or (f"from {self.source}" if self.source else "")
+        return f"{self.version} {commit}{' with uncommitted changes' * self.dirty}".strip()
 
 
 @attrs.frozen(kw_only=True)
@@ -219,5 +231,7 @@ class RunManifest:
     plugins: tuple[PluginEntry, ...]
     platform: Mapping[str, str]
     model: ModelFacts | None = None
+    presets: str = ""
+    """Version of the presets of models (``configs/models.yaml``) or ``none``; also where no setting comes from them."""
     resumed: tuple[Resumption, ...] = ()
     like: Likeness | None = None

@@ -54,7 +54,9 @@ def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_demo_suite_passes_from_an_empty_directory(everything: Environment, tmp_path: Path) -> None:
+def test_the_demo_suite_passes_from_an_empty_directory(
+    everything: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """As ``make demo``, without this checkout but for its tasks; a page of the run comes from the installed assets."""
     done = everything.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
@@ -66,6 +68,10 @@ def test_the_demo_suite_passes_from_an_empty_directory(everything: Environment, 
     assert "12 of 12 scored attempts passed" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["artifacts"]
     (run,) = (tmp_path / "artifacts/runs").iterdir()
+    wheel = built(tmp_path_factory)["agentbench-core"].wheel.as_uri()
+    harness = json.loads((run / "run.json").read_text())["harness"]
+    assert (harness["git_sha"], harness["dirty"], harness["source"]) == ("", False, wheel)
+    assert f"from {wheel}" in everything.run("agentbench", "runs", "show", str(run), cwd=tmp_path).stdout
     made = everything.run("agentbench", "report", "html", "--run", str(run), "--out", "page.html", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "tillroll-credit-notes" in (tmp_path / "page.html").read_text(encoding="utf-8")

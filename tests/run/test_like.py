@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
+from agentbench_core.run.manifest import harness_info
 
 WRITES = """
     import attrs
@@ -299,3 +301,28 @@ def test_names_and_places_of_a_stranger(make_task: Any, agentbench: Any, tmp_pat
     assert not (tmp_path / "theirs").exists()
     assert all(each not in done.err + done.out for each in ("\x1b", "\x07", "\u202e", "x" * 300))
     assert "sandbox.pass_environment=['HOME']" in done.err
+
+
+def test_a_run_says_which_harness_and_presets_made_it(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """A checkout by commit, and whether it was changed since; presets by version, also where nobody uses them."""
+    make_task()
+    Path("configs").mkdir()
+    for presets in ("none", "7"):
+        agentbench("run", "--suite", "mini", "--agent", "idle", "--out", presets)
+        (manifest,) = (json.loads(path.read_text()) for path in Path(presets).glob("*/run.json"))
+        assert manifest["presets"] == presets
+        assert manifest["harness"]["source"] == "checkout"
+        Path("configs/models.yaml").write_text("version: '7'\n")
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@localhost", "-C", str(tmp_path / "home")]
+    (tmp_path / "home/agentbench_core").mkdir(parents=True)
+    (tmp_path / "home/agentbench_core/a.py").write_text("a = 1\n")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *command], check=True)
+    clean = harness_info(tmp_path / "home")
+    assert (len(clean.git_sha), clean.dirty) == (40, False)
+    (tmp_path / "home/notes.txt").write_text("no part of it")
+    assert harness_info(tmp_path / "home") == clean
+    (tmp_path / "home/agentbench_core/a.py").write_text("a = 2\n")
+    dirty = harness_info(tmp_path / "home")
+    assert (dirty.git_sha, dirty.dirty) == (clean.git_sha, True)
+    assert dirty.shown == f"{clean.shown} with uncommitted changes"
