@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.resources
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,13 +80,19 @@ def ledger(run: Path) -> int:
 
 
 def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: Any) -> None:
-    """Identical tool calls, patches and verdicts; offline: the server is gone, and the key too."""
+    """Identical tool calls, patches and verdicts; offline: the server is gone, and the key too.
+
+    Records name the prompt by the digest of its file.
+    """
     with LoopbackServer(works, require_key=KEY) as server:
         done = agentbench("run", "--suite", "mini", *FLAGS, "--set", f"llm.base_url={server.base_url}")
         assert done.code == 0, done.err
         assert "12 of 12 scored attempts passed" in done.out
         asked = len(server.chat_requests)
     recorded = run_directory()
+    prompt = importlib.resources.files("agentbench_core.builtin") / "prompts/system_v1.txt"
+    version = f"system_v1@sha256:{hashlib.sha256(prompt.read_bytes()).hexdigest()}"
+    assert {record["model"]["prompt_version"] for record in lines(recorded / "attempts.jsonl")} == {version}
     replay = agentbench("replay", str(recorded), "--workers", "8", "--allow-unisolated", "--out", "again")
     assert replay.code == 0, replay.err
     assert "12 of 12 scored attempts passed" in replay.out
@@ -134,8 +142,8 @@ class Changed:
     def __truediv__(self, name: str) -> Changed:
         return self
 
-    def read_text(self, encoding: str) -> str:
-        return self.text
+    def read_bytes(self) -> bytes:
+        return self.text.encode()
 
 
 @pytest.mark.parametrize(
