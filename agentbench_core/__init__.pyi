@@ -291,6 +291,9 @@ from .values.task import (
     digest as digest,
 )
 from .values.text import (
+    shorten as shorten,
+)
+from .values.text import (
     visible as visible,
 )
 from .values.volatile import (

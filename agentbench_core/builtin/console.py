@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import AttemptRecord, FailureReason, RunView, visible
+from agentbench_core import AttemptRecord, FailureReason, RunView, shorten, visible
 from agentbench_core.builtin.options import NoOptions
 
 _LONGEST = 300  # characters of an explanation
@@ -48,7 +48,7 @@ def summary(run: RunView) -> str:
     why = run.explanations()
     for record in records:
         if not record.result.passed and why.get(record.attempt_id):
-            lines.append(f"{_name(record)}: {' '.join(why[record.attempt_id].split())[:_LONGEST]}")
+            lines.append(f"{_name(record)}: {shorten(' '.join(why[record.attempt_id].split()), _LONGEST)}")
     if lines[-1]:
         lines.append("")
     reasons = Counter(str(record.result.failure_reason) for record in records if not record.result.passed)
@@ -61,7 +61,9 @@ def summary(run: RunView) -> str:
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
     changes = [change for again in run.manifest.resumed for change in again.changes]
     if changes:
-        lines.append(f"mixed: resumed although {len(changes)} things had changed, such as {changes[0][:_LONGEST]}")
+        lines.append(
+            f"mixed: resumed although {len(changes)} things had changed, such as {shorten(changes[0], _LONGEST)}"
+        )
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
@@ -93,7 +95,7 @@ def _beside(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], a
     if aside:
         them = f"{len(aside)} quarantined task{'s' if len(aside) > 1 else ''}"
         lines.append(f"without {them}; with: {_rate(scored)}{_share(scored)}")
-        lines += [f"quarantined: {name}: {reason[:_LONGEST]}" for name, reason in aside.items()]
+        lines += [f"quarantined: {name}: {shorten(reason, _LONGEST)}" for name, reason in aside.items()]
     clear = [record for record in counted if not _suspected(record)]
     if len(clear) < len(counted):
         several = "s" if len(counted) - len(clear) > 1 else ""

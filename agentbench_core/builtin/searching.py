@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, matches, option
+from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, matches, option, shorten
 from agentbench_core.builtin.options import SearchOptions
 from agentbench_core.builtin.reading import LARGEST_FILE
 
@@ -79,7 +79,9 @@ def _in_sandbox(query: str, meant: Callable[[str], bool], context: ToolContext) 
     if result.timed_out:
         context.deadline.check()
     if result.exit_code not in (0, 1):
-        raise ToolError("bad_query", result.stderr.text.strip()[:1000] or f"the search ended with {result.exit_code}")
+        raise ToolError(
+            "bad_query", shorten(result.stderr.text.strip(), 1000) or f"the search ended with {result.exit_code}"
+        )
     lines = [line.removeprefix("./") for line in result.stdout.text.splitlines()]
     yield from sorted((line for line in lines if meant(line.partition(":")[0])), key=_place)
 

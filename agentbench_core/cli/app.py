@@ -14,7 +14,7 @@ import click
 
 from agentbench_core.plugin.discovery import Plugins, disabled_by_environment, discover
 from agentbench_core.plugin.registry import Registry
-from agentbench_core.values.text import visible
+from agentbench_core.values.text import shorten, visible
 
 CORE_COMMANDS = {
     "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
@@ -91,7 +91,7 @@ def shortened(text: str, limit: int = 300) -> str:
     """An explanation on one line; of a traceback, what was raised."""
     lines = text.strip().splitlines()
     said = lines[-1] if text.startswith("Traceback") else " ".join(line.strip() for line in lines)
-    return said if len(said) <= limit else f"{said[: limit - 3]}..."
+    return shorten(said, limit)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

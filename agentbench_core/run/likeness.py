@@ -11,6 +11,7 @@ from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.evidence.reader import RunDirectory, open_run
 from agentbench_core.values.record import Likeness, RunManifest
+from agentbench_core.values.text import shorten
 
 _HOW_NOT_WHAT = (
     *("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "run.preflight_sec"),
@@ -180,5 +181,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shorten(str(value), _LONGEST)

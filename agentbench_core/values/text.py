@@ -1,4 +1,4 @@
-"""Text from outside, made fit for a terminal."""
+"""Text from outside, made fit for a terminal, and for a line."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def visible(text: str) -> str:
     In a JSON document it means the same as before.
     """
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def shorten(text: str, most: int) -> str:
+    """At most so many characters of a text: cut after a word, or within one that is very long, and then ``...``."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 4]
+    words = re.match(r"(?s).*(?=\s)", text[: most - 3])
+    whole = words[0].rstrip() if words else ""
+    return f"{whole if len(whole) > most // 2 else kept} ..."

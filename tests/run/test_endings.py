@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentbench_core import open_run
+from agentbench_core import open_run, shorten
 from agentbench_core.cli.progress import PlainProgress
 from agentbench_core.run import agent_phase
 from agentbench_core.testing.program import FIX
@@ -527,6 +530,55 @@ POOL = """
     def agentbench_register_agents(register):
         register("pool", lambda options: Pool(), Options, summary="")
 """
+
+
+WORDY = """
+    import attrs
+    from agentbench_core import AgentResult, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Wordy:
+        def solve(self, context): return AgentResult(message="incontrovertibly " * 200)
+
+    @hookimpl
+    def agentbench_register_agents(register):
+        register("wordy", lambda options: Wordy(), Options, summary="says much")
+"""
+
+
+def test_explanations_are_cut_between_words(make_task: Any, agentbench: Any, plugin: Any) -> None:
+    """Under the line of progress, on the summary page, and by `runs show`; the whole is in the events."""
+    plugin("wordy", WORDY)
+    make_task()
+    done = agentbench("run", "--suite", "mini", "--agent", "wordy")
+    (run,) = Path("artifacts/runs").iterdir()
+    shown = agentbench("runs", "show", str(run)).out
+    for told in (done.err, done.out, shown):
+        (said,) = [line for line in told.splitlines() if "incontrovertibly" in line]
+        assert re.search(r"incontrovertibly \.\.\.$", said), said
+        assert len(said) < 350
+        assert set(re.findall(r"\binc\w*", said)) == {"incontrovertibly"}
+    (whole,) = open_run(run).explanations().values()
+    assert whole.count("incontrovertibly") == 200
+
+
+@given(st.text(alphabet="ab \n"), st.integers(8, 40))
+def test_a_text_is_shortened(text: str, most: int) -> None:
+    """Never longer than it may be, nor cut where it needs not be; a beginning of what it was."""
+    short = shorten(text, most)
+    assert len(short) <= most
+    if len(text) <= most:
+        assert short == text
+        return
+    kept = short.removesuffix(" ...")
+    assert text.startswith(kept)
+    if len(kept) != most - 4:
+        assert text[len(kept)].isspace(), "cut behind a word"
+    elif not text[len(kept)].isspace():
+        assert len(max(kept.split(), key=len)) >= most // 2 - 4, "cut within a long one"
 
 
 SLOW = """

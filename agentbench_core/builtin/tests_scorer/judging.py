@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Label, Output, Score, ScoringContext, Validation
+from agentbench_core import Label, Output, Score, ScoringContext, Validation, shorten
 from agentbench_core.builtin.tests_scorer import evidence
 from agentbench_core.builtin.tests_scorer.blinding.expectations import Expectations
 from agentbench_core.builtin.tests_scorer.command import PytestCommand
@@ -78,7 +78,7 @@ def judge(session: Session, validation: Validation, expectations: Expectations |
     if forged:
         labels.append(Label(name=TAMPERED, evidence=forged))
     elif unclear and (not missing or session.result.exit_code == 0):
-        labels.append(Label(name=SUSPECTED, evidence=unclear[:_LONGEST]))
+        labels.append(Label(name=SUSPECTED, evidence=shorten(unclear, _LONGEST)))
         missing = missing or unclear
     if why_weak:
         labels.append(Label(name=WEAK, evidence=why_weak))
@@ -87,7 +87,7 @@ def judge(session: Session, validation: Validation, expectations: Expectations |
         exit_code=_own_exit_code(session, ended),
         tampered=bool(forged),
         labels=tuple(attrs.evolve(label, evidence=_printable(label.evidence)) for label in labels),
-        explanation=_printable(forged or missing)[:_LONGEST],
+        explanation=shorten(_printable(forged or missing), _LONGEST),
         tests=ended,
     )
     problems = [each for each in (forged, unclear) if each]

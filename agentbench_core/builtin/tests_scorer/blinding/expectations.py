@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Validation
+from agentbench_core import Validation, shorten
 
 VERSION = 4
 """Of blinding as a whole: with another one, tasks are calibrated again."""
@@ -121,4 +121,4 @@ def weakness(validation: Validation, expectations: Expectations) -> str:
     named = "; ".join(f"{site.file}:{site.line}: {site.assertion}" for site in weak[:_NAMED])
     remedy = f"; let these compare larger exact values: {named}" if named else "; add tests that compare exact values"
     need = f"{functions} test functions compare a value that cannot be guessed, and {_FEWEST_FUNCTIONS} must at least"
-    return f"{need}{remedy}"[:_LONGEST]
+    return shorten(f"{need}{remedy}", _LONGEST)
