@@ -26,7 +26,7 @@ Exit codes of the command: 0 done, 1 the thing checked did not hold, 2 to 4 as a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 
@@ -73,7 +73,14 @@ class SandboxError(AgentBenchError):
 
 
 class SetupError(AgentBenchError):
-    """A task's set-up failed, so nothing could be measured."""
+    """A task's set-up failed, so nothing could be measured.
+
+    ``facts`` is what the sandbox knows of the environment all the same, such as the id of its image.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "", facts: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.facts: Mapping[str, str] = dict(facts or {})
 
 
 class CalibrationError(AgentBenchError):

@@ -227,6 +227,8 @@ class _Attempt:
             return Outcome.INTERRUPTED
         self.found.trouble = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
         self.log.emit(InfrastructureError(message=self.found.trouble))
+        if isinstance(error, SetupError):
+            self.found.facts = error.facts
         before_agent = self.found.agent is None and "agent" not in self.found.timings
         if isinstance(error, SetupError) or (isinstance(error, DeadlineExceeded) and before_agent):
             return Outcome.SETUP_FAILED

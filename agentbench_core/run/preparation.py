@@ -7,7 +7,6 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -16,16 +15,16 @@ from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupte
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
 from agentbench_core.plugin.scorer import Calibration
+from agentbench_core.run import setup_record
 from agentbench_core.run.asking import ask
 from agentbench_core.run.load import Watch
 from agentbench_core.run.once import Once
+from agentbench_core.run.setup_record import SetupRecorder
 from agentbench_core.run.turns import Turns
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,
-    SetupCommandFinished,
-    SetupCommandStarted,
 )
 from agentbench_core.values.execution import ExecResult, Output
 from agentbench_core.values.failures import Outcome
@@ -61,6 +60,13 @@ class Baseline:
     verdict: ExecResult
     timeout_ok: bool = False
     """Whether to run out of time is to fail as it must: of a task whose bug hangs."""
+    duration_sec: float = 0.0
+
+    @property
+    def event(self) -> BaselineFinished:
+        """How it ended."""
+        code = self.verdict.exit_code
+        return BaselineFinished(exit_code=code, failed_as_expected=self.failed, duration_sec=self.duration_sec)
 
     @property
     def failed(self) -> bool:
@@ -80,41 +86,6 @@ class Baseline:
         if self.verdict.ok:
             return Outcome.INVALID_TASK, "the failing command ended with exit code 0 before any agent came"
         return None
-
-
-class SetupRecorder:
-    """Implements ``SetupLog``: events as it happens, output kept for the logs."""
-
-    def __init__(self, log: EventLog, watch: Watch) -> None:
-        self._log = log
-        self._watch = watch
-        self._stdout: list[bytes] = []
-        self._stderr: list[bytes] = []
-
-    def started(self, command: str) -> None:
-        """A command begins."""
-        self._log.emit(SetupCommandStarted(command=command))
-
-    def finished(self, command: str, result: ExecResult) -> None:
-        """A command ended."""
-        self._watch.note(result)
-        for kept, output in ((self._stdout, result.stdout), (self._stderr, result.stderr)):
-            kept.append(b"$ " + command.encode("utf-8", "backslashreplace") + b"\n" + output.data)
-        self._log.emit(
-            SetupCommandFinished(
-                command=command, exit_code=result.exit_code, duration_sec=round(result.duration_sec, 6)
-            )
-        )
-
-    @property
-    def stdout(self) -> Output:
-        """What the commands printed."""
-        return Output(head=b"".join(self._stdout))
-
-    @property
-    def stderr(self) -> Output:
-        """What they printed to standard error."""
-        return Output(head=b"".join(self._stderr))
 
 
 class Preparations:
@@ -144,18 +115,35 @@ class Preparations:
 
     def environment(self, task: Task, pristine: Path, log: EventLog, watch: Watch | None = None) -> Prepared:
         """The task after its set-up. Raises SetupError, SandboxError."""
-        watch = watch or Watch()
+        watch, here = watch or Watch(), False
 
         def prepare() -> Prepared:
+            nonlocal here
+            here = True
             deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log, watch)
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
                 raise SetupError(f"the set-up took longer than {deadline.seconds:g} s") from error
+            if recorder.commands:
+                setup_record.keep(environment.digest, recorder.commands)
+            else:
+                recorder.commands += setup_record.kept(environment.digest)
+                recorder.tell(log)
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
-        return self._environments.get(task.directory, prepare, self.stop, watch.waited)
+        try:
+            prepared = self._environments.get(task.directory, prepare, self.stop, watch.waited)
+        except SetupError:
+            self._tell_setup(task, log, here)
+            raise
+        self._tell_setup(task, log, here)
+        return prepared
+
+    def _tell_setup(self, task: Task, log: EventLog, here: bool) -> None:
+        if not here and task.directory in self._setups:
+            self._setups[task.directory].tell(log)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
         """What the set-up printed, whether it went well or not, to standard output and standard error."""
@@ -164,9 +152,18 @@ class Preparations:
 
     def baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
         """How the failing command ends on the unchanged tree."""
-        watch = watch or Watch()
-        make = partial(self.run_baseline, task, environment, log, watch)
-        return self._baselines.get(task.directory, make, self.stop, watch.waited)
+        watch, here = watch or Watch(), False
+
+        def make() -> Baseline:
+            nonlocal here
+            here = True
+            return self.run_baseline(task, environment, log, watch)
+
+        baseline = self._baselines.get(task.directory, make, self.stop, watch.waited)
+        if not here:
+            log.emit(BaselineStarted(command=task.spec.validation.failing_command, cached=True))
+            log.emit(attrs.evolve(baseline.event, cached=True))
+        return baseline
 
     def run_baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
         """The same, measured once more in fresh starts."""
@@ -176,9 +173,13 @@ class Preparations:
         started = time.monotonic()
         public = self._run(task, environment, watch, hidden=False)
         verdict = self._run(task, environment, watch, hidden=True) if task.hidden else public
-        baseline = Baseline(public=public, verdict=verdict, timeout_ok=task.spec.validation.failing_timeout_ok)
-        took = round(time.monotonic() - started, 6)
-        log.emit(BaselineFinished(exit_code=verdict.exit_code, failed_as_expected=baseline.failed, duration_sec=took))
+        baseline = Baseline(
+            public=public,
+            verdict=verdict,
+            timeout_ok=task.spec.validation.failing_timeout_ok,
+            duration_sec=round(time.monotonic() - started, 6),
+        )
+        log.emit(baseline.event)
         return baseline
 
     def fork(

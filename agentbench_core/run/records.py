@@ -50,6 +50,8 @@ class Findings:
     load: dict[str, PhaseLoad] = attrs.field(factory=dict)
     outcome: Outcome = Outcome.SANDBOX_ERROR
     prepared: Prepared | None = None
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+    """What is known of an environment that could not be prepared."""
     baseline: Baseline | None = None
     agent: AgentEnd | None = None
     change: FrozenChange | None = None
@@ -139,7 +141,7 @@ def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None
         "limits": {"cpu": settings.cpu_limit, "mem_mb": settings.mem_limit_mb, "pids": settings.pids_limit},
         "host": {"os": platform.platform(), "python": platform.python_version()},
         "digest": environment.digest if environment else None,
-        "facts": dict(environment.facts) if environment else {},
+        "facts": dict(environment.facts if environment else found.facts),
     }
     files.write_json("meta/environment.json", facts)
 

@@ -52,9 +52,10 @@ class TaskStarted:
 
 @attrs.frozen(kw_only=True)
 class SetupCommandStarted:
-    """A set-up command begins."""
+    """A set-up command begins; ``cached``: it ran earlier, for an attempt that left the environment prepared."""
 
     command: str
+    cached: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -64,13 +65,15 @@ class SetupCommandFinished:
     command: str
     exit_code: int | None
     duration_sec: float
+    cached: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class BaselineStarted:
-    """The failing command begins on the unchanged tree."""
+    """The failing command begins on the unchanged tree; ``cached``: it ran for another attempt."""
 
     command: str
+    cached: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +83,7 @@ class BaselineFinished:
     exit_code: int | None
     failed_as_expected: bool
     duration_sec: float
+    cached: bool = False
 
 
 @attrs.frozen(kw_only=True)

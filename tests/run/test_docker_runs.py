@@ -195,3 +195,21 @@ def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, n
     (record,) = records()
     result = record["result"]
     assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")
+
+
+def test_an_environment_from_the_cache_has_its_log(make_task: Any, agentbench: Any, temporary: Path) -> None:
+    """Of the run that prepared it, marked as cached; and one that could not be prepared still has its facts."""
+    make_task(setup={"commands": ["echo ready"], "capture": []})
+    for cached in (False, True):
+        out = f"out-{cached}"
+        assert agentbench("run", "--suite", "mini", "--agent", "idle", "--sandbox", "docker", "--out", out).code == 0
+        (run,) = Path(out).iterdir()
+        events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        assert [each["cached"] for each in events if each["type"].startswith("setup_command")] == [cached] * 2
+        assert "ready" in (run / "tasks/one/logs/setup_stdout.txt").read_text()
+    make_task(setup={"commands": ["exit 3"], "capture": []})
+    agentbench("run", "--suite", "mini", "--agent", "idle", "--sandbox", "docker", "--out", "broken")
+    (written,) = Path("broken").glob("*/tasks/one/meta/environment.json")
+    facts = json.loads(written.read_text())["facts"]
+    assert facts["image_id"].startswith("sha256:")
+    assert facts["os"]

@@ -301,6 +301,36 @@ def test_a_failed_set_up_is_not_scored(run: Run) -> None:
     assert "trouble" in log.read_text()
 
 
+def test_every_attempt_has_its_set_up_and_its_baseline(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
+    """In every run of a group, and in a later run too: what ran for another attempt is told, and marked as cached."""
+    make_task(setup={"commands": ["echo ready; echo careful >&2"], "capture": []})
+    Path("idle.yaml").write_text("agent: idle\n")
+    arguments = ("--suite", "mini", "--variant", "scripted", "--variant", "idle.yaml", "--repeats", "2")
+    assert agentbench("run", *arguments).code in (0, 1)
+    kinds = ("setup_command_started", "setup_command_finished", "baseline_started", "baseline_finished")
+    told: list[bool] = []
+    runs = list(Path("artifacts/runs").iterdir())
+    assert len(runs) == 2
+    for run in runs:
+        events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        for attempt in {event["attempt_id"] for event in events} - {None}:
+            mine = [event for event in events if event["attempt_id"] == attempt and event["type"] in kinds]
+            assert [event["type"] for event in mine] == list(kinds)
+            assert mine[1]["exit_code"] == 0
+            told += [event["cached"] for event in mine]
+        for logs in run.glob("tasks/*/logs"):
+            assert "ready" in (logs / "setup_stdout.txt").read_text()
+            assert "careful" in (logs / "setup_stderr.txt").read_text()
+    assert sorted(told) == [False] * 4 + [True] * 12
+
+
+def test_a_set_up_that_failed_has_its_facts(run: Run) -> None:
+    """What the sandbox knows of the environment, and every attempt's own log."""
+    run("scripted", setup={"commands": ["exit 3"], "capture": []})
+    (facts,) = Path("artifacts").glob("runs/*/tasks/one/meta/environment.json")
+    assert json.loads(facts.read_text())["facts"]["os"]
+
+
 def test_a_repository_that_has_changed_is_not_scored(run: Run, make_task: Any) -> None:
     """The pinned commit is what is evaluated, or nothing; the message names both."""
     record = run("scripted", repo={"commit": "0" * 40})

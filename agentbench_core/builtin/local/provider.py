@@ -105,6 +105,8 @@ class LocalProvider:
             Scratch.discard(place)
             if isinstance(error, OSError):
                 raise SandboxError(f"the environment could not be made: {error}") from error
+            if isinstance(error, SetupError):
+                error.facts = _facts_of_machine(spec)
             raise
         facts = {**_facts_of_machine(spec), **prepared.facts, "cache": "miss"}
         return LocalEnvironment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import secrets
 from collections.abc import Mapping
@@ -10,8 +11,10 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import (
+    AttemptStop,
     Deadline,
     EnvironmentSpec,
+    SandboxError,
     SettingUp,
     SetupError,
     SetupLog,
@@ -103,6 +106,12 @@ class Preparation:
         try:
             facts = self._set_up(sandbox)
             image_id = self._commit(sandbox) if set_up else base.image.id
+        except SetupError as error:
+            error.facts = self._facts(base, base.image.id)
+            with contextlib.suppress(SandboxError, AttemptStop):  # set-up may have broken it, or used up the time
+                system = sandbox.exec(_SYSTEM, deadline=self.deadline).stdout.text.strip()
+                error.facts = {**error.facts, "os": system}
+            raise
         finally:
             sandbox.close()
         entry = Entry(

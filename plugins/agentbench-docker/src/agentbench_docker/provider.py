@@ -197,19 +197,24 @@ class DockerProvider:
         except BaseException as error:
             if isinstance(error, OSError):
                 raise SandboxError(f"the environment could not be made: {error}") from error
+            if isinstance(error, SetupError):
+                error.facts = {"image": base.name, "image_id": base.image.id, **_engine_facts(engine), **error.facts}
             raise
 
 
 def _facts(engine: Engine, entry: Entry) -> dict[str, str]:
     """What is so today, whenever the environment was prepared."""
+    hosted = "process 1" if entry.hosted else "docker exec"
+    return {"image": entry.base, "commands_go_through": hosted, **_engine_facts(engine)}
+
+
+def _engine_facts(engine: Engine) -> dict[str, str]:
     hardening, facts = engine.launcher.hardening, engine.facts
     return {
-        "image": entry.base,
         "isolation": "container",
         "user": hardening.person.user,
         "loosened": "; ".join(hardening.loosened) or "nothing",
         "runtime": hardening.options.runtime or facts.default_runtime,
-        "commands_go_through": "process 1" if entry.hosted else "docker exec",
         "engine": facts.version,
         "runc": facts.runc,
         "storage_driver": facts.storage_driver,

@@ -1,0 +1,113 @@
+"""What a task's set-up did: told as it happens, kept with the environment, and told again by every attempt there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import attrs
+import platformdirs
+
+from agentbench_core.converter import dump, load
+from agentbench_core.errors import InputError
+from agentbench_core.evidence import journal
+from agentbench_core.plugin.contracts import EventLog
+from agentbench_core.run.load import Watch
+from agentbench_core.values.events import SetupCommandFinished, SetupCommandStarted
+from agentbench_core.values.execution import ExecResult, Output
+
+_LARGEST = 64 << 20  # bytes of a file
+
+
+@attrs.frozen(kw_only=True)
+class SetupCommand:
+    """A command of the set-up that has ended."""
+
+    command: str
+    exit_code: int | None
+    duration_sec: float
+    stdout: str
+    stderr: str
+
+
+class SetupRecorder:
+    """Implements ``SetupLog``: events as it happens, output kept for the logs."""
+
+    def __init__(self, log: EventLog, watch: Watch) -> None:
+        self._log = log
+        self._watch = watch
+        self.commands: list[SetupCommand] = []
+        """Those that have ended, in order."""
+
+    def started(self, command: str) -> None:
+        """A command begins."""
+        self._log.emit(SetupCommandStarted(command=command))
+
+    def finished(self, command: str, result: ExecResult) -> None:
+        """A command ended."""
+        self._watch.note(result)
+        stdout, stderr = (each.data.decode("utf-8", "backslashreplace") for each in (result.stdout, result.stderr))
+        took = round(result.duration_sec, 6)
+        ended = SetupCommand(
+            command=command, exit_code=result.exit_code, duration_sec=took, stdout=stdout, stderr=stderr
+        )
+        self.commands.append(ended)
+        self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=took))
+
+    def tell(self, log: EventLog) -> None:
+        """The same events for an attempt that found the environment prepared, marked as ``cached``."""
+        for each in self.commands:
+            log.emit(SetupCommandStarted(command=each.command, cached=True))
+            log.emit(
+                SetupCommandFinished(
+                    command=each.command, exit_code=each.exit_code, duration_sec=each.duration_sec, cached=True
+                )
+            )
+
+    @property
+    def stdout(self) -> Output:
+        """What the commands printed."""
+        return self._output("stdout")
+
+    @property
+    def stderr(self) -> Output:
+        """What they printed to standard error."""
+        return self._output("stderr")
+
+    def _output(self, stream: str) -> Output:
+        texts = [f"$ {each.command}\n{getattr(each, stream)}" for each in self.commands]
+        return Output(head="".join(texts).encode("utf-8", "backslashreplace"))
+
+
+def keep(environment: str, commands: list[SetupCommand]) -> None:
+    """Keep what set up the environment with that digest, for runs that find it prepared; readable by this user only.
+
+    A disk that refuses costs later runs these logs, and nothing else.
+    """
+    path = _place(environment)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - the mode
+            file.write(journal.json_line(dump(commands)))
+        part.replace(path)
+
+
+def kept(environment: str) -> list[SetupCommand]:
+    """What :func:`keep` kept; nothing where that is not there, or damaged."""
+    path = _place(environment)
+    try:
+        if path.stat().st_size > _LARGEST:
+            return []
+        found: Any = json.loads(path.read_bytes())
+        return [load(each, SetupCommand, where=str(path)) for each in found]
+    except (OSError, ValueError, TypeError, RecursionError, InputError):
+        return []
+
+
+def _place(environment: str) -> Path:
+    name = environment.removeprefix("sha256:").replace("/", "-")[:64]
+    return platformdirs.user_cache_path("agentbench") / "setup" / f"{name}.json"
