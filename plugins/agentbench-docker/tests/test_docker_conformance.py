@@ -13,6 +13,7 @@ from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import TestsOptions as Options  # pytest would take it for a test
 from agentbench_core.testing import Bench, IsolatedSandboxConformance, ScorerConformance
 from agentbench_core.testing.scorer_stage import Court
+from agentbench_core.testing.scorer_verdicts import VerdictChecks
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 
@@ -57,8 +58,8 @@ class WritesResults:
 
 
 @pytest.mark.docker
-class TestTheScorerInDocker(ScorerConformance):
-    """The scorer of the core, where the workspace is read-only."""
+class TestTheScorerInDocker(VerdictChecks):
+    """The scorer of the core, where the workspace is read-only: its verdicts; the rest is the same as in ``local``."""
 
     sandboxes = ("docker",)
     passing_command = "python -m pytest -q checks/test_adding.py"
