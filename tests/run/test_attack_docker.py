@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTNERS = 2
+PARTNERS = 1
 SEED = 7
 QUICK = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*", "daybook-*")
 """Tasks whose tests take less than a second."""
@@ -38,7 +38,7 @@ def sample(run: Any, tasks: tuple[str, ...], partners: int, cheaters: tuple[str,
 
 @pytest.mark.docker
 def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
-    """Each cheater on two tasks, and nobody passes.
+    """Each cheater on one task, and nobody passes; `make attack` tries all pairs.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, I03, I04, I05, I07, I09, I10, I11, I12.
