@@ -1,10 +1,19 @@
-# The way in: `make demo`, then `make test`. Everything happens in .venv; nothing is installed elsewhere.
+# The way in: `make demo`, then `make test`. Everything happens in .venv; nothing is installed elsewhere. With another
+# Python: `make demo PYTHON=python3.13`. Some of the tests: `make test TESTS=tests/core`.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
+
+# A virtual environment of another Python than the one that is named is made anew.
+WHICH := -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
+.PHONY: $(READY)
+endif
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types docs bench validate attack lock clean real-suites
@@ -22,7 +31,7 @@ help:
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
 	@echo "setting up $(VENV), which takes about a minute"
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . $(addprefix -e ./,$(PLUGINS))
 	@touch $@
@@ -31,8 +40,9 @@ demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
 
 JOBS := 3
+TESTS :=
 test: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 lint: $(READY)
 	@$(BIN)/ruff check

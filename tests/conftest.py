@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from agentbench_core.cli.main import main
 from agentbench_core.testing.fixtures import Ended as Ended  # tests import it from here
-from agentbench_core.testing.fixtures import RunAgentbench
+from agentbench_core.testing.fixtures import MakeTask, RunAgentbench
 
 pytest_plugins = ["agentbench_core.testing.fixtures"]
 
@@ -43,6 +44,18 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 def agentbench_process(run_agentbench: RunAgentbench) -> RunAgentbench:
     """Runs the installed command as a process of its own."""
     return run_agentbench
+
+
+@pytest.fixture
+def make_task(make_task: MakeTask, request: pytest.FixtureRequest) -> MakeTask:
+    """As in the kit; with commands for set-up, the task asks for the Python that runs the tests, but in containers."""
+
+    def make(*arguments: str, **settings: Any) -> Path:
+        if settings.get("setup", {}).get("commands") and request.node.get_closest_marker("docker") is None:
+            settings["environment"] = {"python": platform.python_version(), **settings.get("environment", {})}
+        return make_task(*arguments, **settings)
+
+    return make
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,22 @@ def test_commands_print_through_one_door() -> None:
     """H19: ``say`` makes what it prints fit for a terminal; a command that prints in another way would not."""
     others = [path.name for path in ROOT.glob("agentbench_core/cli/*.py") if "click.echo" in path.read_text()]
     assert others == ["app.py"]
+
+
+def test_the_set_up_is_of_the_python_that_is_named(tmp_path: Path) -> None:
+    """A virtual environment of another one is made anew; where none is named, any that is there will do."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=tmp_path, check=True)
+    (tmp_path / "venv/.ready").touch()
+    other = tmp_path / "python3.99"
+    other.write_text("#!/bin/sh\necho 3.99\n")
+    other.chmod(0o755)
+
+    def up_to_date(*named: str) -> bool:
+        command = ["make", "--question", f"VENV={tmp_path}/venv", *named, f"{tmp_path}/venv/.ready"]
+        asked = subprocess.run(command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+        assert asked.returncode in (0, 1), asked.stderr
+        return asked.returncode == 0
+
+    assert up_to_date()
+    assert up_to_date(f"PYTHON={sys.executable}")
+    assert not up_to_date(f"PYTHON={other}")

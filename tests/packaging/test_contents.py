@@ -19,6 +19,8 @@ PROJECTS = [
     *sorted(path.parent for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/pyproject.toml")),
 ]
 NAMES = [tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"] for project in PROJECTS]
+PYTHONS = ("3.11", "3.13")
+"""Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
     "agentbench-core": (
@@ -76,7 +78,7 @@ def test_its_entry_points_are_those_of_the_project(distribution: Distribution) -
 
 
 def test_its_metadata(distribution: Distribution) -> None:
-    """Valid as indexes have it; with a licence, a page to read, the oldest Python, and no address that is not there."""
+    """Valid as indexes have it; with a licence, a page to read, the Pythons, and no address that is not there."""
     for text in (metadata_in(distribution.wheel), metadata_in(distribution.sdist)):
         found = Metadata.from_email(text, validate=True)
         assert found.name == distribution.name
@@ -87,6 +89,8 @@ def test_its_metadata(distribution: Distribution) -> None:
         assert found.description == (distribution.source / "README.md").read_text(encoding="utf-8")
         assert (found.home_page, found.project_urls or None) == (None, None)
         assert "Typing :: Typed" in (found.classifiers or ())
+        pythons = [each.rpartition(" ")[2] for each in found.classifiers or () if " Python :: 3." in each]
+        assert pythons == list(PYTHONS)
         on_core = [str(each.specifier) for each in found.requires_dist or () if each.name == "agentbench-core"]
         assert on_core == ([] if distribution.name == "agentbench-core" else ["<0.2,>=0.1"])
     if distribution.name == "agentbench-core":

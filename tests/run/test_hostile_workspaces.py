@@ -93,11 +93,11 @@ def started() -> Iterator[list[tuple[str, str]]]:
     watching = True
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if watching and event == "subprocess.Popen":
-            directory = Path(arguments[2] or ".").resolve()
+        if watching and event in ("subprocess.Popen", "os.posix_spawn"):  # since Python 3.13 the one may use the other
+            program, directory = arguments[1][0], Path((event == "subprocess.Popen" and arguments[2]) or ".").resolve()
             ours = (directory / "objects").is_dir() and not (directory / "app.txt").exists()
-            seen.append((Path(arguments[1][0]).name, "a repository of ours" if ours else str(directory)))
-        elif watching and event in ("os.system", "os.exec", "os.posix_spawn", "os.spawn"):
+            seen.append((Path(program).name, "a repository of ours" if ours else str(directory)))
+        elif watching and event in ("os.system", "os.exec", "os.spawn"):
             seen.append((event, ""))
 
     sys.addaudithook(hook)  # for good, so it only listens as long as the test runs
