@@ -40,7 +40,7 @@ ODD = '''
         def complete(self, request, call):
             does = self.options.does
             if does == "fails and answers":
-                call.failed(FailedExchange(error="transient", usage=Usage()))
+                call.failed(FailedExchange(error="transient", usage=Usage(cost_usd=0.0)))
             elif does == "says nothing of the cost":
                 return attrs.evolve(ANSWER, usage=None)
             elif does == "hangs":
