@@ -169,6 +169,20 @@ def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
     assert found.total == 30.0
 
 
+def test_a_set_up_from_the_cache_took_no_time_here(ended: events.TaskFinished) -> None:
+    found = timeline_of(
+        (0.1, events.SetupCommandStarted(command="make", cached=True)),
+        (0.1, events.SetupCommandFinished(command="make", exit_code=0, duration_sec=99.0, cached=True)),
+        (0.2, events.BaselineStarted(command="pytest")),
+        (0.9, events.BaselineFinished(exit_code=1, failed_as_expected=True, duration_sec=0.7)),
+        end=ended,
+    )
+    setup, baseline = found.happenings[1:3]
+    assert (setup.duration, baseline.duration, found.total) == (0.0, 0.7, 30.0)
+    assert dict(setup.shown()) == {"command": "make", "cached": "yes", "exit_code": "0", "took_sec": "99.0"}
+    assert dict(baseline.shown()) == {"command": "pytest", "exit_code": "1", "failed_as_expected": "yes"}
+
+
 def test_a_failed_exchange_lasts_until_it_failed(ended: events.TaskFinished) -> None:
     found = timeline_of(
         (1.0, events.LLMRequest(call=1, agent="m", messages=2)),

@@ -137,6 +137,10 @@ def _timeline(held: _Kept) -> Timeline:
         since = max(0.0, moment - first) if moment is not None and first is not None else None
         kind, _, stage = word.rpartition("_")
         details = {name: value for name, value in fields.items() if name not in ("duration_sec", "explanation")}
+        if details.get("cached") is False:
+            del details["cached"]
+        elif "cached" in details and "duration_sec" in fields:  # it took that time, but in another attempt
+            details["took_sec"], fields["duration_sec"] = fields["duration_sec"], 0.0
         key = (kind, *(fields.get(name) for name in _IDENTITIES.get(kind, ())))
         if kind in _IDENTITIES and stage in ("started", "request"):
             open_[key] = Happening(kind=kind, at=since, details=details, unfinished=True)
