@@ -376,7 +376,7 @@ ONE = "checks/test_adding.py::test_one"
         ),
         pytest.param(
             NEEDS.format(module="sys", name="add"),
-            {"passing_command": "cd checks && surely-not-there"},
+            {"passing_command": "MODE=all surely-not-there && true"},
             "SETUP_FAILED",
             "the passing command could not be run",
             id="no passing command",

@@ -6,6 +6,7 @@ already, or fail with the reference solution too, then no attempt there says any
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -17,8 +18,8 @@ from agentbench_core.builtin.tests_scorer.results import Results
 from agentbench_core.builtin.tests_scorer.session import Session, run_session
 
 _NAMED = 5
-_NOT_RUN = (126, 127)
-"""Exit codes of a shell for what cannot be executed, and what is not there."""
+_PROGRAM = re.compile(r"\s*(?:\w+=[^\s'\"$`\\]*\s+)*([\w./+-]+)(?=\s|$)")
+"""The first word of a command that a shell would look for, after plain assignments."""
 
 
 class NotStartedError(Exception):
@@ -87,22 +88,26 @@ def suitability(
 
 
 def check_command(context: CalibrationContext) -> Suitability:
-    """Whether a passing command that is not pytest alone can be run; the failing command is known to."""
+    """Whether the program that a passing command starts is there; the failing command is known to run.
+
+    The command itself is not run: that may take as long as the tests. What it starts later is not looked for.
+    """
     validation = context.validation
-    if validation.passing_command == validation.failing_command:
+    program = _PROGRAM.match(validation.passing_command)
+    if program is None or validation.passing_command == validation.failing_command:
         return Suitability()
     result = context.environment.run_once(
-        validation.passing_command,
+        f"command -v -- {program[1]}",
         context.fork(False),
         read_only=False,
         inputs={},
-        results=context.scratch("results"),
+        results=None,
         network=context.network,
         deadline=context.deadline,
     )
-    if result.exit_code in _NOT_RUN:
-        return Suitability(obstacle=f"the passing command could not be run: {result.last_lines(3)}")
-    return Suitability()
+    if result.ok or result.timed_out:
+        return Suitability()
+    return Suitability(obstacle=f"the passing command could not be run: {program[1]} is not in the environment")
 
 
 def results_of(session: Session) -> Results | None:

@@ -43,7 +43,7 @@ class AttemptModel:
         if status := _GIVEN_UP.get(answer.finish):
             ended = {"exit_status": status, "submission": ""}
             raise InterruptAgentFlow({"role": "exit", "content": answer.message.content, "extra": ended})
-        cost = answer.usage.cost_usd if answer.usage else 0.0
+        cost = (answer.usage.cost_usd if answer.usage else None) or 0.0
         extra: dict[str, Any] = {"message": answer.message, "cost": cost, "timestamp": time.time()}
         said = {"role": "assistant", "content": answer.message.content, "extra": extra}
         extra["actions"] = self._actions(answer, said)
