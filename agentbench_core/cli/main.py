@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Put the null device in the place of standard streams that whoever started us has closed.
+    """Open the null device for each standard stream that the calling process has closed.
 
     Otherwise the next file that is opened takes the place, and what is meant for the terminal goes into it.
     """

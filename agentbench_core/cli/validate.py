@@ -258,7 +258,7 @@ def _plain_flakes(tally: Tally) -> dict[str, Any]:
 def _write(finding: Finding) -> str:
     """Write the expected tests of a task if it may be done; says what was done, or why not."""
     if not finding.task.script:
-        return "nothing written: without a reference solution nobody knows which tests must pass"
+        return "nothing written: finding the tests that must pass needs a reference solution"
     if not finding.lists_can_be_written:
         return f"nothing written: the task is {finding.verdict}"
     found = finding.expected_tests()

@@ -62,7 +62,7 @@ def mend(directory: Path) -> Mended:
 def manifests(directory: Path) -> Iterator[dict[str, Any]]:
     """``run.json`` as the events carry it, each time that it was written; none of a run that is older than that.
 
-    Damaged lines are left out: whoever uses them tells of them.
+    Damaged lines are skipped; the caller reports them.
     """
     for _, line in journal.raw_lines(directory / layout.EVENTS, containing=f'"type":"{_WRITTEN}"'.encode()):
         value: dict[str, Any] = {}

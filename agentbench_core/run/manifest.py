@@ -75,7 +75,7 @@ def make_manifest(
 
 
 def harness_info(home: Path) -> HarnessInfo:
-    """The harness in the directory that its package lies in: a checkout, or what pip installed from somewhere."""
+    """The harness that runs: from a checkout, or installed by pip."""
     version = agentbench_core.__version__
     if (home / ".git").exists():
         changed = _git(home, "status", "--porcelain", "--", "agentbench_core", "plugins")

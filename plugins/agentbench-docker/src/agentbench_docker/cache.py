@@ -65,7 +65,7 @@ class Cache:
             with tempfile.NamedTemporaryFile("w", dir=self.root) as draft, contextlib.suppress(FileExistsError):
                 draft.write(secrets.token_hex(4))
                 draft.flush()
-                os.link(draft.name, file)  # whoever is first
+                os.link(draft.name, file)  # the first process wins
         return file.read_text()
 
     def workspace(self, entry: Entry) -> Path:

@@ -140,7 +140,7 @@ def _sweep(docker: DockerClient) -> list[str]:
 
     @functools.cache
     def is_dead(owner: str) -> bool:
-        # Asked after what it owns was listed: whoever made that held a lease before.
+        # Check the lease after listing the resources: an owner takes the lease before it creates any.
         keepers = docker.container.list(all=True, filters=[("label", f"{KEEPER}={owner}")])
         return not any(_state(keeper) in _KEEPER_STATES for keeper in keepers)
 

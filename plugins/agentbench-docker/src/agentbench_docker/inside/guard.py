@@ -17,7 +17,7 @@ _LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06  # operations of the filter's little 
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # the latter with EPERM
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # where the machine finds them, on little-endian systems
 _REFUSED: dict[int, tuple[tuple[int, int | None], ...]] = {
-    0xC000003E: ((302, 1), (41, 40), (425, None)),  # x86-64; x32 goes by the same name
+    0xC000003E: ((302, 1), (41, 40), (425, None)),  # x86-64; x32 reports the same architecture
     0x40000003: ((340, 1), (359, 40), (102, None), (425, None)),  # x86
     0xC00000B7: ((261, 1), (198, 40), (425, None)),  # ARM, 64 bits
     0x40000028: ((369, 1), (281, 40), (425, None)),  # ARM, 32 bits
