@@ -146,7 +146,7 @@ def _open_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest place that is free: this one
         if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115 - a standard stream stays open
 
 
 def _tell(message: str, *, debug: bool) -> None:

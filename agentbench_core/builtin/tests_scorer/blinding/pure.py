@@ -10,13 +10,13 @@ PURE_MODULES = frozenset(
     """array ast base64 binascii bisect calendar cmath codecs collections copy dataclasses datetime decimal difflib enum
     fractions functools hashlib heapq html ipaddress itertools json math numbers operator pathlib pytest random re
     statistics string struct textwrap types typing unicodedata unittest urllib uuid zlib zoneinfo
-    attr attrs dateutil numpy pytz sortedcontainers yaml""".split()  # noqa: SIM905 - a list would take a line for each
+    attr attrs dateutil numpy pytz sortedcontainers yaml""".split()
 )
 """Modules whose functions do nothing with the program."""
 PURE_FUNCTIONS = frozenset(
     """abs all any bin bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset hash hex int
     isinstance iter len list map max memoryview min next oct ord pow range repr reversed round set slice sorted str sum
-    tuple type zip""".split()  # noqa: SIM905
+    tuple type zip""".split()
 )
 PURE_METHODS = frozenset(
     """as_tuple capitalize casefold center combine copy count decode difference encode endswith expandtabs find format
@@ -24,17 +24,17 @@ PURE_METHODS = frozenset(
     intersection is_integer isalnum isalpha isdigit isformat islower isoformat isspace issubset issuperset isupper items
     join keys ljust lower lstrip most_common partition quantize removeprefix removesuffix replace rfind rindex rjust
     rpartition rsplit rstrip split splitlines startswith strftime strip strptime swapcase symmetric_difference title
-    to_bytes toordinal total_seconds translate union upper values weekday zfill""".split()  # noqa: SIM905
+    to_bytes toordinal total_seconds translate union upper values weekday zfill""".split()
 )
 CHANGING_METHODS = frozenset(
     """add append appendleft clear discard extend insert pop popleft remove reverse setdefault sort
-    update""".split()  # noqa: SIM905
+    update""".split()
 )
 EMPTY = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "StringIO", "BytesIO", "OrderedDict"})
 IMPURE = (ast.Global, ast.Nonlocal, ast.Assert, ast.With, ast.AsyncWith)
 READING = frozenset(
     """absolute cwd exists expanduser getsource glob home is_dir is_file is_symlink iterdir lstat now open read_bytes
-    read_text resolve rglob samefile stat today urlopen utcnow walk""".split()  # noqa: SIM905
+    read_text resolve rglob samefile stat today urlopen utcnow walk""".split()
 )
 """Functions of pure modules that look at the world: another one tomorrow, and elsewhere."""
 WAITING = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)

@@ -11,11 +11,11 @@ READING_ALL = frozenset({"locals", "eval", "exec", "vars"})
 """Functions that may read every variable."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _PURE_DECORATORS = frozenset(
-    "attrs cache cached_property contextmanager dataclass define frozen lru_cache staticmethod total_ordering".split()  # noqa: SIM905
+    "attrs cache cached_property contextmanager dataclass define frozen lru_cache staticmethod total_ordering".split()
 )
 _PURE_BASES = frozenset(
     """ABC ArithmeticError Enum Exception IntEnum IntFlag Flag NamedTuple Protocol RuntimeError StrEnum TypedDict
-    ValueError dict float int list object set str tuple""".split()  # noqa: SIM905
+    ValueError dict float int list object set str tuple""".split()
 )
 
 
