@@ -205,7 +205,8 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
     assert "1 of 1 tasks are valid" in done.out
     strict = validate("--strict")
     assert (strict["verdict"], strict["problems"], len(strict["notes"])) == ("invalid", [], 1)
-    assert "nothing written: without a reference" in agentbench("validate-tasks", "--suite", "mini", "--write").out
+    written = agentbench("validate-tasks", "--suite", "mini", "--write")
+    assert "nothing written: finding the tests that must pass needs a reference solution" in written.out
     make_task(oracle={"patch": ""}, validation={"failing_command": "true"})
     assert list(broken(validate())) == ["baseline_fails"], "what can be checked"
     make_task()
