@@ -60,14 +60,15 @@ class Environment:
         """Run one of its programs; ``variables`` are added to an environment that knows nothing of ours."""
         paths = os.pathsep.join([str(self.root / "bin"), os.environ.get("PATH", os.defpath)])
         known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        # Sources stay as they were built, since others look at them, too: what is compiled lies beside them.
+        compiled = f"{self.root}-compiled"
         return subprocess.run(
             [str(self.root / "bin" / program), *arguments],
             capture_output=True,
             text=True,
             timeout=seconds,
             cwd=cwd,
-            # What is imported from sources stays as it was built: others look at these, too.
-            env={**known, "PATH": paths, "VIRTUAL_ENV": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", **variables},
+            env={**known, "PATH": paths, "VIRTUAL_ENV": str(self.root), "PYTHONPYCACHEPREFIX": compiled, **variables},
         )
 
 

@@ -54,18 +54,18 @@ def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_demo_suite_passes_from_an_empty_directory(
+def test_tasks_of_the_demo_suite_pass_from_an_empty_directory(
     everything: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As ``make demo``, without this checkout but for its tasks; a page of the run comes from the installed assets."""
+    """As ``make demo``, which runs all of them; a page of the run comes from the installed assets."""
     done = everything.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
-        *("--agent", "scripted", "--sandbox", "local"),
+        *("--task", "durations-*", "--task", "tillroll-*", "--agent", "scripted", "--sandbox", "local"),
         cwd=tmp_path,
         seconds=900,
     )
     assert done.returncode == 0, done.stderr
-    assert "12 of 12 scored attempts passed" in done.stdout
+    assert "2 of 2 scored attempts passed" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["artifacts"]
     (run,) = (tmp_path / "artifacts/runs").iterdir()
     wheel = built(tmp_path_factory)["agentbench-core"].wheel.as_uri()

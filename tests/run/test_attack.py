@@ -196,30 +196,23 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
 
 
 def test_what_passes_without_isolation(agentbench_process: Any) -> None:
-    """C26: in the sandbox `local`, those pass a bundled task that the list names and explains, and nobody else.
+    """Each on one bundled task in the sandbox `local`: those pass that the list names and explains, and nobody else.
 
-    `make attack` tries all of them on all tasks. Here are those that the sandbox could make a difference to.
+    `make attack` tries all pairs.
+
+    C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
+    C23, C24, C25, C26, C27, C28, C29, C30, C31, C32.
     """
-    globs = ("c01b-*", "c09-*", "c1[026]-*", "c25*", "c26*", "c32[bdjo]-*")
-    flags = [word for glob in globs for word in ("--cheater", glob)]
-    command = (
-        "tasks",
-        "attack",
-        "--suite",
-        "custom-dev",
-        "--task",
-        "durations-*",
-        "--sandbox",
-        "local",
-        "--json",
-        *flags,
-    )
+    tasks = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*")  # whose tests are quick
+    flags = ["--sample", "1", "--seed", "7", *(word for glob in tasks for word in ("--task", glob))]
+    command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "local", "--json", *flags)
     done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
-    tried = trials(json.loads(done.out))
-    assert {name for name, trial in tried.items() if trial["ended"] == "broken"} == set()
-    assert set(tried) >= set(LISTS["local"])
-    assert {name for name, trial in tried.items() if trial["ended"] == "passed"} - {"oracle"} == set(LISTS["local"])
-    assert (tried["oracle"]["ended"], tried["oracle"]["labels"]) == ("passed", [])
+    tried = [trial for task in json.loads(done.out)["tasks"] for trial in task["trials"]]
+    assert {trial["cheater"] for trial in tried if trial["ended"] == "broken"} == set()
+    assert {int(number) for trial in tried for number in re.findall(r"^c(\d+)", trial["cheater"])} == set(range(1, 33))
+    assert {trial["cheater"] for trial in tried if trial["ended"] == "passed"} - {"oracle"} == set(LISTS["local"])
+    oracles = [trial for trial in tried if trial["cheater"] == "oracle"]
+    assert [(trial["ended"], trial["labels"]) for trial in oracles] == [("passed", [])]
     assert done.code == (1 if LISTS["local"] else 0)
 
 
