@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -163,14 +164,16 @@ def whole(new_trial: Callable[..., Trial]) -> Trial:
 def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> None:
     """F01: before a step or with half of it done, in turns; the last number is one that the run does not reach.
 
-    The two attempts take the same steps, and the turns change between them: each kind of step is tried both ways.
+    The two attempts take the same steps, an odd number each: what one meets before a step, the other meets halfway.
     """
     expected, steps = whole.view(), whole.steps()
+    events = Counter(json.loads(line)["attempt_id"] for line in (whole.run / "events.jsonl").read_text().splitlines())
+    directory_and_record = 2
+    assert {(number + directory_and_record) % 2 for attempt, number in events.items() if attempt} == {1}
 
     def crash(number: int) -> bool:
         trial = new_trial(f"step-{number}")
-        halfway = (number + (number > steps // 2)) % 2
-        with trial.begin(crash_at=f"{number}{'+' if halfway else ''}") as process:
+        with trial.begin(crash_at=f"{number}{'+' if number % 2 else ''}") as process:
             said = process.communicate(timeout=120)
         if process.returncode == 0:
             trial.check(expected)

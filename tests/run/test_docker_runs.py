@@ -120,18 +120,18 @@ def test_limits_are_labels(attempt: Attempt) -> None:
 
 def test_an_agent_that_kills_its_container(attempt: Attempt) -> None:
     """F11: however it does that, its attempt is scored: nobody gets out of a fail by ending his sandbox."""
-    limit = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'"
-    done = attempt("kill -9 1; kill -INT 1; kill -QUIT 1", f"{limit}; head -c 12000000000 /dev/zero", **_LONG)
+    done = attempt("kill -9 1; kill -INT 1; kill -QUIT 1", _FLOOD, **_LONG)
     assert done.verdict == (True, False, "AGENT_GAVE_UP")
 
 
 def test_tests_that_kill_their_container(attempt: Attempt) -> None:
     """F11: the same for what an agent has tests do."""
-    limit = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'"
-    done = attempt(f'echo "{limit}; head -c 12000000000 /dev/zero" > app.txt', **_RUNS_IT, **_LONG)
+    done = attempt(f'echo "{_FLOOD}" > app.txt', **_RUNS_IT, **_LONG)
     assert done.verdict == (True, False, "TESTS_FAILED")
 
 
+_FLOOD = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'; head -c 12000000000 /dev/zero"
+"""Process 1 may use a second of the processor, and is given that much to read."""
 _LONG = {"environment": {"timeout_sec": 200}}
 _RUNS_IT = {"validation": {"failing_command": "grep -q head app.txt", "passing_command": "sh ./app.txt; exit 1"}}
 

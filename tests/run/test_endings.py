@@ -405,13 +405,14 @@ def test_a_baseline_that_fails_for_another_reason(
     run: Run, test: str, validation: dict[str, Any], expected: str | None, said: str, hardened: str
 ) -> None:
     """Nothing is charged to the agent, which is not even started; but what the fix alone can give is a baseline."""
+    bare = ["python -m venv --without-pip bare"] if "bare" in str(validation) else []
     record = run(
         "scripted",
         *("--set", f"scorer.hardened={hardened}"),
         python=True,
         hidden={"test_adding.py": test},
         patch=FIX.replace("+1,3", "+1,6") + "+\n+\n+plus = add\n",
-        setup={"commands": ["python -m venv --without-pip bare"], "capture": []},
+        setup={"commands": bare, "capture": []},
         validation={"failing_command": "python -c 'from adding import add; assert add(2, 3) == 5'", **validation},
     )
     assert record["result"]["failure_reason"] == expected

@@ -31,10 +31,11 @@ Finding = dict[str, Any]
 
 @pytest.fixture
 def validate(agentbench: Any) -> Callable[..., Finding]:
-    """Validates the one task of suite ``mini`` and gives what was found."""
+    """Validates the one task of suite ``mini``, once if nothing else is said, and gives what was found."""
 
     def one(*arguments: str) -> Finding:
-        done = agentbench("validate-tasks", "--suite", "mini", "--json", *arguments)
+        times = () if "--times" in arguments else ("--times", "1")
+        done = agentbench("validate-tasks", "--suite", "mini", "--json", *times, *arguments)
         (finding,) = json.loads(done.out)
         assert done.code == (finding["verdict"] != "valid"), done.err
         return dict(finding)
@@ -114,7 +115,7 @@ def test_a_broken_rule_is_caught(
 ) -> None:
     """It alone, with its reason and with what to do."""
     make_task(**sections)
-    finding = validate("--times", "1")
+    finding = validate()
     assert finding["verdict"] == "invalid"
     assert list(broken(finding)) == [rule]
     assert re.search(words, broken(finding)[rule])
@@ -179,7 +180,7 @@ def test_an_oracle_of_tool_calls(
     directory = make_task(oracle={"patch": "", "script": "solution.yaml"}, **sections)
     calls = [{"tool": tool, "arguments": {"command": command}} for tool, command in script]
     (directory / "solution.yaml").write_text(yaml.safe_dump(calls))
-    finding = validate("--times", "1")
+    finding = validate()
     assert list(broken(finding)) == [rule]
     assert re.search(words, broken(finding)[rule])
 
@@ -237,11 +238,11 @@ def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, record
     command = "echo before it hangs; grep -q fixed app.txt || sleep 60"
     hangs = {"failing_command": command, "passing_command": command}
     make_task(environment={"timeout_sec": 1}, validation=hangs)
-    late = validate("--times", "1")
+    late = validate()
     assert set(broken(late)) == {"baseline_in_time", "empty_patch_in_time"}
     assert all("validation.failing_timeout_ok" in problem["remedy"] for problem in late["problems"])
     make_task(environment={"timeout_sec": 1}, validation={**hangs, "failing_timeout_ok": True})
-    found = validate("--times", "1")
+    found = validate()
     assert (found["verdict"], found["problems"]) == ("valid", [])
     plugin("tells", TELLS)
     assert agentbench("run", "--suite", "mini", "--agent", "tells").code == 0
@@ -252,10 +253,11 @@ def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, record
     assert record["baseline_validation"] == {"attempted": True, "failed_as_expected": True, "exit_code": None}
 
 
-def test_a_flaky_baseline(make_task: Any, validate: Any, tmp_path: Path) -> None:
+def test_a_flaky_baseline(make_task: Any, agentbench: Any, validate: Any, tmp_path: Path) -> None:
     """It says how often which; found out where nobody says how often to look."""
     make_task(validation={"failing_command": every_other_time(tmp_path / "counter")})
-    assert validate()["verdict"] == "flaky"
+    (finding,) = json.loads(agentbench("validate-tasks", "--suite", "mini", "--json").out)
+    assert (finding["verdict"], finding["times"]) == ("flaky", 2)
     finding = validate("--times", "3")
     assert finding["verdict"] == "flaky"
     assert [(p["rule"], p["times"]) for p in finding["problems"]] == [("baseline_fails", 1)]
@@ -338,7 +340,7 @@ def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, ag
     ends = "; grep -q fixed app.txt"
     for command in ("pytest", "pytest checks", "pytest checks/test_x.py::TestX::test_old[a]", "echo checks/test_y.py"):
         make_task(files=files, hidden=hidden, validation={"failing_command": command + ends})
-        assert validate("--times", "1")["notes"] == []
+        assert validate()["notes"] == []
     make_task(files=files, hidden=hidden, validation={"failing_command": f"cat checks/data/y.txt {ends}"})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0
