@@ -21,7 +21,7 @@ from agentbench_core.values.events import RunResumed
 def run(make_task: Any, agentbench: Any) -> Path:
     """A run of three attempts, two that passed and one whose task cannot be set up."""
     make_task("a")
-    make_task("b", setup={"commands": ["exit 3"], "capture": []})
+    make_task("b", repo={"commit": "0" * 40})
     make_task("c")
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--workers", "1")
     (directory,) = Path("artifacts/runs").iterdir()

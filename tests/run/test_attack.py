@@ -201,7 +201,7 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
     `make attack` tries all pairs.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
-    C23, C24, C25, C26, C27, C28, C29, C30, C31, C32.
+    C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, I03, I04, I05, I07, I12.
     """
     tasks = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*")  # whose tests are quick
     flags = ["--sample", "1", "--seed", "7", *(word for glob in tasks for word in ("--task", glob))]

@@ -21,7 +21,7 @@ CHEATERS = ("c09-*", "c1[026]*", "c25*", "c26*", "c32*")
 def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
     """Each of these on one task, and nobody passes; `make attack` tries all pairs.
 
-    C09, C10, C12, C16, C25, C26, C32, I03, I04, I05, I07, I09, I10, I11, I12.
+    C09, C10, C12, C16, C25, C26, C32, I09, I10, I11.
     """
     flags = ["--sample", "1", "--seed", str(SEED), "--workers", "3", "--set", "limits.timeout_sec=60"]
     flags += [word for glob in TASKS for word in ("--task", glob)]

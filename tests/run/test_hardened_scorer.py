@@ -48,7 +48,8 @@ IDS = {
     ],
     "pass_to_pass": ["tests/test_zero.py::test_zero"],
 }
-LISTED = {"failing_command": "python -m pytest", "passing_command": "python -m pytest -q", **IDS}
+QUICK = "python -c 'from adding import add; assert add(1, 1) == 2'"
+LISTED = {"failing_command": QUICK, "passing_command": "python -m pytest -q", **IDS}
 
 NAMED = [*IDS["fail_to_pass"], *IDS["pass_to_pass"]]
 
