@@ -25,8 +25,7 @@ from agentbench_core import (
     ToolContext,
     testing,
 )
-from agentbench_core.plugin.loading import HOOKS
-from agentbench_core.plugin.registry import CAPABILITIES
+from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 from agentbench_core.testing import builtin_tools
 from tests.docs_runner import PLUGIN_PAGES, has_commands, run_page
 from tests.environments import Environment as CleanEnvironment
@@ -148,7 +147,8 @@ def test_the_overview_has_every_kind() -> None:
     """Its hook, its capabilities and its class of checks."""
     said = named("write-a-plugin")
     checks = {name for name in testing.__all__ if name.endswith("Conformance")}
-    assert {*HOOKS.values(), *checks} | {word for words in CAPABILITIES.values() for word in words} <= said
+    words = {word for kind in KINDS.values() for word in kind.capabilities}
+    assert {each.hook for each in REGISTRATIONS.values()} | checks | words <= said
 
 
 def test_the_built_in_tools_are_in_the_page() -> None:

@@ -5,23 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agentbench_core.cli.app import CORE_COMMANDS, App, say
-from agentbench_core.plugin.registry import KINDS, Component, Provenance
+from agentbench_core.plugin.kinds import REGISTRATIONS
+from agentbench_core.plugin.registry import Component, Provenance
 
-_USED_BY: Mapping[str, str] = {
-    "sandbox": "--sandbox NAME",
-    "llm": "--llm NAME",
-    "agent": "--agent NAME",
-    "tool": "--set tools=[NAME,...]",
-    "scorer": "--set scorer=NAME",
-    "reporter": "--set reporters=[NAME,...]",
-    "cheater": "agentbench tasks attack --cheater NAME",
-    "command": "agentbench NAME",
-    "variant": "--variant NAME",
-}
-_PLURALS = {"sandbox": "sandboxes"}
 _MANY = 20
 """Of a kind with more components, only their number is shown, unless it is asked for."""
 
@@ -44,9 +33,9 @@ def print_plugins(app: App, kind: str | None) -> None:
     """Print a section per kind, then what is not in use, then what to do next."""
     conflicts = _conflicts(app)
     sections: list[tuple[str, list[_Row]]] = []
-    for each in (kind,) if kind else KINDS:
+    for each in (kind,) if kind else REGISTRATIONS:
         components = app.registry.all(each)
-        head = f"{_PLURALS.get(each, f'{each}s').upper()}  {_USED_BY[each]}"
+        head = f"{REGISTRATIONS[each].plural.upper()}  {REGISTRATIONS[each].usage}"
         if len(components) > _MANY and kind is None:
             rows = [_few(each, components)]
         else:

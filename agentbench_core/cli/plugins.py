@@ -16,7 +16,8 @@ from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import PluginError, UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
 from agentbench_core.plugin.discovery import Plugin
-from agentbench_core.plugin.registry import KINDS, Component
+from agentbench_core.plugin.kinds import REGISTRATIONS
+from agentbench_core.plugin.registry import Component
 from agentbench_core.schema import OptionDescription, describe
 
 
@@ -26,7 +27,7 @@ def plugins() -> None:
 
 
 @plugins.command("list", short_help="Every component by kind, then plugins not in use.")
-@click.option("--kind", type=OneOf(KINDS), help="Only components of this kind.")
+@click.option("--kind", type=OneOf(list(REGISTRATIONS)), help="Only components of this kind.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
@@ -42,7 +43,7 @@ plugins.add_command(new_plugin)
 
 
 @plugins.command("show", short_help="A component or a plugin: options, origin, state.")
-@click.argument("name", shell_complete=names_of(*KINDS))
+@click.argument("name", shell_complete=names_of(*REGISTRATIONS))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context
 def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:

@@ -19,15 +19,6 @@ from agentbench_core.values.record import Setting
 
 _Key = tuple[str, ...]
 
-COMPONENTS = ("agent", "llm", "sandbox", "scorer")
-"""Sections that name a component; every other key in them is one of its options."""
-
-_PER_NAME = ("tool", "reporter")
-"""Sections that hold options by the name of a component."""
-
-_LISTS = {f"{kind}s": kind for kind in _PER_NAME}
-"""Settings that are lists of names."""
-
 
 @attrs.frozen(kw_only=True)
 class Choice:
@@ -92,6 +83,14 @@ class Settings:
     reporter: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
 
+_FIELDS = {field.name: field for field in attrs.fields(Settings)}
+_CHOICES = [name for name, field in _FIELDS.items() if isinstance(field.default, Choice)]
+"""Sections that name a component; every other key in them is one of its options."""
+
+_LISTS = {f"{name}s": name for name in _FIELDS if f"{name}s" in _FIELDS}
+"""Settings that are lists of names, each with the section that holds options by name."""
+
+
 @attrs.frozen(kw_only=True)
 class Layer:
     """Some settings and where they come from: a file's path, a flag as typed."""
@@ -125,7 +124,7 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
         if sections and key not in sections:
             nearest = did_you_mean(str(key), sections)
             raise InputError(f"{origin}: {key}: does not belong here{nearest}; allowed: {', '.join(sections)}")
-    short = (*COMPONENTS, "model")
+    short = (*_CHOICES, "model")
     plain = {key: {"name": v} if key in short and isinstance(v, str) else v for key, v in values.items()}
     _check_known(plain, origin)
     _load(plain, origin)
@@ -134,12 +133,11 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
 
 def _check_known(plain: Mapping[str, Any], origin: str) -> None:
     """Who writes ``workers`` for ``run.workers`` is told so, which no other place knows. Raises InputError."""
-    sections = [field.name for field in attrs.fields(Settings)]
-    known = [*sections, *(".".join(key) for key, _ in _flatten(_defaults()))]
+    known = [*_FIELDS, *(".".join(key) for key, _ in _flatten(_defaults()))]
     wrong = [
-        f"{origin}: {key}: unknown field{did_you_mean(str(key), known) or '; known: ' + ', '.join(sections)}"
+        f"{origin}: {key}: unknown field{did_you_mean(str(key), known) or '; known: ' + ', '.join(_FIELDS)}"
         for key in plain
-        if key not in sections
+        if key not in _FIELDS
     ]
     if wrong:
         raise InputError("\n".join(wrong))
@@ -169,7 +167,7 @@ def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda
     leaves: dict[_Key, Setting] = {}
     for each in (Layer(origin="default", values=_defaults()), *layers):
         flat = dict(_named(_flatten(each.values), name_of))
-        for section in COMPONENTS:
+        for section in _CHOICES:
             chosen, known = flat.get((section, "name")), leaves.get((section, "name"))
             if chosen is not None and known is not None and known.value != chosen:
                 leaves = {key: leaf for key, leaf in leaves.items() if key[0] != section}
@@ -187,7 +185,7 @@ def _one_within_the_other(one: _Key, other: _Key) -> bool:
 
 def _load(plain: Mapping[str, Any], origin: str) -> Settings:
     split = dict(plain)
-    for section in COMPONENTS:
+    for section in _CHOICES:
         if isinstance(split.get(section), Mapping):
             options = {key: value for key, value in split[section].items() if key != "name"}
             split[section] = {"options": options} | {k: v for k, v in split[section].items() if k == "name"}
@@ -196,7 +194,7 @@ def _load(plain: Mapping[str, Any], origin: str) -> Settings:
 
 def _defaults() -> dict[str, Any]:
     plain: dict[str, Any] = dump(Settings())
-    for section in COMPONENTS:
+    for section in _CHOICES:
         plain[section] = {"name": plain[section]["name"]}
     return plain
 
@@ -204,7 +202,7 @@ def _defaults() -> dict[str, Any]:
 def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
     """Leaves by key: settings, and options of components, whatever they hold. An empty section has none."""
     for key, value in values.items():
-        depth = 2 if (prefix or (key,))[0] in _PER_NAME else 1
+        depth = 2 if (prefix or (key,))[0] in _LISTS.values() else 1
         if isinstance(value, Mapping) and len(prefix) < depth:
             yield from _flatten(value, (*prefix, key))
         else:
@@ -214,11 +212,11 @@ def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Ke
 def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str]) -> Iterator[tuple[_Key, Any]]:
     """The same leaves, with the names of components instead of their aliases."""
     for (section, *rest), value in leaves:
-        if section in COMPONENTS and rest == ["name"]:
+        if section in _CHOICES and rest == ["name"]:
             yield (section, "name"), name_of(section, value)
         elif section in _LISTS:
             yield (section,), [name_of(_LISTS[section], name) for name in value]
-        elif section in _PER_NAME and rest:
+        elif section in _LISTS.values() and rest:
             yield (section, name_of(section, rest[0]), *rest[1:]), value
         else:
             yield (section, *rest), value

@@ -26,48 +26,41 @@ _TEMPLATES = Path(agentbench_core.__file__).parent / "templates"
 
 
 @attrs.frozen(kw_only=True)
-class Kind:
-    """What a new plugin of one kind does, and the contract that it keeps."""
+class KindTexts:
+    """What is said of a new plugin of one kind."""
 
     summary: str
-    contract: str
     run: str
     """Flags of ``agentbench run-task`` that make it do its work."""
 
 
-PLUGIN_KINDS: Mapping[str, Kind] = {
-    "agent": Kind(
+PLUGIN_KINDS: Mapping[str, KindTexts] = {
+    "agent": KindTexts(
         summary="swaps one operator after the other until the failing command passes",
-        contract="Agent",
         run="--agent {name}",
     ),
-    "sandbox": Kind(
+    "sandbox": KindTexts(
         summary="the sandbox local with a time zone of its own; NO isolation",
-        contract="SandboxProvider",
         run="--agent scripted --sandbox {name}",
     ),
-    "llm": Kind(
+    "llm": KindTexts(
         summary="a program on this machine: one JSON in, one JSON out",
-        contract="LLM",
         run="--agent baseline --llm {name} --model example --allow-unisolated",
     ),
-    "tool": Kind(
+    "tool": KindTexts(
         summary="a line of a file among its neighbours",
-        contract="Tool",
         run='--agent scripted --set "tools=[read_file,apply_patch,run,{name}]"',
     ),
-    "scorer": Kind(
+    "scorer": KindTexts(
         summary="wants the passing command to pass several times in a row",
-        contract="Scorer",
         run="--agent scripted --set scorer={name}",
     ),
-    "reporter": Kind(
+    "reporter": KindTexts(
         summary="badge.json, the numbers of a badge",
-        contract="Reporter",
         run='--agent scripted --set "reporters=[console,{name}]"',
     ),
 }
-"""The kinds that a plugin can be made for."""
+"""The kinds that a plugin can be made for: those with a directory of templates."""
 
 
 @attrs.frozen(kw_only=True)
@@ -180,8 +173,7 @@ def _files(names: PluginNames, kind: str) -> Iterator[tuple[str, str]]:
         "distribution": names.distribution,
         "module": names.module,
         "summary": about.summary,
-        "about": f"{'An' if kind in ('agent', 'llm') else 'A'} {kind} for AgentBench: {about.summary}",
-        "contract": about.contract,
+        "about": f"An AgentBench {kind}: {about.summary}",
         "core_versions": _core_versions(),
     }
 

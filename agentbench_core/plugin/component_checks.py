@@ -11,25 +11,11 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import AgentBenchError, InputError
-from agentbench_core.plugin import contracts
-from agentbench_core.plugin.agent import Agent
-from agentbench_core.plugin.cheater import Cheater
 from agentbench_core.plugin.findings import Finding, advice, ok, problem
-from agentbench_core.plugin.llm import LLM
+from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.loading import silenced
 from agentbench_core.plugin.registry import Component
-from agentbench_core.plugin.scorer import Scorer
 from agentbench_core.schema import describe, json_schema
-
-_CONTRACTS: dict[str, type] = {
-    "sandbox": contracts.SandboxProvider,
-    "llm": LLM,
-    "agent": Agent,
-    "tool": contracts.Tool,
-    "scorer": Scorer,
-    "reporter": contracts.Reporter,
-    "cheater": Cheater,
-}
 
 _SECRETS = re.compile(r"(^|_)(api_?key|secret|password|passwd|token|credentials?)$")
 _LONGEST_SUMMARY = 100  # characters
@@ -105,13 +91,14 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
         )
         return
     notes: list[str] = []
+    contract = KINDS[component.kind].contract()
     try:
         with silenced(notes, "made"):
             made = component.make(load({}, component.options, where=who))
             try:
-                wrong = list(_check_methods(made, component.kind, who))
+                wrong = list(_check_methods(made, contract, who))
             finally:
-                if hasattr(_CONTRACTS[component.kind], "close") and callable(close := getattr(made, "close", None)):
+                if hasattr(contract, "close") and callable(close := getattr(made, "close", None)):
                     close()
     except AgentBenchError as error:
         yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
@@ -124,9 +111,9 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
         yield ok(f"{who}: {said}; its factory gives what the kind demands")
 
 
-def _check_methods(made: Any, kind: str, who: str) -> Iterator[Finding]:
+def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
     """Every method that the contract has, callable as the harness calls it."""
-    for name, member in vars(_CONTRACTS[kind]).items():
+    for name, member in vars(contract).items():
         if name.startswith("_"):
             continue
         if not hasattr(made, name):

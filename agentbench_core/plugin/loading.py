@@ -17,20 +17,10 @@ import pluggy
 
 from agentbench_core.errors import PluginError, did_you_mean
 from agentbench_core.plugin import hookspecs
-from agentbench_core.plugin.registry import CAPABILITIES, Component, Provenance
+from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
+from agentbench_core.plugin.registry import Component, Provenance
 
-HOOKS: Mapping[str, str] = {
-    "sandbox": "agentbench_register_sandboxes",
-    "llm": "agentbench_register_llms",
-    "agent": "agentbench_register_agents",
-    "tool": "agentbench_register_tools",
-    "scorer": "agentbench_register_scorers",
-    "reporter": "agentbench_register_reporters",
-    "cheater": "agentbench_register_cheaters",
-    "command": "agentbench_register_commands",
-    "variant": "agentbench_register_variants",
-}
-"""The hook by which each kind of component comes."""
+_HOOKS = {each.hook: name for name, each in REGISTRATIONS.items()}
 
 _MANY = 12
 """Names on one line of a trace."""
@@ -72,7 +62,7 @@ def load_plugin(source: Provenance, entry_point: importlib.metadata.EntryPoint, 
 
 def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[str], trace: Trace) -> list[Component]:
     components: list[Component] = []
-    for kind, hook in HOOKS.items():
+    for hook, kind in _HOOKS.items():
         caller = getattr(manager.hook, hook)
         if not caller.get_hookimpls():
             continue
@@ -130,9 +120,9 @@ def _check_hooks(module: object) -> None:
     for name in dir(module):
         found: Any = getattr(module, name, None)
         marked = inspect.isroutine(found) and hasattr(found, f"{hookspecs.PROJECT}_impl")
-        if name not in HOOKS.values():
+        if name not in _HOOKS:
             if marked or name.startswith(f"{hookspecs.PROJECT}_register_"):
-                raise PluginError(f"there is no hook {name!r}{did_you_mean(name, HOOKS.values())}")
+                raise PluginError(f"there is no hook {name!r}{did_you_mean(name, _HOOKS)}")
         elif not marked:
             raise PluginError(f"{name} is not marked with @hookimpl, so it would never be called")
         elif others := [each for each in inspect.signature(found).parameters if each != "register"]:
@@ -164,8 +154,8 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
             if not field.metadata.get("help"):
                 raise PluginError(f"option {field.name!r} of {kind} {name!r} has no help: option(..., help=...)")
         for word in capabilities:
-            if word not in CAPABILITIES[kind]:
-                known = ", ".join(sorted(CAPABILITIES[kind])) or "none"
+            if word not in KINDS[kind].capabilities:
+                known = ", ".join(sorted(KINDS[kind].capabilities)) or "none"
                 raise PluginError(f"{kind} {name!r} declares the unknown capability {word!r}; known: {known}")
         add(name, factory, options, summary, frozenset(capabilities), frozenset(aliases))
 
@@ -202,7 +192,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
             )
         )
 
-    return component if kind in CAPABILITIES else plain
+    return component if kind in KINDS else plain
 
 
 def _a(noun: str) -> str:

@@ -9,30 +9,7 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
-
-CAPABILITIES: Mapping[str, frozenset[str]] = {
-    "sandbox": frozenset({"isolated", "images"}),
-    "llm": frozenset({"replays"}),
-    "agent": frozenset({"needs_llm", "needs_oracle"}),
-    "tool": frozenset({"writes"}),
-    "scorer": frozenset({"calibrates"}),
-    "reporter": frozenset(),
-    "cheater": frozenset({"upper_control", "lower_control"}),
-}
-"""The seven kinds, and the words that a component of each may declare."""
-
-METHODS = {
-    "sandbox": "prepare",
-    "llm": "complete",
-    "agent": "solve",
-    "tool": "call",
-    "scorer": "score",
-    "reporter": "report",
-    "cheater": "cheat",
-}
-"""What each kind must be able to do, at the least."""
-
-KINDS = (*CAPABILITIES, "command", "variant")
+from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +50,7 @@ class Component:
             raise
         except (Exception, SystemExit) as error:
             raise PluginError(f"{who} cannot be made: {type(error).__name__}: {error}") from error
-        method = METHODS[self.kind]
+        method = KINDS[self.kind].method
         if not callable(getattr(made, method, None)):
             near = difflib.get_close_matches(method, dir(made), n=1)
             hint = f": is it {near[0]!r}?" if near else ""
@@ -90,7 +67,8 @@ class Registry:
 
     def __init__(self, components: Iterable[Component], unusable: Mapping[str, str]) -> None:
         """Take what was registered, and why plugins are missing (plugin name to reason)."""
-        self._components = sorted(components, key=lambda c: (KINDS.index(c.kind), c.name, c.source.distribution))
+        order = list(REGISTRATIONS)
+        self._components = sorted(components, key=lambda c: (order.index(c.kind), c.name, c.source.distribution))
         self._unusable = dict(sorted(unusable.items()))
 
     def all(self, kind: str | None = None) -> Sequence[Component]:

@@ -9,12 +9,16 @@ import attrs
 
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, PluginError, UnavailableError
-from agentbench_core.inputs.config import COMPONENTS, Resolved, Settings
+from agentbench_core.inputs.config import Resolved, Settings
 from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.registry import Component, Registry
 from agentbench_core.run.asking import Obstacles, ask
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
+
+_ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
+_MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
 @attrs.frozen(kw_only=True)
@@ -143,12 +147,13 @@ def make_ready(
 def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
     """Everything of a variant that needs no agent: enough to look at tasks. Raises InputError."""
     settings = resolved.settings
-    for kind, listed in (("tool", settings.tools), ("reporter", settings.reporters)):
+    for kind in _MANY:
+        listed = getattr(settings, kind.plural)
         if len(set(listed)) < len(listed):
-            raise InputError(f"{kind}s: one of {', '.join(listed)} is named twice")
-    for kind in ("tool", "reporter"):  # options may be kept for what is not in use now, as long as they are right
-        for unused in getattr(settings, kind):
-            _ready(registry, resolved, kind, unused)
+            raise InputError(f"{kind.plural}: one of {', '.join(listed)} is named twice")
+    for kind in _MANY:  # options may be kept for what is not in use now, as long as they are right
+        for unused in getattr(settings, kind.name):
+            _ready(registry, resolved, kind.name, unused)
     return Variant(
         name=name,
         leaves=resolved.leaves,
@@ -188,15 +193,20 @@ def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputEr
 
 def named_components(settings: Settings) -> Sequence[tuple[str, str, str]]:
     """Kind, section and name of each component that is named."""
-    chosen = [(kind, kind, getattr(settings, kind).name) for kind in COMPONENTS if getattr(settings, kind).name]
-    chosen += [("tool", f"tool.{name}", name) for name in settings.tools]
-    return [*chosen, *(("reporter", f"reporter.{name}", name) for name in settings.reporters)]
+    chosen = [(kind, name) for kind in _ONE if (name := getattr(settings, kind).name)]
+    listed = [(kind.name, name) for kind in _MANY for name in getattr(settings, kind.plural)]
+    return [(kind, _section(kind, name), name) for kind, name in (*chosen, *listed)]
+
+
+def _section(kind: str, name: str) -> str:
+    """The section of settings that has the options of a component."""
+    return kind if kind in _ONE else f"{kind}.{name}"
 
 
 def _given(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
     """The options of a component that were set."""
     options: Mapping[str, Any] = (
-        getattr(settings, kind).options if kind in COMPONENTS else getattr(settings, kind).get(name, {})
+        getattr(settings, kind).options if kind in _ONE else getattr(settings, kind).get(name, {})
     )
     return options
 
@@ -214,8 +224,7 @@ def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Read
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
     options = _given(resolved.settings, kind, name)
-    section = kind if kind in COMPONENTS else f"{kind}.{name}"
-    files = dict.fromkeys(resolved.leaves[f"{section}.{key}"].origin for key in options)
+    files = dict.fromkeys(resolved.leaves[f"{_section(kind, name)}.{key}"].origin for key in options)
     where = f"{', '.join(files)}: " if files else ""
     return Ready(
         component=component, options=load(options, component.options, where=f"{where}options of {kind} {name!r}")

@@ -10,23 +10,22 @@ from pathlib import Path
 
 import pytest
 
-import agentbench_core.plugin.hookspecs as hookspecs
 from agentbench_core import testing
+from agentbench_core.plugin.kinds import KINDS
 
 HERE, ROOMS = Path(__file__).parent, Path(testing.__file__).parent
-KINDS: Mapping[str, tuple[str, str]] = {
-    "sandboxes": ("IsolatedSandboxConformance", "doubles_*.py"),
-    "llms": ("RemoteLLMConformance", "broken_llms.py"),
-    "agents": ("ModelAgentConformance", "broken_agents.py"),
-    "tools": ("ToolConformance", "broken_tools.py"),
-    "scorers": ("ScorerConformance", "broken_scorers.py"),
-    "reporters": ("ReporterConformance", "broken_reporters.py"),
-    "cheaters": ("CheaterConformance", "broken_cheaters.py"),
+CONFORMANCE: Mapping[str, tuple[str, str]] = {
+    "sandbox": ("IsolatedSandboxConformance", "doubles_*.py"),
+    "llm": ("RemoteLLMConformance", "broken_llms.py"),
+    "agent": ("ModelAgentConformance", "broken_agents.py"),
+    "tool": ("ToolConformance", "broken_tools.py"),
+    "scorer": ("ScorerConformance", "broken_scorers.py"),
+    "reporter": ("ReporterConformance", "broken_reporters.py"),
+    "cheater": ("CheaterConformance", "broken_cheaters.py"),
 }
-"""Kinds, as hooks call them: the class that has all of its checks, and where its doubles are."""
+"""By kind, the class that has all of its checks, and where its doubles are."""
 SPECIAL = {"wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py")}
 """Those for some plugins of a kind, which have other checks."""
-WITHOUT_COMPONENTS = {"commands", "variants"}
 TITLES = [name for name in testing.__all__ if name.endswith("Conformance")]
 
 
@@ -36,15 +35,13 @@ def checks(conformance: str) -> set[str]:
 
 def test_every_kind_has_its_checks() -> None:
     """Whatever a plugin can register and is called by the harness."""
-    hooks = [name for name in vars(hookspecs) if name.startswith("agentbench_register_")]
-    kinds = {name.removeprefix("agentbench_register_") for name in hooks}
-    assert kinds - WITHOUT_COMPONENTS == set(KINDS)
+    assert set(CONFORMANCE) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *SPECIAL])
+@pytest.mark.parametrize("kind", [*CONFORMANCE, *SPECIAL])
 def test_every_check_has_a_double_with_a_name(kind: str) -> None:
     """One class each, which says in a line how it is broken; the tests of its kind show that the check fails on it."""
-    conformance, pattern = {**KINDS, **SPECIAL}[kind]
+    conformance, pattern = {**CONFORMANCE, **SPECIAL}[kind]
     doubles: dict[str, type] = {}
     for path in HERE.glob(pattern):
         doubles |= runpy.run_path(str(path))["DOUBLES"]
@@ -54,7 +51,7 @@ def test_every_check_has_a_double_with_a_name(kind: str) -> None:
 
 def test_every_class_is_one_of_them_or_within_one() -> None:
     """Those for the simpler plugins of a kind have no checks of their own, so theirs have doubles too."""
-    proven = set().union(*(checks(conformance) for conformance, _ in {**KINDS, **SPECIAL}.values()))
+    proven = set().union(*(checks(conformance) for conformance, _ in {**CONFORMANCE, **SPECIAL}.values()))
     assert {title: checks(title) - proven for title in TITLES} == {title: set() for title in TITLES}
     assert [title for title in TITLES if not checks(title)] == []
 

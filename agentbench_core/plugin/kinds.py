@@ -1,0 +1,146 @@
+"""The one table of what a plugin can register. Whatever differs by kind is read from here.
+
+A new kind takes a row in :data:`KINDS`, a contract, a hook in ``hookspecs`` and a directory of templates; one that
+settings name also takes its fields in ``Settings``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, TypeVar
+
+import attrs
+
+import agentbench_core
+
+
+@attrs.frozen(kw_only=True)
+class Registration:
+    """Something that plugins register under names."""
+
+    name: str
+    plural: str
+    usage: str
+    """How a user chooses one, as typed."""
+
+    @property
+    def hook(self) -> str:
+        """The hook by which it is registered."""
+        return f"agentbench_register_{self.plural}"
+
+
+@attrs.frozen(kw_only=True)
+class Kind(Registration):
+    """A kind of component: made by a factory from options, and called by the harness."""
+
+    contract: Callable[[], type]
+    """The Protocol of its components, imported when asked for."""
+    method: str
+    """What a component must have at the least."""
+    capabilities: Mapping[str, str] = attrs.field(factory=dict)
+    """The words that a component may declare, and what each of them means."""
+    setting: Literal["one", "many", ""] = ""
+    """How settings name it. One: ``sandbox: NAME``, with its options beside it. Many: ``tools: [NAME]``, with options
+    in ``tool.NAME``. Empty: not at all.
+    """
+
+
+_R = TypeVar("_R", bound=Registration)
+
+
+def _by_name(rows: Iterable[_R]) -> Mapping[str, _R]:
+    return {row.name: row for row in rows}
+
+
+# A contract is a public name, and those are imported when they are first used: listing plugins loads none of them.
+KINDS: Mapping[str, Kind] = _by_name(
+    [
+        Kind(
+            name="sandbox",
+            plural="sandboxes",
+            contract=lambda: agentbench_core.SandboxProvider,
+            method="prepare",
+            capabilities={
+                "isolated": "what runs inside cannot reach the host; "
+                "agents with a model need this, or `--allow-unisolated`",
+                "images": "`environment.docker_image` counts",
+            },
+            setting="one",
+            usage="--sandbox NAME",
+        ),
+        Kind(
+            name="llm",
+            plural="llms",
+            contract=lambda: agentbench_core.LLM,
+            method="complete",
+            capabilities={
+                "replays": "answers come from an earlier run: records are marked, and it is never the default"
+            },
+            setting="one",
+            usage="--llm NAME",
+        ),
+        Kind(
+            name="agent",
+            plural="agents",
+            contract=lambda: agentbench_core.Agent,
+            method="solve",
+            capabilities={
+                "needs_llm": "gets a metered model",
+                "needs_oracle": "gets the reference solution as a script; its records are labelled `oracle`",
+            },
+            setting="one",
+            usage="--agent NAME",
+        ),
+        Kind(
+            name="tool",
+            plural="tools",
+            contract=lambda: agentbench_core.Tool,
+            method="call",
+            capabilities={"writes": "not offered where a task forbids edits"},
+            setting="many",
+            usage="--set tools=[NAME,...]",
+        ),
+        Kind(
+            name="scorer",
+            plural="scorers",
+            contract=lambda: agentbench_core.Scorer,
+            method="score",
+            capabilities={
+                "calibrates": "finds out from the reference solution what to expect, once per task and environment"
+            },
+            setting="one",
+            usage="--set scorer=NAME",
+        ),
+        Kind(
+            name="reporter",
+            plural="reporters",
+            contract=lambda: agentbench_core.Reporter,
+            method="report",
+            setting="many",
+            usage="--set reporters=[NAME,...]",
+        ),
+        Kind(
+            name="cheater",
+            plural="cheaters",
+            contract=lambda: agentbench_core.Cheater,
+            method="cheat",
+            capabilities={
+                "upper_control": "of `tasks attack`: gets the reference solution, and must pass",
+                "lower_control": "of `tasks attack`: changes nothing, and must fail",
+            },
+            usage="agentbench tasks attack --cheater NAME",
+        ),
+    ]
+)
+"""The kinds of components, by name."""
+
+REGISTRATIONS: Mapping[str, Registration] = {
+    **KINDS,
+    **_by_name(
+        [
+            Registration(name="command", plural="commands", usage="agentbench NAME"),
+            Registration(name="variant", plural="variants", usage="--variant NAME"),
+        ]
+    ),
+}
+"""All that a plugin can register, in the order in which it is listed."""

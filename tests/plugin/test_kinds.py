@@ -1,0 +1,62 @@
+"""The table of kinds: each row fits the hooks, the contracts, the settings and the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+import agentbench_core
+from agentbench_core.inputs.config import Choice, Settings
+from agentbench_core.inputs.new_plugin import PLUGIN_KINDS
+from agentbench_core.plugin import hookspecs
+from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS, Kind
+
+ROOT = Path(agentbench_core.__file__).parent
+rows = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def test_every_hook_has_a_row() -> None:
+    """And every row a hook."""
+    hooks = [name for name in vars(hookspecs) if name.startswith("agentbench_register_")]
+    assert [each.hook for each in REGISTRATIONS.values()] == hooks
+
+
+@rows
+def test_the_contract(kind: Kind) -> None:
+    """It is the Protocol that the hook is typed with, and has the one method that every component must have."""
+    contract = kind.contract()
+    assert getattr(hookspecs, kind.hook).__annotations__["register"] == f"Register[{contract.__name__}]"
+    assert callable(getattr(contract, kind.method))
+
+
+@rows
+def test_the_capabilities(kind: Kind) -> None:
+    """The hook says them to authors."""
+    said = getattr(hookspecs, kind.hook).__doc__
+    assert [word for word in kind.capabilities if f"``{word}``" not in said] == []
+
+
+@rows
+def test_the_setting(kind: Kind) -> None:
+    """One that settings name has its fields there."""
+    fields = attrs.fields_dict(Settings)
+    assert (kind.name in fields, kind.plural in fields) == (bool(kind.setting), kind.setting == "many")
+    assert (kind.setting == "one") == (kind.name in fields and isinstance(fields[kind.name].default, Choice))
+
+
+def test_new_plugins() -> None:
+    """There is a text for each directory of templates, and both for nothing but kinds."""
+    templates = {path.name for path in (ROOT / "templates").iterdir()} - {"common"}
+    assert templates == set(PLUGIN_KINDS)
+    assert templates <= set(KINDS)
+
+
+def test_the_page_has_every_capability() -> None:
+    """Word for word, and in order."""
+    words = [
+        f"| {kind.name} | `{word}` | {means} |" for kind in KINDS.values() for word, means in kind.capabilities.items()
+    ]
+    table = "\n".join(["| kind | capability | means |", "|---|---|---|", *words, ""])
+    assert table in (ROOT.parent / "docs/architecture.md").read_text(encoding="utf-8")
