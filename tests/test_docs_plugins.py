@@ -155,4 +155,4 @@ def test_the_built_in_tools_are_in_the_page() -> None:
     """With their arguments."""
     said = named("write-a-tool")
     for tool in builtin_tools():
-        assert {tool.spec.name, *tool.spec.parameters["properties"]} <= said
+        assert {tool.spec.name, tool.spec.effect, *tool.spec.parameters["properties"]} <= said

@@ -54,7 +54,7 @@ class ApplyPatch:
             "Change, create or delete files by a unified diff. All hunks are applied or none. "
             "Context lines must match the file exactly; line numbers may be off."
         )
-        return ToolSpec.of("apply_patch", description, _ApplyPatch)
+        return ToolSpec.of("apply_patch", description, _ApplyPatch, "edits")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``changed_files``; and ``moved``: by how many lines hunks were off, per file, where they were."""

@@ -69,13 +69,7 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
     register("list_files", list_files, ListFilesOptions, summary="paths below a directory")
     register("read_file", read_file, ReadFileOptions, summary="text of a file, or some lines of it")
     register("search", search, SearchOptions, summary="lines that match, in all files or some")
-    register(
-        "apply_patch",
-        apply_patch,
-        NoOptions,
-        summary="a unified diff: all hunks or nothing",
-        capabilities={"writes"},
-    )
+    register("apply_patch", apply_patch, NoOptions, summary="a unified diff: all hunks or nothing")
     register("run", run, RunOptions, summary="a shell command in the sandbox")
 
 

@@ -29,7 +29,7 @@ class ListFiles:
     @property
     def spec(self) -> ToolSpec:
         """What a model is told."""
-        return ToolSpec.of("list_files", "List the files of the repository, sorted.", _ListFiles)
+        return ToolSpec.of("list_files", "List the files of the repository, sorted.", _ListFiles, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``paths``, and ``omitted``: how many more there are."""
@@ -61,7 +61,7 @@ class ReadFile:
     @property
     def spec(self) -> ToolSpec:
         """What a model is told."""
-        return ToolSpec.of("read_file", "Read a text file, or some of its lines.", _ReadFile)
+        return ToolSpec.of("read_file", "Read a text file, or some of its lines.", _ReadFile, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``text``, ``total_lines``, and ``omitted_chars``: how much the cap left out at the end."""

@@ -157,7 +157,8 @@ def _asked(request: Request, seen: dict[int, str]) -> _Asked:
     for message in request.messages:
         if id(message) not in seen:
             seen[id(message)] = _digest(dump(message))
-    head = _digest(dump(attrs.evolve(request, messages=())))
+    tools = tuple(attrs.evolve(tool, effect="") for tool in request.tools)  # which models are not told
+    head = _digest(dump(attrs.evolve(request, messages=(), tools=tools)))
     return _Asked(head, tuple(seen[id(message)] for message in request.messages))
 
 

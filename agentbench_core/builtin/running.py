@@ -27,7 +27,7 @@ class Run:
     @property
     def spec(self) -> ToolSpec:
         """What a model is told."""
-        return ToolSpec.of("run", "Run a shell command in the repository.", _Run)
+        return ToolSpec.of("run", "Run a shell command in the repository.", _Run, "runs")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``exit_code``, ``stdout``, ``stderr``; on a timeout all of them too, with ``exit_code`` null."""

@@ -44,7 +44,7 @@ class Search:
     @property
     def spec(self) -> ToolSpec:
         """What a model is told."""
-        return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search)
+        return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as one."""

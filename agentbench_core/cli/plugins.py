@@ -79,8 +79,9 @@ def _show_arguments(tool: Tool) -> None:
         (f"  {name}", _schema_type(schema), "required" if name in required else "", schema.get("description", ""))
         for name, schema in properties.items()
     ]
+    say()
+    say(f"  effect: {tool.spec.effect or 'not declared'}")
     if rows:
-        say()
         print_table(("  ARGUMENT", "TYPE", "", "HELP"), rows)
 
 

@@ -182,7 +182,7 @@ class ToolContext:
 
 
 class Tool(Protocol):
-    """What an agent may call. Capabilities: ``writes`` (not offered where a task forbids edits)."""
+    """What an agent may call. Its spec declares its ``effect``."""
 
     @property
     def spec(self) -> ToolSpec:

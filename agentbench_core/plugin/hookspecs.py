@@ -101,7 +101,7 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookspec
 def agentbench_register_tools(register: Register[Tool]) -> None:
-    """Add tools that a variant may list under ``tools``. Capabilities: ``writes``."""
+    """Add tools that a variant may list under ``tools``."""
 
 
 @hookspec

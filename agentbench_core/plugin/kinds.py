@@ -96,7 +96,6 @@ KINDS: Mapping[str, Kind] = _by_name(
             plural="tools",
             contract=lambda: agentbench_core.Tool,
             method="call",
-            capabilities={"writes": "not offered where a task forbids edits"},
             setting="many",
             usage="--set tools=[NAME,...]",
         ),

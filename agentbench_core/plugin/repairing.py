@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
+from agentbench_core.errors import ToolError
 from agentbench_core.plugin.agent import AgentResult, AttemptContext
 from agentbench_core.plugin.conversation import Conversation
 from agentbench_core.plugin.stop_rules import StopRules
@@ -26,8 +27,11 @@ class Rerun:
 
 
 def rerun(context: AttemptContext) -> Rerun:
-    """Run the failing command, by the tool ``run``: one step."""
-    return _read(context.tools.call(ToolCall(tool="run", arguments={"command": context.failing_command})))
+    """Run the failing command, by the first tool that runs commands: one step. Raises ToolError if there is none."""
+    tool = _shell(context)
+    if tool is None:
+        raise ToolError("unknown_tool", "no tool here runs commands")
+    return _read(context.tools.call(ToolCall(tool=tool, arguments={"command": context.failing_command})))
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, prompt_version: str) -> AgentResult:
@@ -38,9 +42,13 @@ def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, p
     says when it is.
     """
     context.uses_prompt(prompt_version)
-    can_run = any(spec.name == "run" for spec in context.tools.specs)
-    repair = _Repair(chat, context, rules, rerun(context) if can_run else None)
+    repair = _Repair(chat, context, rules, rerun(context) if _shell(context) else None)
     return attrs.evolve(repair.run(), prompt_version=prompt_version)
+
+
+def _shell(context: AttemptContext) -> str | None:
+    """The name of the tool that runs the failing command."""
+    return next((spec.name for spec in context.tools.specs if spec.runs_commands), None)
 
 
 _REFUSALS = {"refusal": "the model refuses", "context_overflow": "the conversation no longer fits into the model"}
@@ -63,9 +71,12 @@ class _Repair:
     idle: int = 0
     by_words: bool = attrs.field(init=False)
     """The model says when the work is done."""
+    effects: Mapping[str, str] = attrs.field(init=False)
+    """Of each tool, by its name."""
 
     def __attrs_post_init__(self) -> None:
         self.by_words = self.fine
+        self.effects = {spec.name: spec.effect for spec in self.context.tools.specs}
 
     @property
     def fine(self) -> bool:
@@ -120,20 +131,26 @@ class _Repair:
         for call, result in zip(answer.message.tool_calls, results, strict=True):
             if self._is_the_command(call, result):
                 found, changed = _read(result), False
-            elif _may_change(call, result):
+            elif self._may_change(call, result):
                 found, changed = None, True
-                patched |= call.tool == "apply_patch"
-                self.unsure |= call.tool != "apply_patch"
+                edited = self.effects.get(call.tool) == "edits"
+                patched |= edited
+                self.unsure |= not edited
         if found is not None:
             return self._take(found, patched=patched, seen=True)
         return changed and self.last is not None and self._take(rerun(self.context), patched=patched)
 
     def _is_the_command(self, call: ToolCall, result: ToolResult) -> bool:
         """Whether the model has run the failing command itself, as it is run otherwise."""
-        given = call.arguments
-        if call.tool != "run" or given.get("command") != self.context.failing_command or given.get("env"):
+        given = {name: value for name, value in call.arguments.items() if value}
+        if call.tool != _shell(self.context) or given.pop("command", None) != self.context.failing_command:
             return False
-        return result.ok or (result.error_type == "timeout" and not given.get("timeout_sec"))
+        own_time = given.pop("timeout_sec", None)
+        return not given and (result.ok or (result.error_type == "timeout" and not own_time))
+
+    def _may_change(self, call: ToolCall, result: ToolResult) -> bool:
+        """Whether files may be others after a call. A call that is refused does nothing; of others nobody knows."""
+        return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
     def _take(self, found: Rerun, *, patched: bool = False, seen: bool = False) -> bool:
         """Take in how the command does, and tell the model what it has not seen; says whether the work is done."""
@@ -159,13 +176,7 @@ class _Repair:
         return f"`{self.context.failing_command}` {state}. Go on by calling a tool."
 
 
-_LOOKING = frozenset({"list_files", "read_file", "search"})
 _CUT_SHORT = frozenset({"timeout", "internal_error"})
-
-
-def _may_change(call: ToolCall, result: ToolResult) -> bool:
-    """Whether files may be others after a call. A call that is refused does nothing; of others nobody knows."""
-    return call.tool not in _LOOKING and (result.ok or result.error_type in _CUT_SHORT)
 
 
 def _read(result: ToolResult) -> Rerun:

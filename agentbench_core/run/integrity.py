@@ -86,7 +86,7 @@ def leaks(plan: AttemptPlan, prepared: Prepared, baseline: Baseline, directory: 
 
         told = Told(
             instruction=instruction(task, shown_output(baseline)),
-            writing_tools={tool.name for tool in plan.variant.tools if tool.can("writes")},
+            effects={tool.name: tool.make().spec.effect for tool in plan.variant.tools},
             names=project_names(tree),
             has=has,
             public=public,

@@ -193,11 +193,13 @@ def open_toolbox(
 ) -> Iterator[MeteredToolbox]:
     """The tools that a task offers, over a sandbox of their own; afterwards nothing of it runs."""
     task = plan.task.spec
-    offered = [tool for tool in plan.variant.tools if task.agent.allow_file_write or not tool.can("writes")]
+    tools = {tool.name: tool.make() for tool in plan.variant.tools}
+    if not task.agent.allow_file_write:
+        tools = {name: tool for name, tool in tools.items() if tool.spec.effect in ("reads", "runs")}
     with contextlib.ExitStack() as stack:
         tree = Tree(workspace)
         toolbox = MeteredToolbox(
-            tools={tool.name: tool.make() for tool in offered},
+            tools=tools,
             workspace=tree,
             editable=editable_paths(task),
             deadline=deadline,

@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 _OVERLAP = 64  # bytes, more than a canary has
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
 _SOUGHT = "query"
-"""The argument of a tool that looks for a text; whoever looks for a command does not run it."""
+"""The argument of a tool that reads: a text that it looks for. A command that is looked for is not run."""
 _WRITES = (">", "tee", "touch")
 _BEFORE = 8  # characters that tell whether a path is written to
 _PATHS_MOST = 200
@@ -34,11 +34,12 @@ Side = Literal["saw", "wrote"]
 class Told:
     """What an agent may know from the start, and what may be known of its tools.
 
-    ``has`` says whether the public tree has a file or directory with a path, ``public`` which of some lines it has.
+    ``effects`` has the effect of each tool by its name, ``names`` what the project calls itself. ``has`` says whether
+    the public tree has a file or directory with a path, ``public`` which of some lines it has.
     """
 
     instruction: str
-    writing_tools: Collection[str]
+    effects: Mapping[str, str]
     names: Collection[str]
     has: Callable[[str], bool]
     public: Callable[[Collection[str]], Collection[str]]
@@ -111,10 +112,11 @@ class _Reading:
             self._shown.update(path for path, _ in self._paths(text))
 
     def _call(self, step: _Step, text: str) -> None:
-        if step.tool in self._told.writing_tools:
+        effect = self._told.effects.get(step.tool, "")
+        if effect == "edits":
             self._shown.update(path for path, _ in self._paths(text))
             return
-        sought = text == _get(step.arguments, _SOUGHT)
+        sought = effect == "reads" and text == _get(step.arguments, _SOUGHT)
         command = None if sought else looking_back(text, self._told.names)
         if command and len(self._back) < _FOUND_MOST:
             self._back.append(f"{step.place}: {command}")

@@ -75,15 +75,16 @@ class AgentHooks(WithBench):
     @classmethod
     def busy(cls, request: Request) -> Answer:
         """What a model answers that looks around for ever: a call of a tool that is offered, always the same."""
-        for tool in sorted(request.tools, key=lambda tool: tool.name not in ("list_files", "read_file")):
+        for tool in sorted(request.tools, key=lambda tool: tool.effect != "reads"):
             return calls(ToolCall(tool=tool.name, arguments=sample(tool.parameters)))
         return says("I go on.")
 
     @classmethod
     def flooding(cls, request: Request) -> Answer:
         """What a model answers that asks for very much text again and again."""
-        if any(tool.name == "run" for tool in request.tools):
-            return calls(ToolCall(tool="run", arguments={"command": _FLOOD}))
+        for tool in request.tools:
+            if tool.runs_commands:
+                return calls(ToolCall(tool=tool.name, arguments={"command": _FLOOD}))
         return cls.busy(request)
 
     @classmethod

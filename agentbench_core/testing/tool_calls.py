@@ -30,6 +30,16 @@ class CallChecks(ToolHooks):
         assert (result.error_type, result.error_message) == ("", "")
         assert json.loads(json.dumps(dict(result.fields))) is not None
 
+    def test_a_command(self, bench: Bench) -> None:
+        """A tool that runs the argument ``command`` runs it in a shell, and says the exit code and both streams."""
+        with self.at_hand(bench) as at_hand:
+            if not at_hand.tool.spec.runs_commands:
+                return
+            result = at_hand.call({"command": "echo out; echo err >&2; exit 3"})
+        assert result.ok, result
+        told = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
+        assert (told["exit_code"], "out" in told["stdout"], "err" in told["stderr"]) == (3, True, True), result
+
     def test_nothing_stays_behind(self, bench: Bench) -> None:
         """Another workspace, the same tool, after good calls and bad ones: the same result as of a new tool."""
         with self.at_hand(bench) as at_hand:

@@ -64,7 +64,7 @@ class PlaceChecks(ToolHooks):
                 assert result.error_type not in ("internal_error", "timeout"), result
 
     def test_what_it_writes(self, bench: Bench) -> None:
-        """Only a tool with the capability ``writes`` changes the workspace, and it keeps a diff as evidence."""
+        """Only a tool that edits changes the workspace, and it keeps a diff as evidence."""
         with self.at_hand(bench) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
@@ -72,16 +72,16 @@ class PlaceChecks(ToolHooks):
             diffs = "".join(str(diff) for diff in at_hand.diffs.values())
         assert result.ok, result
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-        assert bool(changed) == self.writes, f"changed: {changed}"
+        assert bool(changed) == (at_hand.tool.spec.effect == "edits"), f"changed: {changed}"
         assert [path for path in changed if path not in diffs] == [], "no diff was kept"
 
     def test_what_may_not_be_edited(self, bench: Bench) -> None:
-        """Where the task forbids it, a tool that writes refuses, and others do not mind."""
+        """Where the task forbids it, a tool that edits refuses, and others do not mind."""
         with self.at_hand(bench, editable=lambda _: False) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
             assert contents(at_hand.workspace) == before
-        assert result.ok != self.writes, result
+        assert result.ok != (at_hand.tool.spec.effect == "edits"), result
         assert result.error_type != "internal_error", result
 
     def test_results_are_bounded(self, bench: Bench) -> None:

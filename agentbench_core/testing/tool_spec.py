@@ -31,6 +31,10 @@ class SpecChecks(ToolHooks):
         assert parameters["type"] == "object"
         assert set(parameters.get("required", ())) <= set(parameters["properties"])
 
+    def test_the_effect(self) -> None:
+        """It is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness go by it."""
+        assert self.make_tool().spec.effect in ("reads", "edits", "runs")
+
     def test_patterns_are_valid(self) -> None:
         """Servers compile them, and refuse every request of an agent that offers one that is not."""
         for pattern in patterns(self.make_tool().spec.parameters):

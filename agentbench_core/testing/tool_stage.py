@@ -54,8 +54,6 @@ class ToolHooks(WithBench):
     """Seconds within which what should happen at once must have happened, on the slowest machine."""
     files: ClassVar[Files] = BROKEN
     """What lies in the workspace."""
-    writes: ClassVar[bool] = False
-    """Whether it is registered with the capability ``writes``; then the good arguments change a file."""
     path_arguments: ClassVar[Sequence[str]] = ()
     """The arguments that are paths of the workspace."""
     varying: ClassVar[Sequence[str]] = ()
@@ -70,7 +68,7 @@ class ToolHooks(WithBench):
 
     @classmethod
     def good_arguments(cls) -> Arguments:
-        """Arguments with which it must succeed on ``files``."""
+        """Arguments with which it must succeed on ``files``. Those of a tool that edits change a file."""
         raise NotImplementedError(f"{cls.__name__} must give arguments with which its tool succeeds")
 
     @classmethod

@@ -58,13 +58,34 @@ def _json(value: object) -> str:
     return json.dumps(value, default=repr) if value else ""
 
 
+Effect = Literal["reads", "edits", "runs", ""]
+
+
 @attrs.frozen(kw_only=True)
 class ToolSpec:
-    """What a model is told about a tool. ``parameters`` is a JSON Schema object."""
+    """What a model is told about a tool, and its effect, which agents and the harness go by.
+
+    A tool whose effect is not declared may do anything: it is not offered where a task forbids edits, its arguments
+    are read as commands when leaks are looked for, and agents take files to be changed after any call of it, and to be
+    changing still when it has ended.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    """A JSON Schema object."""
+    effect: Effect = attrs.field(default="", validator=in_(get_args(Effect)))
+    """``reads``: changes no file and starts nothing. ``edits``: changes files, all of them before the call ends.
+    ``runs``: runs what it is given, which may change files, also after the call has ended. Empty: not declared.
+    """
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether it runs a shell command, its argument ``command``, as the tool ``run`` does.
+
+        Such a result has the fields ``exit_code``, ``stdout`` and ``stderr``.
+        """
+        return self.effect == "runs" and "command" in self.parameters.get("properties", {})
 
     @functools.cached_property
     def size(self) -> int:
@@ -72,14 +93,14 @@ class ToolSpec:
         return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
     @staticmethod
-    def of(name: str, description: str, arguments: type) -> ToolSpec:
+    def of(name: str, description: str, arguments: type, effect: Effect = "") -> ToolSpec:
         """The spec of a tool whose arguments are a frozen class with :func:`option` fields."""
-        return _spec_of(name, description, arguments)
+        return _spec_of(name, description, arguments, effect)
 
 
 @functools.cache
-def _spec_of(name: str, description: str, arguments: type) -> ToolSpec:
-    return ToolSpec(name=name, description=description, parameters=json_schema(arguments))
+def _spec_of(name: str, description: str, arguments: type, effect: Effect) -> ToolSpec:
+    return ToolSpec(name=name, description=description, parameters=json_schema(arguments), effect=effect)
 
 
 @attrs.frozen(kw_only=True)

@@ -113,9 +113,9 @@ class AgentSettings:
 
     entrypoint: str = option("baseline", help="agent to use when neither the command line nor the variant names one")
     max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
-    allow_file_write: bool = option(True, help="false: no apply_patch, and the workspace is read-only")
+    allow_file_write: bool = option(True, help="false: no tool that edits, and the workspace is read-only")
     editable_globs: tuple[str, ...] = option(
-        (), help="apply_patch refuses edits elsewhere, and other changes there are dropped; empty: everywhere"
+        (), help="tools refuse edits elsewhere, and other changes there are dropped; empty: everywhere"
     )
 
 

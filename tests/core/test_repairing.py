@@ -18,6 +18,7 @@ from agentbench_core import (
     StopRules,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolResult,
     ToolSpec,
     repair_loop,
@@ -298,7 +299,7 @@ def test_the_budget_ends_it(make: Make) -> None:
 
 @attrs.frozen
 class Breaks:
-    """A tool of somebody else's, which changes a file and then breaks down, or says that it does not know how."""
+    """A tool of somebody else's, of no declared effect: it changes a file and breaks down, or does not know how."""
 
     spec = ToolSpec(name="mend", description="Mend.", parameters={"type": "object", "properties": {}})
 
@@ -307,6 +308,50 @@ class Breaks:
             return ToolResult.failure("refused", "I do not know how")
         context.sandbox.exec(SED.arguments["command"], deadline=context.deadline)
         raise RuntimeError("broken down")
+
+
+@attrs.frozen
+class Renamed:
+    """A tool of somebody else's that does what a built-in one does."""
+
+    tool: Any
+    name: str
+
+    @property
+    def spec(self) -> ToolSpec:
+        spec: ToolSpec = self.tool.spec
+        return attrs.evolve(spec, name=self.name)
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        result: ToolResult = self.tool.call(arguments, context)
+        return result
+
+
+def test_names_of_tools_do_not_matter(make: Make) -> None:
+    """What they do does: another shell runs the command, and another tool's edits count as changes."""
+    tools = [Renamed(tool, f"my_{tool.spec.name}") for tool in builtin_tools()]
+    diffs = [
+        attrs.evolve(returns(what, before), tool="my_apply_patch")
+        for what, before in (("7", "left - right"), ("7 + 0", "7"))
+    ]
+    looks = [attrs.evolve(look, tool=f"my_{look.tool}") for look in LOOKS]
+    own = attrs.evolve(runs(FAILING_COMMAND), tool="my_run")
+    with make([own, *looks, *diffs], tools=tools) as double:
+        assert repaired(double, same_failure=1).message == "the command fails in the same way after 1 changes"
+        called = [call.tool for call in double.trace.tool_calls]
+    assert called == ["my_run", "my_run", *(look.tool for look in looks), *["my_apply_patch", "my_run"] * 2]
+
+
+def test_the_first_tool_that_runs_commands_is_taken(make: Make) -> None:
+    """One that runs something else is none, whatever its name; without any, that is said."""
+    run = builtin_tools()[-1]
+    code = attrs.evolve(Breaks.spec, name="run", effect="runs")
+    python = type("Python", (), {"spec": code, "call": None})()
+    with make([], tools=[python, Renamed(run, "sh"), Renamed(run, "zsh")]) as double:
+        assert not rerun(double.context).passed
+        assert [call.tool for call in double.trace.tool_calls] == ["sh"]
+    with make([], tools=[python]) as double, pytest.raises(ToolError, match="no tool here runs commands"):
+        rerun(double.context)
 
 
 def test_tools_of_others_may_change_files(make: Make) -> None:

@@ -100,6 +100,9 @@ AGENTS = """
         time.sleep(0.3)
         return AgentResult()
     def gives_up(context): return AgentResult(ended="gave_up", message="too hard")
+    def names_tools(context):
+        names = " ".join(spec.name for spec in context.tools.specs)
+        return AgentResult(ended="gave_up", message=f"offered: {names}")
     def tool_error(context):
         result = call(context, "read_file", path="../../etc/passwd")
         assert result.error_type == "path_escape", result
@@ -122,7 +125,7 @@ AGENTS = """
                       returns_none, leaves_thread, claims_sandbox, claims_llm, claims_interrupt,
                       forges_events, odd_event, odd_turn, says_task_finished, bad_tools,
                       odd_message, odd_version, odd_call, half_emoji,
-                      odd_words, ends_deadline, extends_deadline, gives_up, tool_error):
+                      odd_words, ends_deadline, extends_deadline, gives_up, names_tools, tool_error):
             agent = type("Agent", (), {"solve": staticmethod(solve)})
             register(solve.__name__, lambda options, agent=agent: agent(), Options, summary="")
         asking = type("Agent", (), {"solve": staticmethod(asks)})
@@ -280,6 +283,13 @@ def test_a_task_that_forbids_edits(run: Run) -> None:
     record = run("wrong", agent={"allow_file_write": False})
     assert ending(record) == ("completed", True, False, "AGENT_GAVE_UP")
     assert record["labels"] in ([], [{"name": "dropped_not_editable", "evidence": "app.txt"}])  # as root it is written
+
+
+def test_tools_of_a_task_that_forbids_edits(run: Run) -> None:
+    """Those that read or run; one that declares no effect may edit."""
+    run("names_tools", "--set", "tools=[apply_patch, gives_bytes, read_file, run]", agent={"allow_file_write": False})
+    (events,) = Path("artifacts").glob("runs/*/events.jsonl")
+    assert '"offered: read_file run; ' in events.read_text()
 
 
 def test_tests_that_hang_are_a_timeout(run: Run) -> None:

@@ -33,7 +33,7 @@ SECRETS = Secrets(
 def told(instruction: str = "", has: Collection[str] = (), public: Collection[str] = ()) -> Told:
     return Told(
         instruction=instruction,
-        writing_tools={"apply_patch"},
+        effects={"apply_patch": "edits", "read_file": "reads", "run": "runs", "search": "reads"},
         names={"clamp-tool"},
         has=lambda path: path in has,
         public=lambda lines: [line for line in lines if line in public],
@@ -217,6 +217,13 @@ def test_who_looks_for_a_command_does_not_run_it(attempt: Attempt) -> None:
     assert attempt.says(search) == []
     search["call"]["arguments"] |= {"glob": ".git/packed-refs"}
     assert attempt.says(search) == ["step 1: .git/packed-refs"]
+
+
+def test_a_tool_without_a_declared_effect_may_run_anything(attempt: Attempt) -> None:
+    """A plugin's: what a tool that reads looks for, this one may run."""
+    asks = step(1, "", tool="ask")
+    asks["call"]["arguments"] = {"query": "git fetch"}
+    assert attempt.says(asks) == ["step 1: git fetch"]
 
 
 def test_the_names_of_a_project(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Two tools that do all they must, one that reads and one that writes; and others that differ in one respect each."""
+"""Tools that do all they must, one for each effect; and others that differ from them in one respect each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import attrs
 
 from agentbench_core import (
     DeadlineExceeded,
+    ExecResult,
     Interrupted,
     Tool,
     ToolContext,
@@ -38,13 +39,12 @@ class Peek:
     """Reads the first lines of a file. Does it right; each method is one thing that can be done wrong."""
 
     path_arguments: ClassVar[Sequence[str]] = ("path",)
-    writes: ClassVar[bool] = False
     good: ClassVar[Mapping[str, Any]] = {"path": "adding.py"}
     slow: ClassVar[Mapping[str, Any]] = {"path": "adding.py", "wait": 600.0}
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec.of("peek", "The first lines of a file.", PeekArguments)
+        return ToolSpec.of("peek", "The first lines of a file.", PeekArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         wanted = self.wanted(arguments)
@@ -78,13 +78,12 @@ class Put:
     """Writes a file as a whole. Does it right."""
 
     path_arguments: ClassVar[Sequence[str]] = ("path",)
-    writes: ClassVar[bool] = True
     good: ClassVar[Mapping[str, Any]] = {"path": "new/file.txt", "text": "new\n"}
     slow: ClassVar[Mapping[str, Any]] = good
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec.of("put", "Write a file.", PutArguments)
+        return ToolSpec.of("put", "Write a file.", PutArguments, "edits")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         wanted = load(arguments, PutArguments, where="put")
@@ -105,12 +104,44 @@ class Put:
         context.save_diff(diff, [path])
 
 
-def on(tool_type: type[Peek] | type[Put]) -> type[ToolConformance]:
+@attrs.frozen(kw_only=True)
+class ShellArguments:
+    command: str = option(help="what to run")
+
+
+class Shell:
+    """Runs a command. Does it right."""
+
+    path_arguments: ClassVar[Sequence[str]] = ()
+    good: ClassVar[Mapping[str, Any]] = {"command": "cat adding.py"}
+    slow: ClassVar[Mapping[str, Any]] = {"command": "sleep 600"}
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec.of("shell", "Run a command.", ShellArguments, "runs")
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        wanted = load(arguments, ShellArguments, where="shell")
+        try:
+            done = context.sandbox.exec(wanted.command[:MOST], deadline=context.deadline)
+        except ValueError as error:
+            raise ToolError("bad_command", f"no shell takes this: {error}") from None
+        if done.timed_out:
+            raise ToolError("timeout", "it took too long")
+        return ToolResult.success(**self.told(done))
+
+    def told(self, done: ExecResult) -> Mapping[str, Any]:
+        return {"exit_code": done.exit_code, "stdout": done.stdout.text[:MOST], "stderr": done.stderr.text[:MOST]}
+
+
+Double = type[Peek] | type[Put] | type[Shell]
+
+
+def on(tool_type: Double) -> type[ToolConformance]:
     """The checks on such a tool, with little patience."""
 
     class OnDouble(ToolConformance):
         patience = 1.0
-        writes = tool_type.writes
         path_arguments = tool_type.path_arguments
 
         @classmethod
@@ -310,6 +341,13 @@ class WritesWhereItIsTold(Put):
             place.write_text("was here")
 
 
+class SaysOnlyWhetherItWorked(Shell):
+    """As if that were all there is to know of a command."""
+
+    def told(self, done: ExecResult) -> Mapping[str, Any]:
+        return {"worked": done.exit_code == 0}
+
+
 class ShowsAll(Peek):
     """However much."""
 
@@ -317,10 +355,11 @@ class ShowsAll(Peek):
         return text
 
 
-DOUBLES: Mapping[str, type[Peek] | type[Put]] = {
+DOUBLES: Mapping[str, Double] = {
     "test_the_name": specified("HasALongName", lambda spec: attrs.evolve(spec, name="peek into a file")),
     "test_the_description": specified("LeavesThemGuessing", lambda spec: with_property(spec, "lines", description="")),
     "test_the_parameters": specified("IsNoObject", lambda spec: with_parameters(spec, type="array")),
+    "test_the_effect": specified("LeavesItsEffectOpen", lambda spec: attrs.evolve(spec, effect="")),
     "test_patterns_are_valid": specified(
         "WritesForItself", lambda spec: with_property(spec, "path", pattern="^(?:(?s).+)$")
     ),
@@ -330,6 +369,7 @@ DOUBLES: Mapping[str, type[Peek] | type[Put]] = {
     "test_the_spec_stays": CountsItsCalls,
     "test_paths_are_declared": HidesItsPath,
     "test_a_good_call": FailsAlways,
+    "test_a_command": SaysOnlyWhetherItWorked,
     "test_nothing_stays_behind": Remembers,
     "test_calls_at_once": HasOneSlot,
     "test_unknown_arguments": TakesWhatItKnows,
@@ -348,8 +388,9 @@ DOUBLES: Mapping[str, type[Peek] | type[Put]] = {
     "test_results_are_bounded": ShowsAll,
 }
 
-MORE: Sequence[tuple[str, type[Peek] | type[Put]]] = (
+MORE: Sequence[tuple[str, Double]] = (
     ("test_what_it_writes", KeepsNoDiff),
+    ("test_what_it_writes", specified("ClaimsToEdit", lambda spec: attrs.evolve(spec, effect="edits"))),
     ("test_paths_that_lead_out", WritesWhereItIsTold),
     ("test_links_that_lead_out", WritesWhereItIsTold),
     ("test_the_repository_of_the_workspace", WritesWhereItIsTold),

@@ -15,7 +15,7 @@ from agentbench_subagents.reports import CandidateFile, SearchReport, Snippet
 SEARCHER = Role(
     name="searcher",
     prompt=Prompt("p", "You search."),
-    tools=frozenset({"read_file", "list_files"}),
+    reads=True,
     report=SearchReport,
 )
 GOOD = {"files": [{"path": "a.py", "why": "it is there", "snippets": [{"first_line": 3, "text": "x = 1"}]}]}
@@ -34,7 +34,7 @@ def looking(path: str = "src/shop/cart.py") -> ToolCall:
 
 
 def consult(context: Any, *, steps: int = 5, tries: int = 3, accept: Callable[[Any], str] = lambda report: "") -> Any:
-    child = context.delegate(Mandate(role="searcher", tools=SEARCHER.tools, max_steps=steps))
+    child = context.delegate(Mandate(role="searcher", tools={"read_file", "list_files", "run"}, max_steps=steps))
     return Consultation(SEARCHER, child, RULES, tries=tries, accept=accept)
 
 
@@ -48,7 +48,7 @@ def paired(double: Any) -> bool:
 
 
 def test_a_role_looks_and_reports(attempt: Any) -> None:
-    """It is offered its own tools and `report`, and told what its share has left."""
+    """It is offered the tools of its share that read, and `report`, and told what its share has left."""
     with attempt([looking(), handed_in()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
     (first, second) = double.requests
@@ -122,7 +122,7 @@ def test_a_report_after_the_last_step(attempt: Any) -> None:
 
 def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
     """At no cost; what was wrong with the call itself is said too."""
-    role = attrs.evolve(SEARCHER, tools=frozenset())
+    role = attrs.evolve(SEARCHER, reads=False)
     broken = ToolCall(tool="read_file", arguments={}, problem="line 1: no JSON")
     with attempt([looking(), broken, handed_in()]) as double:
         assert Consultation(role, double.context, StopRules(idle_turns=3), tries=3).ask("Judge.") == REPORT

@@ -437,13 +437,21 @@ def test_a_command_that_passes_from_the_start_is_judged_by_others(attempt: Any, 
     assert (result.ended, result.message) == ("completed", "the router stopped: done")
 
 
-def test_without_a_tool_to_patch_or_to_run_nothing_is_begun(attempt: Any) -> None:
-    tools = [tool for tool in builtin_tools() if tool.spec.name != "apply_patch"]
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ({"apply_patch"}, "the tool apply_patch"),
+        ({"run"}, "a tool that runs commands"),
+        ({"apply_patch", "run"}, "the tool apply_patch and a tool that runs commands"),
+    ],
+)
+def test_without_a_tool_to_patch_or_to_run_nothing_is_begun(attempt: Any, gone: set[str], said: str) -> None:
+    tools = [tool for tool in builtin_tools() if tool.spec.name not in gone]
     with attempt([], tools=tools) as double:
         result = solve(double)
         assert double.budget.steps == 0
     assert result.ended == "tool_error"
-    assert result.message == "nothing can be repaired here without the tool apply_patch"
+    assert result.message == f"nothing can be repaired here without {said}"
 
 
 ANYTHING = (

@@ -19,7 +19,7 @@ from minisweagent.models.utils.actions_toolcall import (
 from agentbench_core import AgentTurnStarted, AttemptContext, Completion, Message, Request, ToolCall, ToolSpec
 from agentbench_mini_swe_agent.fitting import Fitting
 
-_BASH = ToolSpec(**BASH_TOOL["function"])
+_BASH = ToolSpec(**BASH_TOOL["function"], effect="runs")
 _GIVEN_UP = {"refusal": "Refusal", "context_overflow": "ContextWindowExceeded"}
 """Answers after which there is no use in asking again, and the exit status that they become."""
 

@@ -29,7 +29,7 @@ class Outline:
     def spec(self) -> ToolSpec:
         """What a model is told."""
         said = "List the classes and functions of a Python file: lines, name, first line of the docstring; its imports."
-        return ToolSpec.of("outline", said, OutlineArguments)
+        return ToolSpec.of("outline", said, OutlineArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (how many more), ``imports``.

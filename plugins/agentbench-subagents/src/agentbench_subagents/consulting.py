@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import attrs
@@ -28,11 +28,16 @@ class Role(Generic[R]):
 
     name: str
     prompt: Prompt
-    tools: frozenset[str] = frozenset()
+    reads: bool = False
+    """Whether it may use the tools that read; no role gets others."""
     report: type[R]
     handing_in: str = "report"
     """The name of the tool by which it hands in."""
     purpose: str = "Hand in your result. This ends your work."
+
+    def tools(self, offered: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """Those of the tools on offer that it may use."""
+        return tuple(spec for spec in offered if self.reads and spec.effect == "reads")
 
     @property
     def spec(self) -> ToolSpec:
@@ -72,7 +77,7 @@ class Consultation(Generic[R]):
 
         Args:
             role: who is asked.
-            context: what the role works in; tools that its role does not name are not offered.
+            context: what the role works in; tools that are not for its role are not offered.
             rules: when to give up.
             tries: reports that may be refused.
             accept: says what is wrong with a report that fits, or nothing.
@@ -82,7 +87,7 @@ class Consultation(Generic[R]):
         self._rules = rules
         self._tries = tries
         self._accept = accept
-        specs = tuple(spec for spec in context.tools.specs if spec.name in role.tools)
+        specs = role.tools(context.tools.specs)
         self._names = {spec.name for spec in specs}
         self._chat = Conversation(context, role.prompt.text, tools=(*specs, role.spec))
         self._accepted: ToolCall | None = None

@@ -32,6 +32,7 @@ class LocateFailures:
         "Read the output of failing tests and list the files of the workspace that it names, with lines and "
         "symbols, the most likely place of the defect first.",
         LocateFailuresArguments,
+        "reads",
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -17,6 +17,7 @@ from agentbench_core import (
     Prompt,
     ToolCall,
     ToolResult,
+    ToolSpec,
     rerun,
 )
 from agentbench_subagents import wording
@@ -29,7 +30,8 @@ from agentbench_subagents.wording import Change, Known
 
 R = TypeVar("R")
 
-_NEEDED = {"apply_patch", "run"}
+_PATCHING = "apply_patch"
+"""The tool by which patches are applied: it takes a diff, and says where its hunks went."""
 _KEPT = 2
 """Steps that no sub-agent gets: to apply a patch, and to run the command."""
 
@@ -55,7 +57,6 @@ class Roles:
 def roles() -> Roles:
     """The roles, with their prompts."""
     read = functools.partial(Prompt.read, "agentbench_subagents")
-    looking = frozenset({"list_files", "read_file", "search"})
     return Roles(
         router=Role(
             name="router",
@@ -64,10 +65,8 @@ def roles() -> Roles:
             handing_in="decide",
             purpose="Decide what is done next. The result tells what came of it.",
         ),
-        searcher=Role(
-            name="searcher", prompt=read("searcher_v1"), tools=looking | {"locate_failures"}, report=SearchReport
-        ),
-        patcher=Role(name="patcher", prompt=read("patcher_v1"), tools=looking, report=PatchReport),
+        searcher=Role(name="searcher", prompt=read("searcher_v1"), reads=True, report=SearchReport),
+        patcher=Role(name="patcher", prompt=read("patcher_v1"), reads=True, report=PatchReport),
         tester=Role(name="tester", prompt=read("tester_v1"), report=TestReport),
     )
 
@@ -81,9 +80,8 @@ class Subagents:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, the router stops, or nothing gets any further."""
         context.uses_prompt(roles().version)
-        missing = _NEEDED - {spec.name for spec in context.tools.specs}
-        if missing:
-            said = f"nothing can be repaired here without the tool {', '.join(sorted(missing))}"
+        if missing := list(_missing(context.tools.specs)):
+            said = f"nothing can be repaired here without {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=said, prompt_version=roles().version)
         return attrs.evolve(_Repair(context, self.options).run(), prompt_version=roles().version)
 
@@ -195,12 +193,12 @@ class _Repair:
         return wording.judged(report)
 
     def _apply(self, diff: str) -> ToolResult:
-        return self._context.tools.call(ToolCall(tool="apply_patch", arguments={"unified_diff": diff}))
+        return self._context.tools.call(ToolCall(tool=_PATCHING, arguments={"unified_diff": diff}))
 
     def _delegated(self, role: Role[R], tokens: int, steps: int) -> AttemptContext:
         """What a sub-agent works in: a share of what is left."""
-        offered = {spec.name for spec in self._context.tools.specs}
-        mandate = Mandate(role=role.name, tools=role.tools & offered, max_steps=self._share(steps), max_tokens=tokens)
+        tools = [spec.name for spec in role.tools(self._context.tools.specs)]
+        mandate = Mandate(role=role.name, tools=tools, max_steps=self._share(steps), max_tokens=tokens)
         return self._context.delegate(mandate)
 
     def _consult(
@@ -219,6 +217,14 @@ class _Repair:
         """So many steps, or what is left but for those that are kept."""
         left = self._context.budget.steps_left
         return steps if left is None else max(0, min(steps, left - _KEPT))
+
+
+def _missing(offered: Sequence[ToolSpec]) -> Iterator[str]:
+    """What a repair needs and no tool does."""
+    if not any(spec.name == _PATCHING for spec in offered):
+        yield f"the tool {_PATCHING}"
+    if not any(spec.runs_commands for spec in offered):
+        yield "a tool that runs commands"
 
 
 def _gave_up(why: str) -> AgentResult:
