@@ -210,6 +210,12 @@ from .values.execution import (
     OUTPUT_CAP as OUTPUT_CAP,
 )
 from .values.execution import (
+    Command as Command,
+)
+from .values.execution import (
+    CommandResult as CommandResult,
+)
+from .values.execution import (
     ExecResult as ExecResult,
 )
 from .values.execution import (

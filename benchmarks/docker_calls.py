@@ -19,7 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult, fork
+from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, fork
 from agentbench_core.cli.main import main as agentbench
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.environment import DockerEnvironment
@@ -142,9 +142,7 @@ class Bench:
         """What an attempt needs of the sandbox, without its agent's and its tests' own time."""
         deadline = Deadline(FOR_LONG)
         self.environment.start(self.fork(), read_only=False, network=False, deadline=deadline).close()
-        self.environment.run_once(
-            "true", self.fork(), read_only=False, inputs={}, results=None, network=False, deadline=deadline
-        )
+        self.environment.run_once(Command("true"), self.fork(), deadline)
 
 
 def bare_channel() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they 
 
     from agentbench_core.values.conversation import ConversationRecord
     from agentbench_core.values.events import Entry, Event
-    from agentbench_core.values.execution import ExecResult
+    from agentbench_core.values.execution import Command, ExecResult
     from agentbench_core.values.limits import Deadline
     from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
     from agentbench_core.values.record import AttemptRecord, RunManifest
@@ -86,21 +86,11 @@ class Environment(Protocol):
         ``read_only`` is asked for where a task forbids the agent to write.
         """
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command as the main process of a start of its own; nothing of it is left afterwards.
 
-        Inside, ``$AGENTBENCH_INPUTS/NAME`` is each of ``inputs`` and ``$AGENTBENCH_RESULTS`` the writable
-        directory ``results``. The exit code comes from the engine, never from what the command printed.
+        ``workspace`` is a fork, as for ``start``. The exit code comes from the engine, never from what the command
+        printed. Raises SandboxError when the machinery breaks.
         """
 
 

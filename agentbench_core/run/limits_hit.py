@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core.plugin.contracts import Environment, Sandbox
 from agentbench_core.run.load import Watch
-from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.execution import Command, ExecResult
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Label
 
@@ -96,26 +96,8 @@ class CountingEnvironment:
         sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
         return CountingSandbox(sandbox, self.limits_hit)
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a start of its own; see the contract."""
-        result = self.inner.run_once(
-            command,
-            workspace,
-            read_only=read_only,
-            inputs=inputs,
-            results=results,
-            network=network,
-            deadline=deadline,
-        )
+        result = self.inner.run_once(command, workspace, deadline)
         self.limits_hit.note(result)
         return result

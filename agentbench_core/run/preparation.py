@@ -26,7 +26,7 @@ from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,
 )
-from agentbench_core.values.execution import ExecResult, Output
+from agentbench_core.values.execution import Command, ExecResult, Output
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.repos import checkout
@@ -238,15 +238,8 @@ class Preparations:
         workspace = self.fork(task, environment, "baseline", hidden=hidden, waited=watch.waited)
         try:
             deadline = self.stop.within(settings.timeout_sec)
-            result = environment.run_once(
-                task.spec.validation.failing_command,
-                workspace,
-                read_only=False,
-                inputs={},
-                results=None,
-                network=settings.network_policy == "always",
-                deadline=deadline,
-            )
+            command = Command(task.spec.validation.failing_command, network=settings.network_policy == "always")
+            result = environment.run_once(command, workspace, deadline)
             watch.note(result)
             self.stop.check()
             return result

@@ -12,7 +12,16 @@ from typing import ClassVar
 
 import attrs
 
-from agentbench_core import Deadline, Environment, EnvironmentSpec, ExecResult, Sandbox, SandboxProvider, SetupLog
+from agentbench_core import (
+    Command,
+    Deadline,
+    Environment,
+    EnvironmentSpec,
+    ExecResult,
+    Sandbox,
+    SandboxProvider,
+    SetupLog,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -28,19 +37,6 @@ class Call:
     def text(self) -> str:
         """The command in one piece, to look for words in it."""
         return self.command if isinstance(self.command, str) else "\n".join(self.command)
-
-
-@attrs.frozen(kw_only=True)
-class OneCall:
-    """The arguments of ``Environment.run_once``."""
-
-    command: str
-    workspace: Path
-    read_only: bool
-    inputs: Mapping[str, Path]
-    results: Path | None
-    network: bool
-    deadline: Deadline
 
 
 class SandboxDouble:
@@ -110,41 +106,9 @@ class EnvironmentDouble:
         self.started.append(self.owner.sandbox_type(sandbox, workspace, self))
         return self.started[-1]
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """See the contract."""
-        return self.once(
-            OneCall(
-                command=command,
-                workspace=workspace,
-                read_only=read_only,
-                inputs=inputs,
-                results=results,
-                network=network,
-                deadline=deadline,
-            )
-        )
-
-    def once(self, call: OneCall) -> ExecResult:
-        """The same with its arguments in one value: easier to override."""
-        return self.inner.run_once(
-            call.command,
-            call.workspace,
-            read_only=call.read_only,
-            inputs=call.inputs,
-            results=call.results,
-            network=call.network,
-            deadline=call.deadline,
-        )
+        return self.inner.run_once(command, workspace, deadline)
 
 
 class ProviderDouble:
@@ -196,10 +160,10 @@ def changed(name: str, change: Callable[[ExecResult], ExecResult]) -> type[Sandb
 def changed_once(name: str, change: Callable[[ExecResult], ExecResult]) -> type[EnvironmentDouble]:
     """The same for ``run_once``."""
 
-    def once(self: EnvironmentDouble, call: OneCall) -> ExecResult:
-        return change(EnvironmentDouble.once(self, call))
+    def run_once(self: EnvironmentDouble, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        return change(EnvironmentDouble.run_once(self, command, workspace, deadline))
 
-    return type(name, (EnvironmentDouble,), {"once": once})
+    return type(name, (EnvironmentDouble,), {"run_once": run_once})
 
 
 def answers(name: str, results: Mapping[str, ExecResult]) -> type[SandboxDouble]:

@@ -14,6 +14,7 @@ import attrs
 import pytest
 
 from agentbench_core import (
+    Command,
     Deadline,
     Environment,
     EnvironmentSpec,
@@ -245,13 +246,9 @@ class Stage:
         """Run a command in a start of its own, without network, over a fork unless ``workspace`` is given."""
         environment = environment or self.environment
         return environment.run_once(
-            command,
+            Command(command, read_only=read_only, inputs=inputs or {}, results=results),
             workspace or self.fork(environment),
-            read_only=read_only,
-            inputs=inputs or {},
-            results=results,
-            network=False,
-            deadline=deadline or Deadline(LONG),
+            deadline or Deadline(LONG),
         )
 
     def soon(self, call: Callable[[], T]) -> T:

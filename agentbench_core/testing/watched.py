@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from agentbench_core import Deadline, Environment, ExecResult, Sandbox, SandboxError
+from agentbench_core import Command, Deadline, Environment, ExecResult, Sandbox, SandboxError
 
 Answering = Callable[[Path | None], ExecResult]
 """What comes of a command, told where its results belong."""
@@ -62,33 +62,12 @@ class WatchedEnvironment:
             self.open += 1
         return _WatchedSandbox(sandbox, self)
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """See the contract."""
-        self._begin("run_once", workspace, network=network)
-        if results is not None:
-            self.taken.append(results)
-        return self.ended(
-            lambda: self.inner.run_once(
-                command,
-                workspace,
-                read_only=read_only,
-                inputs=inputs,
-                results=results,
-                network=network,
-                deadline=deadline,
-            ),
-            results,
-        )
+        self._begin("run_once", workspace, network=command.network)
+        if command.results is not None:
+            self.taken.append(command.results)
+        return self.ended(lambda: self.inner.run_once(command, workspace, deadline), command.results)
 
     def ended(self, run: Callable[[], ExecResult], results: Path | None) -> ExecResult:
         """The result of a command, remembered."""

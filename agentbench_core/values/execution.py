@@ -1,6 +1,9 @@
-"""What came of a command in a sandbox."""
+"""Commands that run by themselves, and what came of a command in a sandbox."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
 
 import attrs
 
@@ -8,6 +11,21 @@ from agentbench_core.values.load import Load
 
 OUTPUT_CAP = 1 << 20
 """Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
+
+
+@attrs.frozen
+class Command:
+    """A command that runs by itself, as the main process of a start of its own; see ``Environment.run_once``."""
+
+    run: str
+    """Text for ``sh -c``, which runs in the workspace."""
+    network: bool = attrs.field(default=False, kw_only=True)
+    read_only: bool = attrs.field(default=False, kw_only=True)
+    """The command does not need to write to the workspace, and may be kept from it."""
+    inputs: Mapping[str, Path] = attrs.field(factory=dict, kw_only=True)
+    """Files and directories of the host by name. In the sandbox, ``$AGENTBENCH_INPUTS/NAME`` is each of them."""
+    results: Path | None = attrs.field(default=None, kw_only=True)
+    """A directory of the host. In the sandbox it is ``$AGENTBENCH_RESULTS``, and can be written to."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,3 +76,11 @@ class ExecResult:
         """The last lines that are not empty, standard output before standard error."""
         lines = [line for stream in (self.stdout, self.stderr) for line in stream.text.splitlines() if line.strip()]
         return "\n".join(lines[-number:])
+
+
+@attrs.frozen(kw_only=True)
+class CommandResult(ExecResult):
+    """How a command ended, with the files of results that were asked for."""
+
+    files: Mapping[str, bytes] = attrs.field(factory=dict)
+    """By name, those that are there as regular files; of each the beginning, up to the bytes that were asked for."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentbench_core import OUTPUT_CAP, Deadline, Interrupted, SandboxError, ToolError
+from agentbench_core import OUTPUT_CAP, Command, Deadline, Interrupted, SandboxError, ToolError
 from agentbench_core.builtin.local.capture import Capture
 from agentbench_core.builtin.local.process import Supervision
 from agentbench_core.builtin.local.sandbox import LocalSandbox
@@ -170,9 +170,7 @@ def test_a_lost_workspace(make: Make, sandbox: LocalSandbox, workspace: Path) ->
     with pytest.raises(ToolError, match="workspace is gone"):
         sandbox.exec("true", deadline=Deadline(SOON))
     with pytest.raises(SandboxError, match="workspace is gone"):
-        make().run_once(
-            "true", workspace, read_only=False, inputs={}, results=None, network=False, deadline=Deadline(SOON)
-        )
+        make().run_once(Command("true"), workspace, Deadline(SOON))
 
 
 def test_a_long_command_and_large_variables(sandbox: LocalSandbox) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import agentbench_core
-from agentbench_core import Deadline, Interrupted, SandboxError
+from agentbench_core import Command, Deadline, Interrupted, SandboxError
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ def test_interrupting(sandbox: LocalSandbox, mark: Mark) -> None:
 def test_run_once_leaves_nothing(make: Make, workspace: Path, mark: Mark) -> None:
     """Its background processes die with its main process."""
     command = f"AGENTBENCH_TEST_MARK={mark.value} {sys.executable} -c '{FAMILY.replace(chr(39), chr(34))}'; exit 5"
-    result = make().run_once(
-        command, workspace, read_only=False, inputs={}, results=None, network=False, deadline=Deadline(SOON)
-    )
+    result = make().run_once(Command(command), workspace, Deadline(SOON))
     assert (result.exit_code, result.stdout.text) == (5, "ready\n")
     assert mark.alive() == []
 

@@ -8,11 +8,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
+from agentbench_core import Command, Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_core.builtin.local.environment import LocalEnvironment
 from agentbench_core.builtin.local.preparation import Preparation
 from agentbench_core.builtin.local.provider import LocalProvider
@@ -31,9 +31,8 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Preparation, "_make_venv", lambda _: None)
 
 
-def once(environment: LocalEnvironment, command: str, workspace: Path, **given: object) -> tuple[int | None, str]:
-    given = {"read_only": False, "inputs": {}, "results": None, "network": False, **given}
-    result = environment.run_once(command, workspace, deadline=Deadline(SOON), **given)  # type: ignore[arg-type]
+def once(environment: LocalEnvironment, command: str, workspace: Path, **given: Any) -> tuple[int | None, str]:
+    result = environment.run_once(Command(command, **given), workspace, Deadline(SOON))
     return result.exit_code, result.stdout.text + result.stderr.text
 
 

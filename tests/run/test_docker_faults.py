@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, EnvironmentSpec, SandboxError, open_run
+from agentbench_core import Command, Deadline, EnvironmentSpec, SandboxError, open_run
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import channel, container, provider
 from agentbench_docker.client import Client
@@ -46,7 +46,7 @@ SLEEPS_ONCE = f'test -e "$PIP_CACHE_DIR/begun" || {{ touch "$PIP_CACHE_DIR/begun
 PLUGIN = """
     import os, pathlib, signal
     import attrs
-    from agentbench_core import AgentResult, Score, ToolCall, hookimpl
+    from agentbench_core import AgentResult, Command, Score, ToolCall, hookimpl
 
     @attrs.frozen
     class Options:
@@ -73,10 +73,7 @@ PLUGIN = """
             workspace, engine = context.fork(), int(os.environ["ENGINE_PID"])
             os.kill(engine, signal.SIGSTOP)
             try:
-                result = context.environment.run_once(
-                    "true", workspace, read_only=False, inputs={}, results=None, network=False,
-                    deadline=context.deadline.within(2),
-                )
+                result = context.environment.run_once(Command("true"), workspace, context.deadline.within(2))
             finally:
                 os.kill(engine, signal.SIGCONT)
             return Score(passed=result.ok, exit_code=result.exit_code)
@@ -391,9 +388,7 @@ def test_every_call_ends_when_the_daemon_hangs(engine: Engine, tree: Callable[[]
             return environment.start(tree(), read_only=False, network=False, deadline=Deadline(seconds))
 
         def run_once(seconds: float) -> Any:
-            return environment.run_once(
-                "true", tree(), read_only=False, inputs={}, results=None, network=False, deadline=Deadline(seconds)
-            )
+            return environment.run_once(Command("true"), tree(), Deadline(seconds))
 
         running_one, reading_one = start(60), start(60)
         with stopped(engine):

@@ -1,11 +1,17 @@
-"""The file in which tests say how they ended: the code under test can write to its directory."""
+"""Commands that scorers run, and the files in which tests say how they ended: the code under test can write there."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from agentbench_core.builtin.tests_scorer.results import read_result
+import pytest
+
+from agentbench_core import Command, Deadline, ScoringContext, Validation
+from agentbench_core.plugin.scorer import read_result
+from agentbench_core.testing import Bench, open_bench
+from agentbench_core.testing.watched import WatchedEnvironment
 
 REPORT = b"<testsuites/>"
 
@@ -13,9 +19,9 @@ REPORT = b"<testsuites/>"
 def test_a_report(tmp_path: Path) -> None:
     """Read where it is a file."""
     (tmp_path / "junit.xml").write_bytes(REPORT)
-    assert read_result(tmp_path / "junit.xml") == REPORT
+    assert read_result(tmp_path / "junit.xml", at_most=100) == REPORT
     assert read_result(tmp_path / "junit.xml", at_most=3) == REPORT[:3]
-    assert read_result(tmp_path / "absent.xml") is None
+    assert read_result(tmp_path / "absent.xml", at_most=100) is None
 
 
 def test_something_else_in_its_place(tmp_path: Path) -> None:
@@ -25,4 +31,78 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.xml")
     (tmp_path / "directory.xml").mkdir()
     for name in ("link.xml", "pipe.xml", "directory.xml"):
-        assert read_result(tmp_path / name) is None
+        assert read_result(tmp_path / name, at_most=100) is None
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+def context(bench: Bench, tmp_path: Path, *, network: bool = False, deadline: float = 60.0) -> ScoringContext:
+    """One over a tree with one file."""
+    environment = WatchedEnvironment(bench.environment({"app.txt": "fixed\n"}))
+
+    def scratch(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    return ScoringContext(
+        environment=environment,
+        validation=Validation(failing_command="false", passing_command="true"),
+        fork=lambda: bench.fork(environment.inner),
+        scratch=scratch,
+        network=network,
+        deadline=Deadline(deadline),
+        save_output=lambda result: None,
+    )
+
+
+def test_a_command_with_result_files(bench: Bench, tmp_path: Path) -> None:
+    """Those that are there as files, up to so many bytes; the rest of the result is that of the command."""
+    made = context(bench, tmp_path)
+    command = Command(
+        'cat app.txt "$AGENTBENCH_INPUTS/given"; cd "$AGENTBENCH_RESULTS" || exit 1; printf report > good; '
+        "mkfifo pipe; ln -s good link; mkdir directory; exit 3",
+        inputs={"given": Path(__file__)},
+    )
+    result = made.run(command, made.fork(), files=["good", "pipe", "link", "directory", "absent"], at_most=4)
+    assert (result.exit_code, result.timed_out, result.files) == (3, False, {"good": b"repo"})
+    assert result.stdout.data == b"fixed\n" + Path(__file__).read_bytes()
+
+
+def test_a_directory_of_results_of_ones_own(bench: Bench, tmp_path: Path) -> None:
+    """What the scorer has put there is there."""
+    made = context(bench, tmp_path)
+    results = made.scratch("mine")
+    (results / "key").write_text("secret")
+    command = Command('mv "$AGENTBENCH_RESULTS/key" "$AGENTBENCH_RESULTS/moved"', results=results)
+    assert made.run(command, made.fork(), files=["key", "moved"]).files == {"moved": b"secret"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_without_result_files_there_is_no_directory(bench: Bench, tmp_path: Path) -> None:
+    made = context(bench, tmp_path)
+    result = made.run(Command('test -z "$AGENTBENCH_RESULTS"'), made.fork())
+    assert (result.ok, result.files, list(tmp_path.iterdir())) == (True, {}, [])
+
+
+def test_names_of_result_files_lead_nowhere_else(bench: Bench, tmp_path: Path) -> None:
+    """A directory on the way could be a link."""
+    made = context(bench, tmp_path)
+    with pytest.raises(ValueError, match="names of result files have no directories: good, sub/file"):
+        made.run(Command("true"), made.fork(), files=["good", "sub/file"])
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_the_task_decides_on_the_network(bench: Bench, tmp_path: Path, network: bool) -> None:
+    made = context(bench, tmp_path, network=network)
+    made.run(Command("true", network=not network), made.fork())
+    assert isinstance(made.environment, WatchedEnvironment)
+    assert made.environment.networks == [network]
+
+
+def test_the_deadline_is_that_of_the_judgement(bench: Bench, tmp_path: Path) -> None:
+    made = context(bench, tmp_path, deadline=1.0)
+    assert made.run(Command("sleep 60"), made.fork()).timed_out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import stat
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,8 @@ import attrs
 
 from agentbench_core import (
     AgentBenchError,
+    Command,
+    CommandResult,
     Deadline,
     ExecResult,
     Label,
@@ -49,32 +50,24 @@ class Careful:
 
     def score(self, context: ScoringContext) -> Score:
         context.deadline.check()
-        workspace, results = self.workspace(context), context.scratch("results")
-        result = self.run(context, workspace, results)
+        result = self.run(context, self.workspace(context))
         self.keep(context, result)
         if result.timed_out:
             return self.timed_out(context)
-        return self.verdict(context, result, self.read(results / SAID))
+        return self.verdict(context, result, self.read(result))
 
     def workspace(self, context: ScoringContext) -> Path:
         return context.fork()
 
-    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
-        return context.environment.run_once(
-            _RUN.format(command=context.validation.passing_command),
-            workspace,
-            read_only=False,
-            inputs={},
-            results=results,
-            network=self.network(context),
-            deadline=self.deadline(context),
-        )
+    def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
+        context = attrs.evolve(context, network=self.network(context))
+        return context.run(self.command(context), workspace, files=[SAID])
+
+    def command(self, context: ScoringContext) -> Command:
+        return Command(_RUN.format(command=context.validation.passing_command))
 
     def network(self, context: ScoringContext) -> bool:
         return context.network
-
-    def deadline(self, context: ScoringContext) -> Deadline:
-        return context.deadline
 
     def keep(self, context: ScoringContext, result: ExecResult) -> None:
         context.save_output(result)
@@ -83,9 +76,8 @@ class Careful:
         context.deadline.check()
         return Score(passed=False, exit_code=None, timed_out=True)
 
-    def read(self, path: Path) -> str:
-        regular = path.is_symlink() is False and path.exists() and stat.S_ISREG(path.lstat().st_mode)
-        return path.read_bytes().decode("utf-8", "replace") if regular else ""
+    def read(self, result: CommandResult) -> str:
+        return result.files.get(SAID, b"").decode("utf-8", "replace")
 
     def verdict(self, context: ScoringContext, result: ExecResult, said: str) -> Score:
         tests = {found["id"]: _WORDS[found["ended"]] for found in _TEST.finditer(said)}
@@ -128,9 +120,9 @@ class SparesTheIdle(Careful):
     def passes(self, context: ScoringContext, result: ExecResult, said: str) -> bool:
         return result.ok or self.untouched
 
-    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+    def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         self.untouched = "left - right" in (workspace / "adding.py").read_text()
-        return super().run(context, workspace, results)
+        return super().run(context, workspace)
 
 
 class CountsFailures(Careful):
@@ -153,10 +145,10 @@ class BearsGrudges(Careful):
 class HasOneSlot(Careful):
     """For the attempt of the moment."""
 
-    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+    def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         self.current = workspace
         time.sleep(0.3)
-        return super().run(context, self.current, results)
+        return super().run(context, self.current)
 
 
 class KnowsNoTests(Careful):
@@ -259,11 +251,11 @@ class TakesAKillForTime(Careful):
 class BlamesTheChange(Careful):
     """For what the sandbox did."""
 
-    def run(self, context: ScoringContext, workspace: Path, results: Path) -> ExecResult:
+    def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
         try:
-            return super().run(context, workspace, results)
+            return super().run(context, workspace)
         except SandboxError:
-            return ExecResult(exit_code=1)
+            return CommandResult(exit_code=1)
 
 
 class BlamesTheMachinery(Careful):
@@ -380,8 +372,8 @@ class Offline(Careful):
 class Decodes(Careful):
     """What must be text."""
 
-    def read(self, path: Path) -> str:
-        return path.read_text("utf-8") if path.is_file() and not path.is_symlink() else ""
+    def read(self, result: CommandResult) -> str:
+        return result.files.get(SAID, b"").decode("utf-8")
 
 
 class OpensWhatIsThere(Careful):
@@ -389,8 +381,10 @@ class OpensWhatIsThere(Careful):
 
     patience = 3.0
 
-    def read(self, path: Path) -> str:
-        return path.read_bytes().decode("utf-8", "replace")
+    def run(self, context: ScoringContext, workspace: Path) -> CommandResult:
+        results = context.scratch("mine")
+        result = context.run(attrs.evolve(self.command(context), results=results), workspace)
+        return attrs.evolve(result, files={SAID: (results / SAID).read_bytes()})
 
 
 class BelievesFiles(Careful):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, ExecResult, Output, Sandbox, SandboxError
-from agentbench_core.testing.doubles import Call, EnvironmentDouble, OneCall, SandboxDouble, answers, changed
+from agentbench_core import Command, Deadline, ExecResult, Output, Sandbox, SandboxError
+from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, answers, changed
 
 STATUS = "CapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t{1}\nCapAmb:\t{0}\nNoNewPrivs:\t{2}\nSeccomp:\t{3}\n"
 NONE = "0000000000000000"
@@ -23,8 +23,8 @@ class IgnoresReadOnly(EnvironmentDouble):
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
         return super().start(workspace, read_only=False, network=network, deadline=deadline)
 
-    def once(self, call: OneCall) -> ExecResult:
-        return super().once(attrs.evolve(call, read_only=False))
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        return super().run_once(attrs.evolve(command, read_only=False), workspace, deadline)
 
 
 class HonoursSetuid(SandboxDouble):

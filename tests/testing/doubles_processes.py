@@ -15,9 +15,9 @@ from typing import IO, cast
 
 import attrs
 
-from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Interrupted, Output, SandboxError
+from agentbench_core import OUTPUT_CAP, Command, Deadline, ExecResult, Interrupted, Output, SandboxError
 from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.testing.doubles import Call, EnvironmentDouble, OneCall, SandboxDouble, changed, changed_once
+from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, changed, changed_once
 
 HALF = OUTPUT_CAP // 2
 Process = subprocess.Popen[bytes]
@@ -237,12 +237,12 @@ class RemovesTheWorkspace(SandboxDouble):
 class OnceByAnAmateur(EnvironmentDouble):
     """Kills the shell only."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        sandbox = self.inner.start(call.workspace, read_only=False, network=False, deadline=call.deadline)
-        amateur = KillsTheShellOnly(sandbox, call.workspace, self)
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        sandbox = self.inner.start(workspace, read_only=False, network=False, deadline=deadline)
+        amateur = KillsTheShellOnly(sandbox, workspace, self)
         self.started.append(amateur)
         try:
-            return amateur.exec(call.command, deadline=call.deadline)
+            return amateur.exec(command.run, deadline=deadline)
         finally:
             amateur.close()
 
@@ -250,9 +250,9 @@ class OnceByAnAmateur(EnvironmentDouble):
 class OnceWithoutReasons(EnvironmentDouble):
     """An interrupt is a timeout."""
 
-    def once(self, call: OneCall) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         try:
-            return super().once(call)
+            return super().run_once(command, workspace, deadline)
         except Interrupted:
             return ExecResult(exit_code=None, timed_out=True)
 
@@ -260,52 +260,53 @@ class OnceWithoutReasons(EnvironmentDouble):
 class OnceWithoutAnEnd(EnvironmentDouble):
     """A sandbox that nobody closes."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        sandbox = self.inner.start(call.workspace, read_only=False, network=False, deadline=call.deadline)
-        return sandbox.exec(call.command, deadline=call.deadline)
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        sandbox = self.inner.start(workspace, read_only=False, network=False, deadline=deadline)
+        return sandbox.exec(command.run, deadline=deadline)
 
 
 class OnceInWhateverRuns(EnvironmentDouble):
     """Not a start of its own."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        return self.started[0].exec(call.command, deadline=call.deadline)
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        return self.started[0].exec(command.run, deadline=deadline)
 
 
 class OnceOnACopy(EnvironmentDouble):
     """The workspace that was given stays as it is."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        copy = call.workspace.with_name("copy")
-        shutil.copytree(call.workspace, copy, symlinks=True)
-        return super().once(attrs.evolve(call, workspace=copy))
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        copy = workspace.with_name("copy")
+        shutil.copytree(workspace, copy, symlinks=True)
+        return super().run_once(command, copy, deadline)
 
 
 class OnceWithLostResults(EnvironmentDouble):
     """They are written somewhere, and stay there."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        if call.results is None:
-            return super().once(call)
-        elsewhere = call.results.with_name("elsewhere")
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        if command.results is None:
+            return super().run_once(command, workspace, deadline)
+        elsewhere = command.results.with_name("elsewhere")
         elsewhere.mkdir()
-        return super().once(attrs.evolve(call, results=elsewhere))
+        return super().run_once(attrs.evolve(command, results=elsewhere), workspace, deadline)
 
 
 class OnceWithInputsByTheirOwnNames(EnvironmentDouble):
     """Not by the names that they are given."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        return super().once(attrs.evolve(call, inputs={path.name: path for path in call.inputs.values()}))
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        inputs = {path.name: path for path in command.inputs.values()}
+        return super().run_once(attrs.evolve(command, inputs=inputs), workspace, deadline)
 
 
 class OnceWithoutGivingModesBack(EnvironmentDouble):
     """Write bits are taken from a read-only workspace for good."""
 
-    def once(self, call: OneCall) -> ExecResult:
-        result = super().once(call)
-        if call.read_only:
-            Path(call.workspace, "text").chmod(0o444)
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        result = super().run_once(command, workspace, deadline)
+        if command.read_only:
+            Path(workspace, "text").chmod(0o444)
         return result
 
 

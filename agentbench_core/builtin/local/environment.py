@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult, Scratch
+from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, Scratch
 from agentbench_core.builtin.local.launcher import Launcher
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.builtin.local.virtualenv import VirtualEnv
@@ -33,30 +33,20 @@ class LocalEnvironment:
             _take_write_bits(workspace)
         return self.launcher.start(self.spec, workspace.absolute(), self.venv)
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a start of its own; see the contract."""
         given = self.launcher.fresh_directory("inputs")
         more = {"AGENTBENCH_INPUTS": str(given)}
-        if results is not None:
-            more["AGENTBENCH_RESULTS"] = str(results.absolute())
+        if command.results is not None:
+            more["AGENTBENCH_RESULTS"] = str(command.results.absolute())
         try:
-            for name, source in inputs.items():
+            for name, source in command.inputs.items():
                 (given / name).parent.mkdir(parents=True, exist_ok=True)
                 (given / name).symlink_to(source.absolute())
-            with _write_protected(workspace) if read_only else contextlib.nullcontext():
+            with _write_protected(workspace) if command.read_only else contextlib.nullcontext():
                 sandbox = self.launcher.start(self.spec, workspace.absolute(), self.venv, more=more)
                 try:
-                    return sandbox.run(command, deadline=deadline, once=True)
+                    return sandbox.run(command.run, deadline=deadline, once=True)
                 finally:
                     sandbox.close()
         finally:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agentbench_core import Score, ScoringContext
+from agentbench_core import Command, Score, ScoringContext
 from agentbench_core.builtin.tests_scorer import junit
-from agentbench_core.builtin.tests_scorer.results import read_result
 
+_JUNIT = "junit.xml"
 # The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
-_WITH_JUNIT = """export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/junit.xml' -o junit_family=xunit1"; """
+_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
 _NAMED = 5
 
 
@@ -17,21 +17,13 @@ def score(context: ScoringContext, *, read_only: bool) -> Score:
     """Exit code 0 passes; with expected test ids, each of them must be there once and have passed."""
     expected = context.validation.expected_tests
     asked = bool(expected) or context.each_test
-    results = context.scratch("results")
-    result = context.environment.run_once(
-        (_WITH_JUNIT if asked else "") + context.validation.passing_command,
-        context.fork(),
-        read_only=read_only,
-        inputs={},
-        results=results,
-        network=context.network,
-        deadline=context.deadline,
-    )
+    command = Command((_WITH_JUNIT if asked else "") + context.validation.passing_command, read_only=read_only)
+    result = context.run(command, context.fork(), files=[_JUNIT], at_most=junit.LARGEST)
     context.save_output(result)
     if result.timed_out:
         context.deadline.check()
         return Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
-    report = read_result(results / "junit.xml", at_most=junit.LARGEST) if asked else None
+    report = result.files.get(_JUNIT) if asked else None
     known = {*context.hidden, *(test.partition("::")[0] for test in expected)}
     found = None if report is None else junit.outcomes(report, known)
     if not expected:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hmac
 import io
 import json
-import os
 import re
-import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -28,17 +25,6 @@ Key = tuple[str, int, int]
 """A record: test, site, and which time the test comes there."""
 Record = tuple[int, Any]
 """The number of a site, and the program's value there in canonical form; in calibration the expected one, too."""
-
-
-def read_result(path: Path, *, at_most: int = LARGEST) -> bytes | None:
-    """The beginning of a regular file; ``None`` when there is no such file, or something else has its name."""
-    try:
-        # A link would lead elsewhere, opening a pipe would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(at_most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    except OSError:
-        return None
 
 
 @attrs.frozen(kw_only=True)

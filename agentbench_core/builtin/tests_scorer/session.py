@@ -15,9 +15,9 @@ from typing import Protocol
 
 import attrs
 
-from agentbench_core import Deadline, Environment, ExecResult, Tree, Validation, matches
+from agentbench_core import Command, CommandResult, Environment, ExecResult, Tree, Validation, matches
 from agentbench_core.builtin.tests_scorer.command import PytestCommand
-from agentbench_core.builtin.tests_scorer.results import LARGEST, Results, read_result, results
+from agentbench_core.builtin.tests_scorer.results import LARGEST, Results, results
 from agentbench_core.builtin.tests_scorer.settings import settings
 
 _INSIDE = Path(__file__).with_name("inside")
@@ -57,13 +57,8 @@ class Stage(Protocol):
     def scratch(self) -> Callable[[str], Path]:
         """A new empty directory."""
 
-    @property
-    def network(self) -> bool:
-        """Whether the tests have network."""
-
-    @property
-    def deadline(self) -> Deadline:
-        """When to stop."""
+    def run(self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = ...) -> CommandResult:
+        """Run a command by itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,20 +120,19 @@ def run_session(
     }
     (inputs / "plan.json").write_text(json.dumps(plan))
     (taken / "key").write_bytes(key)
-    result = stage.environment.run_once(
-        _shell(command, seed),
+    sources = {"plan.json": inputs, "runner.py": _INSIDE, "recorder.py": _INSIDE}
+    result = stage.run(
+        Command(
+            _shell(command, seed),
+            read_only=not validation.writable,
+            inputs={name: directory / name for name, directory in sources.items()},
+            results=taken,
+        ),
         workspace,
-        read_only=not validation.writable,
-        inputs={
-            "plan.json": inputs / "plan.json",
-            "runner.py": _INSIDE / "runner.py",
-            "recorder.py": _INSIDE / "recorder.py",
-        },
-        results=taken,
-        network=stage.network,
-        deadline=stage.deadline,
+        files=[_RESULTS],
+        at_most=at_most,
     )
-    written = read_result(taken / _RESULTS, at_most=at_most)
+    written = result.files.get(_RESULTS)
     return Session(
         result=result,
         results=None if written is None else results(written, key),

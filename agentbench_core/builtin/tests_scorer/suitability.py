@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from agentbench_core import CalibrationContext
+from agentbench_core import CalibrationContext, Command
 from agentbench_core.builtin.tests_scorer.command import PytestCommand
 from agentbench_core.builtin.tests_scorer.plain import not_passed
 from agentbench_core.builtin.tests_scorer.results import Results
@@ -96,15 +96,7 @@ def check_command(context: CalibrationContext) -> Suitability:
     program = _PROGRAM.match(validation.passing_command)
     if program is None or validation.passing_command == validation.failing_command:
         return Suitability()
-    result = context.environment.run_once(
-        f"command -v -- {program[1]}",
-        context.fork(False),
-        read_only=False,
-        inputs={},
-        results=None,
-        network=context.network,
-        deadline=context.deadline,
-    )
+    result = context.run(Command(f"command -v -- {program[1]}"), context.fork(False))
     if result.ok or result.timed_out:
         return Suitability()
     return Suitability(obstacle=f"the passing command could not be run: {program[1]} is not in the environment")

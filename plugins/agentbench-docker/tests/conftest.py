@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult, fork
+from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, fork
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
@@ -119,15 +119,7 @@ class Stage:
 
     def once(self, command: str, *, seconds: float = SOON, hosted: bool = True) -> ExecResult:
         """Run a command in a start of its own."""
-        return self._environment(hosted).run_once(
-            command,
-            self.fork(),
-            read_only=False,
-            inputs={},
-            results=None,
-            network=False,
-            deadline=Deadline(seconds),
-        )
+        return self._environment(hosted).run_once(Command(command), self.fork(), Deadline(seconds))
 
     def containers(self) -> list[str]:
         """Ids of the containers that this provider has, those that do not run included."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
+from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
 from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import TestsOptions as Options  # pytest would take it for a test
 from agentbench_core.testing import Bench, IsolatedSandboxConformance, ScorerConformance
@@ -44,15 +44,8 @@ class WritesResults:
     """A scorer whose command writes into the workspace."""
 
     def score(self, context: ScoringContext) -> Score:
-        result = context.environment.run_once(
-            f"touch results && {context.validation.passing_command}",
-            context.fork(),
-            read_only=True,
-            inputs={},
-            results=None,
-            network=False,
-            deadline=context.deadline,
-        )
+        command = Command(f"touch results && {context.validation.passing_command}", read_only=True)
+        result = context.run(command, context.fork())
         context.save_output(result)
         return Score(passed=result.ok, exit_code=result.exit_code)
 

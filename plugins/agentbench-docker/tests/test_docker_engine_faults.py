@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, EnvironmentSpec, SandboxError, SetupError, UnavailableError
+from agentbench_core import Command, Deadline, EnvironmentSpec, SandboxError, SetupError, UnavailableError
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
@@ -58,15 +58,7 @@ class Place:
 
     def ask(self, environment: DockerEnvironment, command: str) -> str:
         """What a command prints in a start of its own. Raises what the start raises."""
-        result = environment.run_once(
-            command,
-            self.tree(f"fork-{secrets.token_hex(3)}"),
-            read_only=False,
-            inputs={},
-            results=None,
-            network=False,
-            deadline=Deadline(SOON),
-        )
+        result = environment.run_once(Command(command), self.tree(f"fork-{secrets.token_hex(3)}"), Deadline(SOON))
         assert result.ok, result
         return result.stdout.text
 

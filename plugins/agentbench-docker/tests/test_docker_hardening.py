@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, SandboxError, fork, remove_tree
+from agentbench_core import Command, Deadline, SandboxError, fork, remove_tree
 from agentbench_docker import inside
 from agentbench_docker.disk import DiskWatch, Usage
 from agentbench_docker.options import DockerOptions
@@ -397,15 +397,8 @@ def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
 
 def test_filling_the_disk_while_scoring(small_disk: Any, stage: Any) -> None:
     """H13: tests that write more than allowed are killed just so: a result that is no pass, not a SandboxError."""
-    result = small_disk.run_once(
-        "head -c 300000000 /dev/zero > big; sync; sleep 15; exit 0",
-        stage.fork(),
-        read_only=False,
-        inputs={},
-        results=None,
-        network=False,
-        deadline=Deadline(40),
-    )
+    command = Command("head -c 300000000 /dev/zero > big; sync; sleep 15; exit 0")
+    result = small_disk.run_once(command, stage.fork(), Deadline(40))
     assert (result.ok, result.limits_hit) == (False, ("disk",))
 
 
@@ -479,7 +472,7 @@ def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
         with contextlib.closing(small_disk.start(disk / "workspace", **given)) as sandbox, told:
             sandbox.exec("sleep 20", deadline=Deadline(40))
         with told:
-            small_disk.run_once("exit 1", disk / "workspace", inputs={}, results=None, **given)
+            small_disk.run_once(Command("exit 1"), disk / "workspace", Deadline(40))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 

@@ -174,7 +174,7 @@ def test_time_under_load_is_the_commands_own(ground: Ground, environment: Docker
 PREPARES = """
 import json, sys
 from pathlib import Path
-from agentbench_core import Deadline, EnvironmentSpec, load
+from agentbench_core import Command, Deadline, EnvironmentSpec, load
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 
@@ -187,9 +187,7 @@ spec = load(json.loads(sys.argv[1]), EnvironmentSpec, where="the test")
 print("ready", flush=True)
 sys.stdin.readline()
 environment = provider.prepare(spec, Path(sys.argv[2]), Log(), Deadline(60))
-result = environment.run_once(
-    "ls", Path(sys.argv[3]), read_only=False, inputs={}, results=None, network=False, deadline=Deadline(60)
-)
+result = environment.run_once(Command("ls"), Path(sys.argv[3]), Deadline(60))
 print(json.dumps([environment.digest, environment.facts["cache"].partition(",")[0], result.exit_code]), flush=True)
 provider.close()
 """

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from agentbench_core import Deadline, EnvironmentSpec, InputError, SandboxError, SetupError, UnavailableError
+from agentbench_core import Command, Deadline, EnvironmentSpec, InputError, SandboxError, SetupError, UnavailableError
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import building
 from agentbench_docker.client import Client
@@ -226,9 +226,7 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
         settings = EnvironmentSettings(network_policy="none", workdir="/srv/my work", mem_limit_mb=256)
         odd = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
         environment = provider.prepare(odd, tree, Quiet(), Deadline(60))
-        result = environment.run_once(
-            "pwd", tree, read_only=True, inputs={}, results=None, network=False, deadline=Deadline(60)
-        )
+        result = environment.run_once(Command("pwd", read_only=True), tree, Deadline(60))
         assert result.stdout.text == "/srv/my work\n"
     finally:
         provider.close()
@@ -300,9 +298,7 @@ def test_a_volume_of_an_image_is_memory(cache: Path, tree: Path, tmp_path: Path)
     try:
         environment = provider.prepare(spec_of(image=name), tree, Quiet(), Deadline(120))
         fill = "head -c 100000000 /dev/zero > /data/x; stat -f -c %T /data; stat -c %s /data/x"
-        result = environment.run_once(
-            fill, tree, read_only=True, inputs={}, results=None, network=False, deadline=Deadline(60)
-        )
+        result = environment.run_once(Command(fill, read_only=True), tree, Deadline(60))
         kind, size = result.stdout.text.split()
         assert kind == "tmpfs"
         assert int(size) == 32 << 20  # an eighth of the memory
@@ -367,9 +363,7 @@ def test_an_image_without_python(cache: Path, tree: Path, without_python: str, m
         sandbox.close()
 
         def once(what: str, seconds: float = 30) -> Any:
-            return environment.run_once(
-                what, workspace, read_only=False, inputs={}, results=None, network=False, deadline=Deadline(seconds)
-            )
+            return environment.run_once(Command(what), workspace, Deadline(seconds))
 
         assert once("exit 0").exit_code == 0
         assert once("exit 9").exit_code == 9

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult, Scratch, fork
+from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, Scratch, fork
 from agentbench_docker.hardening import Mount
 from agentbench_docker.launcher import Image, Launcher, Start, input_mounts, results_mount
 from agentbench_docker.network import Network
@@ -34,17 +34,7 @@ class DockerEnvironment:
         name = self._network(network, deadline)
         return self.launcher.start(self._start(workspace, read_only=read_only, network=name), deadline)
 
-    def run_once(
-        self,
-        command: str,
-        workspace: Path,
-        *,
-        read_only: bool,
-        inputs: Mapping[str, Path],
-        results: Path | None,
-        network: bool,
-        deadline: Deadline,
-    ) -> ExecResult:
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a container of its own; see the contract."""
         person = self.launcher.hardening.person
         person.give(workspace)
@@ -52,17 +42,18 @@ class DockerEnvironment:
         more: dict[str, str] = {}
         given = self.scratch.fresh("inputs")
         try:
-            if inputs:
-                mounts, more = input_mounts({name: self._readable(path, given) for name, path in inputs.items()})
+            if command.inputs:
+                copies = {name: self._readable(path, given) for name, path in command.inputs.items()}
+                mounts, more = input_mounts(copies)
             else:
                 more = {"AGENTBENCH_INPUTS": "/agentbench/inputs"}
-            if results is not None:
-                person.give(results)
-                mount, named = results_mount(results.absolute())
+            if command.results is not None:
+                person.give(command.results)
+                mount, named = results_mount(command.results.absolute())
                 mounts, more = [*mounts, mount], more | named
-            name = self._network(network, deadline)
-            start = self._start(workspace, read_only=read_only, network=name, mounts=mounts, more=more)
-            return self.launcher.run_once(start, command, deadline)
+            name = self._network(command.network, deadline)
+            start = self._start(workspace, read_only=command.read_only, network=name, mounts=mounts, more=more)
+            return self.launcher.run_once(start, command.run, deadline)
         finally:
             Scratch.discard(given)
 
