@@ -30,7 +30,7 @@ from agentbench_core.errors import InputError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import read_suite, select
 from agentbench_core.plugin.registry import Registry
-from agentbench_core.run.attack import Ended, Trial, attack
+from agentbench_core.run.attack import Ended, Trial, Watcher, attack
 from agentbench_core.run.attacked import Attacked, by_task
 from agentbench_core.run.sampling import every_pair, sampled_pairs
 from agentbench_core.run.variant import Ready, without_agents
@@ -130,7 +130,7 @@ def _plain_scorer(scorer: Ready) -> Ready:
     return attrs.evolve(scorer, options=attrs.evolve(scorer.options, hardened=False))
 
 
-class _Progress:
+class _Progress(Watcher):
     """One line per trial."""
 
     def __init__(self, trials: int) -> None:

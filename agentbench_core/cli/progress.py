@@ -72,7 +72,7 @@ def warn_unisolated() -> None:
     say("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
 
 
-class PlainProgress:
+class PlainProgress(Listener):
     """One line per attempt, when it is finished; and one for what goes on, after ``patience`` seconds without any."""
 
     def __init__(self, attempts: int, quarantined: Collection[str], *, patience: float = 30.0) -> None:
@@ -136,7 +136,7 @@ class PlainProgress:
         say(message, err=True)
 
 
-class LiveProgress:
+class LiveProgress(Listener):
     """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
 
     def __init__(

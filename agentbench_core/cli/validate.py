@@ -30,7 +30,7 @@ from agentbench_core.inputs.suite import Task, read_suite, select
 from agentbench_core.run.change import some
 from agentbench_core.run.fairness import Look
 from agentbench_core.run.rules import REMEDIES
-from agentbench_core.run.validation import Finding, validate
+from agentbench_core.run.validation import Finding, Watcher, validate
 from agentbench_core.run.variant import without_agents
 
 _TIMES = 2
@@ -109,7 +109,7 @@ def validate_tasks(
     return 0 if all(finding.verdict == "valid" for finding in findings) else 1
 
 
-class _Progress:
+class _Progress(Watcher):
     """One line per look, with what it found; what was printed comes once for each reason."""
 
     def __init__(self, looks: int) -> None:

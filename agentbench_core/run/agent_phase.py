@@ -20,17 +20,16 @@ from agentbench_core.errors import (
     LLMError,
     SandboxError,
 )
-from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Environment
-from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
 from agentbench_core.run.interrupts import attend
 from agentbench_core.run.load import Watch
 from agentbench_core.run.metering import Meter
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline
+from agentbench_core.run.recording import AgentLog, Recording
 from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.toolbox import MeteredToolbox, Stop, open_toolbox
 from agentbench_core.values.events import Warning_
@@ -66,8 +65,7 @@ class AgentPhase:
         plan: AttemptPlan,
         environment: Environment,
         baseline: Baseline,
-        files: AttemptFiles,
-        log: AttemptLog,
+        recording: Recording,
         deadline: Deadline,
         model: RunModel | None,
         watch: Watch,
@@ -75,8 +73,9 @@ class AgentPhase:
         self._plan = plan
         self._environment = environment
         self._baseline = baseline
-        self._files = files
-        self._log = log
+        self._recording = recording
+        self._files = recording.files
+        self._log = recording.log
         self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
         self._model = model
         self._watch = watch
@@ -89,7 +88,7 @@ class AgentPhase:
 
     def run(self, workspace: Path) -> AgentEnd:
         """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
-        agent: Agent = self._plan.variant.agent_for(self._plan.task).make()
+        agent: Agent = self._plan.agent.make()
         meter = self._meter()
         with contextlib.ExitStack() as stack:
             toolbox = stack.enter_context(
@@ -98,8 +97,7 @@ class AgentPhase:
                     self._environment,
                     workspace,
                     deadline=self._deadline,
-                    log=self._log,
-                    files=self._files,
+                    recording=self._recording,
                     stop=self._stop,
                     watch=self._watch,
                 )
@@ -121,7 +119,7 @@ class AgentPhase:
         )
 
     def _meter(self) -> Meter | None:
-        if self._model is None or not self._plan.variant.agent_for(self._plan.task).can("needs_llm"):
+        if self._model is None or not self._plan.agent.can("needs_llm"):
             return None
         return Meter(
             plan=self._plan,
@@ -134,7 +132,7 @@ class AgentPhase:
 
     def _context(self, toolbox: MeteredToolbox, meter: Meter | None) -> AttemptContext:
         plan = self._plan
-        agent = plan.variant.agent_for(plan.task)
+        agent = plan.agent
         shown = shown_output(self._baseline)
         base = partial(
             AttemptContext,

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
 
 import attrs
 
@@ -24,13 +23,14 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.cheater import CheatContext
 from agentbench_core.run.change import FrozenChange, editable_paths, freeze, protected_paths
 from agentbench_core.run.integrity import suspicious_edits
-from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.leak_text import new_paths
+from agentbench_core.run.listening import Listener
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths, open_preparations
+from agentbench_core.run.preparation import Prepared, hidden_paths
+from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
 from agentbench_core.run.scoring import Judge
+from agentbench_core.run.session import Session, open_session
 from agentbench_core.run.toolbox import AgentTools, MeteredToolbox, Stop, open_toolbox
-from agentbench_core.run.unrecorded import Notes, Printed
 from agentbench_core.run.variant import Ready, Variant
 from agentbench_core.values.failures import Happened, Outcome, verdict
 from agentbench_core.values.integrity import Integrity, worst
@@ -82,14 +82,11 @@ class Trial:
         return self.ended in (Ended.FAILED, Ended.SKIPPED)
 
 
-class Watcher(Protocol):
-    """Told how an attack goes; called from several threads."""
+class Watcher(Listener):
+    """Also told how an attack goes; called from several threads."""
 
     def tried(self, trials: Sequence[Trial]) -> None:
         """A cheater was tried on a task; one trial for each scorer."""
-
-    def note(self, message: str) -> None:
-        """Something a person should know."""
 
 
 def attack(
@@ -108,55 +105,51 @@ def attack(
         UnavailableError: the sandbox cannot work here.
         KeyboardInterrupt: somebody stopped it; nothing is left running.
     """
-    stop = Deadline(FOR_EVER)
     tasks = list({id(task): task for task, _ in pairs}.values())
     with contextlib.ExitStack() as stack:
-        stack.enter_context(signals_as_ctrl_c())
-        variant.try_out()
+        session = stack.enter_context(open_session([variant], tasks, watcher))
         for ready in {id(each): each for each in (*(cheater for _, cheater in pairs), *scorers)}.values():
             ready.make()
-        shared = stack.enter_context(open_preparations(variant, tasks, stop, watcher.note))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="attack")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        stack.callback(stop.end, Interrupted("the attack ended"))
+        stack.callback(session.stop.end, Interrupted("the attack ended"))
 
         def one(pair: tuple[Task, Ready]) -> Sequence[Trial]:
             task, cheater = pair
-            plan = AttemptPlan(run_id="", attempt_id="", task=task, variant=variant, repeat=1)
-            trying = _Trying(plan=plan, cheater=cheater, scorers=scorers, shared=shared, stop=stop, note=watcher.note)
-            trials = trying.go()
+            plan = AttemptPlan(
+                run_id="", attempt_id="", task=task, variant=variant, agent=cheater, scorer=variant.scorer, repeat=1
+            )
+            trials = _Trying(plan=plan, scorers=scorers, session=session).go()
             watcher.tried(trials)
             return trials
 
         return [trial for trials in pool.map(one, pairs) for trial in trials]
 
 
-class _Note(Protocol):
-    def __call__(self, message: str) -> None: ...
-
-
 @attrs.define(kw_only=True)
 class _Trying:
     plan: AttemptPlan
-    cheater: Ready
     scorers: Sequence[Ready]
-    shared: Preparations
-    stop: Deadline
-    note: _Note
+    session: Session
     redactor: Redactor = attrs.field(init=False)
-    log: Notes = attrs.field(init=False)
+    log: WarningLog = attrs.field(init=False)
     started: float = attrs.field(factory=time.monotonic)
 
     def __attrs_post_init__(self) -> None:
         self.redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
-        self.log = Notes(lambda message: self.note(message=self.redactor.clean_text(message)))
+        self.log = WarningLog(lambda message: self.session.listener.note(self.redactor.clean_text(message)))
+
+    @property
+    def cheater(self) -> Ready:
+        """Who cheats, in the agent's place."""
+        return self.plan.agent
 
     def go(self) -> Sequence[Trial]:
         """Cheat once, judge as often as there are scorers."""
-        shared, task = self.shared, self.plan.task
+        shared, task = self.session.shared, self.plan.task
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
-            deadline = self.stop.within(self.plan.limits.timeout_sec)
+            deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             change, labels = self._cheat(prepared, deadline)
         except (Interrupted, UnavailableError):
             raise
@@ -169,7 +162,7 @@ class _Trying:
 
     def _cheat(self, prepared: Prepared, deadline: Deadline) -> tuple[FrozenChange, tuple[Label, ...]]:
         """What the cheater leaves, when nothing of it runs any more."""
-        task, shared = self.plan.task, self.shared
+        task, shared = self.plan.task, self.session.shared
         workspace = shared.fork(task, prepared.environment, "workspace", hidden=False)
         try:
             with open_toolbox(
@@ -177,8 +170,7 @@ class _Trying:
                 prepared.environment,
                 workspace,
                 deadline=deadline,
-                log=self.log,
-                files=Printed(),
+                recording=Recording(log=self.log, files=MemoryEvidence()),
                 stop=Stop(),
             ) as toolbox:
                 self.cheater.make().cheat(self._context(toolbox, workspace, deadline))
@@ -210,10 +202,15 @@ class _Trying:
         labels = (*limits_hit, *change.labels)
         if not change.kept and not self.cheater.can("lower_control"):  # as in an attempt
             return self._trial(scorer, Ended.FAILED, "no change was left to judge", labels=labels)
-        files = Printed()
-        judge = Judge(plan=self.plan, scorer=scorer, prepared=prepared, shared=self.shared, files=files, log=self.log)
+        files = MemoryEvidence()
+        judge = Judge(
+            plan=attrs.evolve(self.plan, scorer=scorer),
+            prepared=prepared,
+            shared=self.session.shared,
+            recording=Recording(log=self.log, files=files),
+        )
         try:
-            score = judge.score(change, self.stop.within(self.plan.limits.timeout_sec))
+            score = judge.score(change, self.session.stop.within(self.plan.limits.timeout_sec))
         except (Interrupted, UnavailableError):
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - nor must a scorer's

@@ -9,7 +9,8 @@
     freeze       the agent's processes are dead; the change against the prepared tree, filtered
     score        fresh start of the same environment + change + protected files as they were
 
-Whatever happens, an attempt ends in exactly one record.
+Whatever happens, an attempt of a run ends in exactly one record. ``validate-tasks`` and ``tasks attack`` make attempts
+of the same kind, and record nothing.
 """
 
 from __future__ import annotations
@@ -17,27 +18,24 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
-from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.evidence.store import Store
 from agentbench_core.run.agent_phase import AgentPhase
-from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
 from agentbench_core.run.integrity import suspicions
-from agentbench_core.run.listening import Listener
 from agentbench_core.run.load import HostCounters, Watch
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Preparations, Prepared
-from agentbench_core.run.records import Findings, explanation, make_record, write_facts
-from agentbench_core.run.run_model import RunModel
+from agentbench_core.run.preparation import Baseline, Prepared
+from agentbench_core.run.recording import AttemptLog, Recording
+from agentbench_core.run.records import Findings, conclusion, write_evidence
 from agentbench_core.run.scoring import Judge
-from agentbench_core.run.space import Space
+from agentbench_core.run.session import Session
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
 from agentbench_core.values.integrity import Integrity
@@ -45,50 +43,75 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import AttemptRecord, Label, Score
 
 
-@attrs.frozen(kw_only=True)
-class Bench:
-    """What attempts share: prepared tasks, models by variant, the interrupt, and who listens."""
-
-    shared: Preparations
-    models: Mapping[str, RunModel]
-    stop: Deadline
-    space: Space
-    listener: Listener
-    opened: float = attrs.field(factory=time.monotonic)
-    """When the attempts of the run began, or of this part of it, by the monotonic clock."""
-
-
-def make_attempt(plan: AttemptPlan, bench: Bench, store: Store) -> AttemptRecord:
+def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
     """Make one attempt and record it. Raises RunStoppedError when records cannot be written any more."""
     task = plan.task.spec
-    bench.listener.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
+    session.listener.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
     log = AttemptLog(store, plan.attempt_id)
     log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
-    attempt = _Attempt(plan=plan, bench=bench, files=store.attempt_files(task.id, plan.repeat), log=log)
+    files = store.attempt_files(task.id, plan.repeat)
+    found = run_attempt(plan, session, Recording(log=log, files=files, directory=files.directory))
+    try:
+        write_evidence(plan, found, files, setup=session.shared.setup_output(plan.task))
+    except OSError as error:
+        log.emit(Warning_(message=f"evidence is incomplete: {error}"))
+    record, why = conclusion(plan, found, files.directory)
+    log.ended = True
+    files.close()
+    store.record(record, why)
+    session.listener.attempt_finished(record, why)
+    return record
+
+
+def run_attempt(
+    plan: AttemptPlan,
+    session: Session,
+    recording: Recording,
+    *,
+    baseline: Baseline | None = None,
+    judge_empty: bool = False,
+    each_test: bool = False,
+) -> Findings:
+    """Go through the phases as far as they lead: for a run, and also to validate and to attack tasks.
+
+    Args:
+        plan: which agent on which task, and who judges.
+        session: what it shares with other attempts.
+        recording: where its events and evidence go.
+        baseline: take this one as the baseline, and go on even if no agent should be given the task: whoever checks
+            tasks looks for everything that is wrong with one.
+        judge_empty: have an empty change judged, too.
+        each_test: also find out how each test ends, where no tests are expected.
+
+    Raises:
+        RunStoppedError: records cannot be written any more. Whatever else happens is in what is returned.
+    """
+    attempt = _Attempt(
+        plan=plan,
+        session=session,
+        recording=recording,
+        given=baseline,
+        judge_empty=judge_empty,
+        each_test=each_test,
+    )
     try:
         attempt.go()
     except RunStoppedError:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, and be it a scorer's SystemExit, ends in a record
         attempt.found.outcome = attempt.outcome_of(error)
-    try:
-        attempt.write_evidence()
-    except OSError as error:
-        log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    record, why = attempt.conclusion()
-    log.ended = True
-    attempt.files.close()
-    store.record(record, why)
-    bench.listener.attempt_finished(record, why)
-    return record
+        attempt.found.error = error
+    return attempt.found
 
 
 @attrs.define(kw_only=True)
 class _Attempt:
     plan: AttemptPlan
-    bench: Bench
-    files: AttemptFiles
-    log: AttemptLog
+    session: Session
+    recording: Recording
+    given: Baseline | None
+    judge_empty: bool
+    each_test: bool
     found: Findings = attrs.field(factory=Findings)
     deadline: Deadline | None = None
     watch: Watch = attrs.field(factory=Watch)
@@ -96,25 +119,26 @@ class _Attempt:
 
     def go(self) -> None:
         """Go through the phases as far as they lead."""
-        shared, task, found = self.bench.shared, self.plan.task, self.found
-        found.queued_sec = round(found.started - self.bench.opened, 6)
+        shared, task, found, log = self.session.shared, self.plan.task, self.found, self.recording.log
+        found.queued_sec = round(found.started - self.session.opened, 6)
         with self._phase("source"):
             pristine = shared.source(task, self.watch)
         with self._phase("environment"):
-            prepared = found.prepared = shared.environment(task, pristine, self.log, self.watch)
+            prepared = found.prepared = shared.environment(task, pristine, log, self.watch)
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
-            baseline = found.baseline = shared.baseline(task, prepared.environment, self.log, self.watch)
-            trouble = baseline.trouble or self._calibration_trouble(prepared)
+            baseline = self.given or shared.baseline(task, prepared.environment, log, self.watch)
+            found.baseline = baseline
+            trouble = None if self.given else baseline.trouble or self._calibration_trouble(prepared)
         if trouble:
             found.outcome, found.trouble = trouble
             return
         with self._fork(prepared) as workspace:
-            deadline = self.deadline = self.bench.stop.within(self.plan.limits.timeout_sec)
+            deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
-                model = self.bench.models.get(self.plan.variant.name)
+                model = self.session.models.get(self.plan.variant.name)
                 agent = AgentPhase(
-                    self.plan, prepared.environment, baseline, self.files, self.log, deadline, model, self.watch
+                    self.plan, prepared.environment, baseline, self.recording, deadline, model, self.watch
                 )
                 found.agent = agent.run(workspace)
                 found.outcome = found.agent.outcome
@@ -123,7 +147,7 @@ class _Attempt:
                 self.watch.waited(waited)
                 change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
                 self._keep(workspace, change)
-        if change.kept and found.outcome not in UNSCORED:
+        if (change.kept or self.judge_empty) and found.outcome not in UNSCORED:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
         if found.outcome not in UNSCORED:
@@ -140,8 +164,7 @@ class _Attempt:
 
     def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
         """Why the scorer cannot judge the task here, found out before an agent costs anything."""
-        plan, shared, waited = self.plan, self.bench.shared, self.watch.waited
-        known = calibration(plan, plan.variant.scorer, prepared, shared, self.log, waited=waited)
+        known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.watch.waited)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle
         return (Outcome.INVALID_TASK, known.not_failing) if known and known.not_failing else None
@@ -149,19 +172,19 @@ class _Attempt:
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
         judge = Judge(
             plan=self.plan,
-            scorer=self.plan.variant.scorer,
             prepared=prepared,
-            shared=self.bench.shared,
-            files=self.files,
-            log=self.log,
+            shared=self.session.shared,
+            recording=self.recording,
+            each_test=self.each_test,
             watch=self.watch,
         )
         return judge.score(change, deadline)
 
     def _suspicions(self, prepared: Prepared, baseline: Baseline, change: FrozenChange) -> tuple[Label, ...]:
         """Labels beside the score. What cannot be looked at is suspect, and never a way out of being scored."""
+        snapshots, directory = self.session.shared.snapshots, self.recording.directory
         try:
-            return suspicions(self.plan, prepared, baseline, change, self.bench.shared.snapshots, self.files.directory)
+            return suspicions(self.plan, prepared, baseline, change, snapshots, directory)
         except Interrupted:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw
@@ -169,32 +192,16 @@ class _Attempt:
             return (Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=said),)
 
     def _keep(self, workspace: Path, change: FrozenChange) -> None:
-        self.files.write("diffs/final.patch", change.diff)
+        if self.recording.directory is None:
+            return
+        self.recording.files.write("diffs/final.patch", change.diff)
         if self.plan.task.spec.artifacts.keep_workspace:
-            for left_out in keep_final_state(workspace, self.files):
-                self.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
-
-    def conclusion(self) -> tuple[AttemptRecord, str]:
-        """The record and its explanation; of findings that make none, the record that says so."""
-        try:
-            return make_record(self.plan, self.found, self.files.directory), explanation(self.found)
-        except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
-            self.found = Findings(outcome=Outcome.SANDBOX_ERROR, trouble=traceback.format_exc())
-            return make_record(self.plan, self.found, self.files.directory), explanation(self.found)
-
-    def write_evidence(self) -> None:
-        """What lies beside the record, whatever the end: the task as used, logs, timings, environment."""
-        task, found = self.plan.task, self.found
-        self.files.write("task.yaml", task.text)
-        full = task.spec.artifacts.full_logs
-        self.files.log("setup", *self.bench.shared.setup_output(task), full=full)
-        if found.baseline:
-            self.files.log("failing", found.baseline.verdict.stdout, found.baseline.verdict.stderr, full=full)
-        write_facts(self.plan, found, self.files)
+            for left_out in keep_final_state(workspace, self.recording.files):
+                self.recording.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
 
     @contextlib.contextmanager
     def _fork(self, prepared: Prepared) -> Iterator[Path]:
-        shared = self.bench.shared
+        shared = self.session.shared
         environment = prepared.environment
         workspace = shared.fork(self.plan.task, environment, "workspace", hidden=False, waited=self.watch.waited)
         try:
@@ -205,12 +212,12 @@ class _Attempt:
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
         """Time and watch a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
-        self.bench.stop.check()
-        waited = self.bench.space.wait()
+        self.session.stop.check()
+        waited = self.session.space.wait()
         self.watch.waited(waited)
         if self.deadline is not None:
             self.deadline.extend(waited)
-        self.bench.listener.phase_started(self.plan.attempt_id, name)
+        self.session.listener.phase_started(self.plan.attempt_id, name)
         host = HostCounters.read()
         started = time.monotonic()
         try:
@@ -226,7 +233,7 @@ class _Attempt:
             self.found.trouble = error.message
             return Outcome.INTERRUPTED
         self.found.trouble = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
-        self.log.emit(InfrastructureError(message=self.found.trouble))
+        self.recording.log.emit(InfrastructureError(message=self.found.trouble))
         if isinstance(error, SetupError):
             self.found.facts = error.facts
         before_agent = self.found.agent is None and "agent" not in self.found.timings

@@ -18,7 +18,6 @@ from typing import Any
 from agentbench_core.converter import dump
 from agentbench_core.errors import CalibrationError, DeadlineExceeded, InputError
 from agentbench_core.inputs.documents import replace_text
-from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.scorer import Calibration, CalibrationContext
 from agentbench_core.run.agent_phase import instruction
@@ -26,9 +25,8 @@ from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.interrupts import unless
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
+from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
 from agentbench_core.run.reference import ReferenceRefused, reference_change
-from agentbench_core.run.unrecorded import Notes, Printed
-from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.task import digest
 from agentbench_core.workspace.tree import Tree
@@ -44,7 +42,6 @@ _LARGEST = 256 << 20  # bytes of a file
 
 def calibration(
     plan: AttemptPlan,
-    scorer: Ready,
     prepared: Prepared,
     shared: Preparations,
     log: EventLog,
@@ -55,8 +52,7 @@ def calibration(
     """What a scorer knows of a task; ``None`` if it is none that calibrates.
 
     Args:
-        plan: which task, with which tools and limits.
-        scorer: who will judge.
+        plan: which task, who will judge, and with which tools and limits the reference solution is applied.
         prepared: the task's environment.
         shared: what attempts share; one of them calibrates, and the others wait.
         log: for warnings.
@@ -67,27 +63,27 @@ def calibration(
         SandboxError: the machinery broke.
         Interrupted: it was stopped.
     """
-    if not scorer.can(CAPABILITY):
+    if not plan.scorer.can(CAPABILITY):
         return None
-    make = partial(_kept_or_made, plan, scorer, prepared, shared, log, anew=anew)
+    make = partial(_kept_or_made, plan, prepared, shared, log, anew=anew)
     started = time.monotonic()
     try:
-        key = plan.task.directory, digest(scorer.identity())
+        key = plan.task.directory, digest(plan.scorer.identity())
         return shared.calibrations.get(key, make, shared.stop)
     finally:
         waited(time.monotonic() - started)
 
 
 def _kept_or_made(
-    plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparations, log: EventLog, *, anew: bool
+    plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog, *, anew: bool
 ) -> Calibration:
     task = plan.task
-    bound = _bound(task, scorer, prepared)
+    bound = _bound(plan, prepared)
     place = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
     path = task.directory / DIRECTORY / f"{place}.json"
     if not anew and (kept := _read(path, bound)) is not None:
         return kept
-    made = _make(plan, scorer, prepared, shared, log)
+    made = _make(plan, prepared, shared, log)
     if made.data and not (made.obstacle or made.not_failing):
         found = {name: getattr(made, name) for name in _KEPT}
         text = json.dumps({"for": bound, "digest": _sum(found), **found}, indent=1, ensure_ascii=True) + "\n"
@@ -99,8 +95,9 @@ def _kept_or_made(
     return made
 
 
-def _bound(task: Task, scorer: Ready, prepared: Prepared) -> dict[str, Any]:
+def _bound(plan: AttemptPlan, prepared: Prepared) -> dict[str, Any]:
     """What a calibration depends on."""
+    task, scorer = plan.task, plan.scorer
     solution = json.dumps(dump(task.script), sort_keys=True).encode("utf-8", "surrogatepass")
     return {
         "task": task.digest,
@@ -131,15 +128,16 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
         return None
 
 
-def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparations, log: EventLog) -> Calibration:
+def _make(plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog) -> Calibration:
     task = plan.task
     deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
-    quiet = Notes(lambda message: log.emit(Warning_(message=message)))  # its tool calls are no agent's
+    warnings = WarningLog(lambda message: log.emit(Warning_(message=message)))  # its tool calls are no agent's
+    quiet = Recording(log=warnings, files=MemoryEvidence())
     made: list[Path] = []
 
     @functools.cache
     def change() -> FrozenChange:
-        return reference_change(plan, prepared, shared, quiet, Printed(), deadline)
+        return reference_change(plan, prepared, shared, quiet, deadline)
 
     try:
 
@@ -170,7 +168,7 @@ def _make(plan: AttemptPlan, scorer: Ready, prepared: Prepared, shared: Preparat
             deadline=deadline,
         )
         calibrated: Calibration = unless(
-            shared.stop, lambda: scorer.make().calibrate(context), f"calibration {task.spec.id}"
+            shared.stop, lambda: plan.scorer.make().calibrate(context), f"calibration {task.spec.id}"
         )
         return calibrated
     except ReferenceRefused as error:

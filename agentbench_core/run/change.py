@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import ToolError
-from agentbench_core.evidence.attempt_files import AttemptFiles
+from agentbench_core.run.recording import Evidence
 from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
@@ -97,7 +97,7 @@ def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
     return matches(task.agent.editable_globs or ("**",))
 
 
-def keep_final_state(workspace: Path, files: AttemptFiles) -> list[str]:
+def keep_final_state(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers; it decides nothing.
 
     No links, and no ``.git`` that a reader's own git would obey. Gives what was left out: files that cannot be
@@ -113,7 +113,7 @@ def keep_final_state(workspace: Path, files: AttemptFiles) -> list[str]:
     return [*left_out[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _keep_files(source: Tree, files: AttemptFiles, left_out: list[str]) -> None:
+def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
     room = _KEPT_BYTES
     wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
     for number, path in enumerate(wanted):

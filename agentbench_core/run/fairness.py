@@ -5,35 +5,51 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
 from agentbench_core.errors import (
     AgentBenchError,
     Interrupted,
+    RunStoppedError,
+    SandboxError,
     SetupError,
     UnavailableError,
 )
 from agentbench_core.evidence.redaction import Redactor
+from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.agent import AgentResult, AttemptContext
 from agentbench_core.plugin.scorer import Calibration
+from agentbench_core.run.attempt import run_attempt
 from agentbench_core.run.calibration import calibration
-from agentbench_core.run.change import FrozenChange, some
+from agentbench_core.run.change import some
 from agentbench_core.run.failing_command import notes_on
 from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Preparations, Prepared
-from agentbench_core.run.reference import ReferenceRefused, reference_change
+from agentbench_core.run.preparation import Baseline, Prepared
+from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
+from agentbench_core.run.records import Findings
+from agentbench_core.run.reference import ApplyReference
 from agentbench_core.run.rules import NOT_PROVEN, Note, Problem, Rule
-from agentbench_core.run.scoring import Judge
-from agentbench_core.run.unrecorded import Notes, Printed
+from agentbench_core.run.session import Session
+from agentbench_core.run.variant import Ready, Variant
 from agentbench_core.values.execution import Output
-from agentbench_core.values.limits import Deadline
+from agentbench_core.values.failures import UNSCORED
 from agentbench_core.values.record import Score
 from agentbench_core.workspace.snapshot import Change
 from agentbench_core.workspace.tree import Tree
 
-_EMPTY = FrozenChange(kept=(), dropped=(), diff=b"", labels=())
+
+class DoNothing:
+    """An agent that leaves everything as it is: what it leaves must not pass."""
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """End at once."""
+        return AgentResult()
+
+
+_IDLE = Ready.own_agent("idle", DoNothing())
 
 
 @attrs.frozen(kw_only=True)
@@ -53,10 +69,9 @@ class Look:
 
 
 def look_at(
-    plan: AttemptPlan,
-    shared: Preparations,
-    stop: Deadline,
-    note: Callable[[str], None],
+    task: Task,
+    variant: Variant,
+    session: Session,
     *,
     each_test: bool,
     leaks: tuple[Problem, ...] | None = None,
@@ -70,19 +85,21 @@ def look_at(
         UnavailableError: this machine cannot do it.
     """
     started = time.monotonic()
-    redactor = Redactor(os.environ, plan.task.spec.artifacts.redact)
-    log = Notes(lambda message: note(redactor.clean_text(message)))
-    looking = _Looking(
-        plan=plan, shared=shared, stop=stop, log=log, redactor=redactor, each_test=each_test, leaks=leaks
+    redactor = Redactor(os.environ, task.spec.artifacts.redact)
+    log = WarningLog(lambda message: session.listener.note(redactor.clean_text(message)))
+    plan = AttemptPlan(
+        run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
+    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, each_test=each_test, leaks=leaks)
     try:
         looking.go()
-    except (Interrupted, UnavailableError):
+    except (Interrupted, UnavailableError, RunStoppedError):
         raise
     except AgentBenchError as error:
         looking.found(Rule.CHECKED, f"the check broke: {error}")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer's or a sandbox's bug must not stop the others
-        printed = Printed(Output(head=traceback.format_exc().encode("utf-8", "backslashreplace")))
+        trace = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+        printed = MemoryEvidence(Output(head=trace))
         looking.found(Rule.CHECKED, f"the check broke: {type(error).__name__}: {error}", printed)
     return Look(
         problems=tuple(looking.problems),
@@ -98,9 +115,8 @@ def look_at(
 @attrs.define(kw_only=True)
 class _Looking:
     plan: AttemptPlan
-    shared: Preparations
-    stop: Deadline
-    log: Notes
+    session: Session
+    log: WarningLog
     redactor: Redactor
     each_test: bool
     leaks: tuple[Problem, ...] | None
@@ -112,28 +128,28 @@ class _Looking:
     solved: tuple[Change, ...] = ()
     """What the oracle changes."""
 
-    def found(self, rule: Rule, reason: str, printed: Printed | None = None) -> None:
+    def found(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
         """Note a problem."""
         output = printed.tail(self.redactor) if printed else ""
         self.problems.append(Problem(rule=rule, reason=self.redactor.clean_text(reason), output=output))
 
     def go(self) -> None:
         """Check one rule after the other; one that is broken does not hide the next."""
-        task, shared = self.plan.task, self.shared
+        task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
         except SetupError as error:
-            self.found(Rule.SETUP, str(error), Printed(*shared.setup_output(task)))
+            self.found(Rule.SETUP, str(error), MemoryEvidence(*shared.setup_output(task)))
             return
         with Tree(prepared.environment.workspace) as tree:
             self.notes += notes_on(task, tree)
         baseline = self._baseline(prepared)
-        self.calibration = calibration(self.plan, self.plan.variant.scorer, prepared, self.shared, self.log, anew=True)
-        self._empty_patch(prepared)
+        self.calibration = calibration(self.plan, prepared, shared, self.log, anew=True)
+        self._empty_patch(baseline)
         if task.script:
-            self._oracle(prepared)
+            self._oracle(baseline)
         if not self.problems and self.calibration and (self.calibration.obstacle or self.calibration.not_failing):
             self.found(Rule.BASELINE_RUNS, self.calibration.obstacle or self.calibration.not_failing)
         self._leaks(prepared, baseline)
@@ -142,7 +158,7 @@ class _Looking:
         if self.leaks is None:
             check = LeakCheck(
                 plan=self.plan,
-                shared=self.shared,
+                shared=self.session.shared,
                 prepared=prepared,
                 baseline=baseline,
                 solved=self.solved,
@@ -150,26 +166,46 @@ class _Looking:
                 note=self.log.note,
             )
             known = len(self.problems)
-            for problem in check.problems(self.stop):
+            for problem in check.problems(self.session.stop):
                 self.found(problem.rule, problem.reason)
             self.leaks = tuple(self.problems[known:])
         else:
             self.problems += [attrs.evolve(leak) for leak in self.leaks]  # seen another time
 
     def _baseline(self, prepared: Prepared) -> Baseline:
-        self.stop.check()
-        baseline = self.shared.run_baseline(self.plan.task, prepared.environment, self.log)
+        self.session.stop.check()
+        baseline = self.session.shared.run_baseline(self.plan.task, prepared.environment, self.log)
         if baseline.trouble:
             ended = baseline.verdict
             late, passed = Rule.BASELINE_IN_TIME, Rule.BASELINE_FAILS
             rule = late if ended.timed_out else passed if ended.ok else Rule.BASELINE_RUNS
-            self.found(rule, baseline.trouble[1], Printed(ended.stdout, ended.stderr))
+            self.found(rule, baseline.trouble[1], MemoryEvidence(ended.stdout, ended.stderr))
         return baseline
 
-    def _empty_patch(self, prepared: Prepared) -> None:
-        deadline = self.stop.within(self.plan.limits.timeout_sec)
-        printed = Printed()
-        score = self._judge(prepared, printed).score(_EMPTY, deadline)
+    def _attempt(
+        self, agent: Ready, baseline: Baseline, *, judge_empty: bool = False
+    ) -> tuple[Findings, MemoryEvidence]:
+        """What an attempt of this agent comes to, and what was printed last. Raises what ended it from outside."""
+        printed = MemoryEvidence()
+        found = run_attempt(
+            attrs.evolve(self.plan, agent=agent),
+            self.session,
+            Recording(log=self.log, files=printed),
+            baseline=baseline,
+            judge_empty=judge_empty,
+            each_test=self.each_test,
+        )
+        if found.error is not None:
+            raise found.error
+        self.session.stop.check()
+        if found.outcome in UNSCORED and found.agent:
+            raise SandboxError(found.agent.message)
+        return found, printed
+
+    def _empty_patch(self, baseline: Baseline) -> None:
+        found, printed = self._attempt(_IDLE, baseline, judge_empty=True)
+        score = found.score
+        assert score is not None, "an agent that does nothing is judged"
         if score.passed:
             said = "the scorer passes the empty patch: doing nothing solves the task"
             self.found(Rule.EMPTY_PATCH_FAILS, said, printed)
@@ -191,14 +227,14 @@ class _Looking:
         if failing:
             self.found(Rule.PASS_TO_PASS, f"pass_to_pass names what does not pass before the fix: {some(failing)}")
 
-    def _oracle(self, prepared: Prepared) -> None:
-        deadline = self.stop.within(self.plan.limits.timeout_sec)
-        printed = Printed()
-        try:
-            change = reference_change(self.plan, prepared, self.shared, self.log, printed, deadline)
-        except ReferenceRefused as error:
-            self.found(error.rule, str(error))
+    def _oracle(self, baseline: Baseline) -> None:
+        applying = ApplyReference()
+        found, printed = self._attempt(Ready.own_agent("oracle", applying, "needs_oracle"), baseline)
+        if applying.refused:
+            self.found(applying.refused.rule, str(applying.refused))
             return
+        change, score = found.change, found.score
+        assert change is not None, "an agent that has ended leaves a change, if an empty one"
         self.solved = change.kept
         if change.dropped:
             names = ", ".join(label.name for label in change.labels)
@@ -207,25 +243,14 @@ class _Looking:
         if not change.kept:
             self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")
             return
-        score = self._judge(prepared, printed).score(change, deadline)
+        assert score is not None, "a change is judged"
         self.after = score.tests
         self._passes(score, printed)
 
-    def _passes(self, score: Score, printed: Printed) -> None:
+    def _passes(self, score: Score, printed: MemoryEvidence) -> None:
         if score.timed_out:
             self.found(Rule.ORACLE_IN_TIME, "the passing command runs out of time with the oracle", printed)
         elif not score.passed:
             code = "" if score.exit_code is None else f" (exit code {score.exit_code})"
             why = f": {score.explanation}" if score.explanation else ""
             self.found(Rule.ORACLE_PASSES, f"the oracle does not pass{code}{why}", printed)
-
-    def _judge(self, prepared: Prepared, printed: Printed) -> Judge:
-        return Judge(
-            plan=self.plan,
-            scorer=self.plan.variant.scorer,
-            prepared=prepared,
-            shared=self.shared,
-            files=printed,
-            log=self.log,
-            each_test=self.each_test,
-        )

@@ -169,6 +169,8 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
                 attempt_id=str(ULID()),
                 task=task,
                 variant=variant,
+                agent=variant.agent_for(task),
+                scorer=variant.scorer,
                 repeat=repeat,
                 flaky=group.flaky.get(task.spec.id, ""),
             )

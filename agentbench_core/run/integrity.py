@@ -34,12 +34,12 @@ def suspicions(
     baseline: Baseline,
     change: FrozenChange,
     snapshots: Snapshots,
-    directory: Path,
+    directory: Path | None,
 ) -> tuple[Label, ...]:
-    """All there are against an attempt whose files lie in ``directory``."""
+    """All there are against an attempt whose files lie in ``directory``, or that leaves none."""
     with Tree(prepared.environment.workspace) as tree:
         found = [suspicious_edits(change.kept, snapshots, new_paths(plan.task, tree))]
-    if not plan.variant.agent_for(plan.task).can("needs_oracle"):  # that one was given what others must not know
+    if directory and not plan.agent.can("needs_oracle"):  # that one was given what others must not know
         found.append(leaks(plan, prepared, baseline, directory))
     return tuple(label for label in found if label is not None)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.run.agent_phase import instruction, shown_output
 from agentbench_core.run.change import some
 from agentbench_core.run.leak_probes import Probe
@@ -25,9 +24,9 @@ from agentbench_core.run.leak_text import (
 )
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Preparations, Prepared, hidden_paths
+from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording
 from agentbench_core.run.rules import Problem, Rule
 from agentbench_core.run.toolbox import Stop, open_toolbox
-from agentbench_core.run.unrecorded import Printed
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.snapshot import Change
 from agentbench_core.workspace.tree import Tree
@@ -51,7 +50,7 @@ class LeakCheck:
     prepared: Prepared
     baseline: Baseline
     solved: Sequence[Change]
-    log: EventLog
+    log: AttemptEvents
     note: Callable[[str], None]
 
     def problems(self, stop: Deadline) -> Sequence[Problem]:
@@ -79,8 +78,7 @@ class LeakCheck:
                 self.prepared.environment,
                 workspace,
                 deadline=deadline,
-                log=self.log,
-                files=Printed(),
+                recording=Recording(log=self.log, files=MemoryEvidence()),
                 stop=Stop(),
             ) as toolbox:
                 assert toolbox.sandbox is not None

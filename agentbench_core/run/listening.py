@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
 
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.record import AttemptRecord
 
 
-class Listener(Protocol):
-    """Told of attempts as they happen; called from several threads."""
+class Listener:
+    """Told of attempts as they happen; called from several threads. A subclass overrides what it cares for."""
 
     def resumed(self, kept: int) -> None:
         """A run is taken up again; so many of its attempts have their record already."""
@@ -34,7 +33,7 @@ class Listener(Protocol):
         """Something a person should know."""
 
 
-class Shielded:
+class Shielded(Listener):
     """A listener whose own troubles (a terminal that went away) never reach an attempt, and that hears no secrets."""
 
     def __init__(self, listener: Listener, redactor: Redactor) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import Interrupted, LLMError
-from agentbench_core.evidence.attempt_files import AttemptFiles
-from agentbench_core.run.attempt_log import AttemptLog
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.purse import PurseEmptyError
+from agentbench_core.run.recording import AttemptEvents, Evidence
 from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.toolbox import Stop
 from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
@@ -31,8 +30,8 @@ class Meter:
     plan: AttemptPlan
     model: RunModel
     deadline: Deadline
-    log: AttemptLog
-    files: AttemptFiles
+    log: AttemptEvents
+    files: Evidence
     stop: Stop
     calls: int = 0
     usage: Usage = Usage(cost_usd=0.0)

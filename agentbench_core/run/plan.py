@@ -5,18 +5,20 @@ from __future__ import annotations
 import attrs
 
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.variant import Variant
+from agentbench_core.run.variant import Ready, Variant
 from agentbench_core.values.record import AttemptLimits
 
 
 @attrs.frozen(kw_only=True)
 class AttemptPlan:
-    """One variant on one task, the ``repeat``-th time (from 1)."""
+    """One agent on one task, the ``repeat``-th time (from 1), with what else is the variant's, and who judges it."""
 
     run_id: str
     attempt_id: str
     task: Task
     variant: Variant
+    agent: Ready
+    scorer: Ready
     repeat: int
     supersedes: str | None = None
     """Id of the attempt that this one tries again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import platform
 import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.load import PhaseLoad, pressure
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Prepared
+from agentbench_core.values.execution import Output
 from agentbench_core.values.failures import FailureReason, Happened, Outcome, verdict
 from agentbench_core.values.integrity import worst
 from agentbench_core.values.messages import Usage
@@ -59,6 +61,8 @@ class Findings:
     suspicions: tuple[Label, ...] = ()
     trouble: str = ""
     """What ended it before or beside the agent, in words."""
+    error: BaseException | None = None
+    """The exception that ended it, if one did."""
 
 
 def explanation(found: Findings) -> str:
@@ -99,7 +103,7 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
         suite=plan.task.spec.suite,
         variant=plan.variant.name,
         variant_digest=plan.variant.digest,
-        agent=plan.variant.agent_for(plan.task).name,
+        agent=plan.agent.name,
         repeat=plan.repeat,
         model=_model(plan, agent),
         timestamps=Timestamps(started_at=found.started_at, ended_at=local_time()),
@@ -126,6 +130,28 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
     )
 
 
+def conclusion(plan: AttemptPlan, found: Findings, directory: Path) -> tuple[AttemptRecord, str]:
+    """The record and its explanation; of findings that make none, the record that says so."""
+    try:
+        return make_record(plan, found, directory), explanation(found)
+    except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
+        found = Findings(outcome=Outcome.SANDBOX_ERROR, trouble=traceback.format_exc())
+        return make_record(plan, found, directory), explanation(found)
+
+
+def write_evidence(plan: AttemptPlan, found: Findings, files: AttemptFiles, *, setup: tuple[Output, Output]) -> None:
+    """What lies beside the record, whatever the end: the task as used, logs, timings, environment.
+
+    ``setup`` is what the set-up printed, to standard output and standard error.
+    """
+    files.write("task.yaml", plan.task.text)
+    full = plan.task.spec.artifacts.full_logs
+    files.log("setup", *setup, full=full)
+    if found.baseline:
+        files.log("failing", found.baseline.verdict.stdout, found.baseline.verdict.stderr, full=full)
+    write_facts(plan, found, files)
+
+
 def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None:
     """``meta/timings.json`` (seconds per phase, and what each one met) and ``meta/environment.json``."""
     load = {phase: dump(met) for phase, met in found.load.items()}
@@ -147,7 +173,7 @@ def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None
 
 
 def _model(plan: AttemptPlan, agent: AgentEnd | None) -> ModelInfo | None:
-    if plan.variant.model is None or not plan.variant.agent_for(plan.task).can("needs_llm"):
+    if plan.variant.model is None or not plan.agent.can("needs_llm"):
         return None
     return attrs.evolve(plan.variant.model, prompt_version=agent.prompt_version if agent else "")
 
@@ -172,7 +198,7 @@ def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
 
 def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
     labels = []
-    if plan.variant.agent_for(plan.task).can("needs_oracle"):
+    if plan.agent.can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
     if plan.flaky:
         labels.append(Label(name="flaky", evidence=plan.flaky))

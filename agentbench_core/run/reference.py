@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from agentbench_core.errors import BudgetExceeded, DeadlineExceeded
-from agentbench_core.plugin.contracts import EventLog
-from agentbench_core.run.attempt_log import Evidence
+from agentbench_core.plugin.agent import AgentResult, AttemptContext
+from agentbench_core.plugin.contracts import Toolbox
 from agentbench_core.run.change import FrozenChange, freeze
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
+from agentbench_core.run.recording import Recording
 from agentbench_core.run.rules import Rule
-from agentbench_core.run.toolbox import AgentTools, MeteredToolbox, Stop, open_toolbox
+from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
 
@@ -24,8 +27,24 @@ class ReferenceRefused(Exception):  # noqa: N818 - a finding about a task
         self.rule = rule
 
 
+@attrs.define
+class ApplyReference:
+    """An agent that applies the reference solution, and keeps why it could not."""
+
+    refused: ReferenceRefused | None = None
+
+    def solve(self, context: AttemptContext) -> AgentResult:
+        """Make the calls in order, up to the first one that is refused."""
+        try:
+            _apply(context.tools, context.script)
+        except ReferenceRefused as error:
+            self.refused = error
+            return AgentResult(ended="tool_error", message=str(error))
+        return AgentResult()
+
+
 def reference_change(
-    plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog, files: Evidence, deadline: Deadline
+    plan: AttemptPlan, prepared: Prepared, shared: Preparations, recording: Recording, deadline: Deadline
 ) -> FrozenChange:
     """Apply the reference solution to a fork, and freeze what it changed.
 
@@ -36,17 +55,16 @@ def reference_change(
     workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
     try:
         with open_toolbox(
-            plan, prepared.environment, workspace, deadline=deadline, log=log, files=files, stop=Stop()
+            plan, prepared.environment, workspace, deadline=deadline, recording=recording, stop=Stop()
         ) as toolbox:
-            _apply(plan, toolbox)
+            budget = Budget(max_steps=plan.limits.max_steps)
+            _apply(AgentTools(toolbox, "oracle", budget, frozenset(toolbox.tools)), plan.task.script)
         return freeze(shared.snapshots, prepared.base, workspace, plan.task.spec)
     finally:
         shared.discard(workspace)
 
 
-def _apply(plan: AttemptPlan, toolbox: MeteredToolbox) -> None:
-    calls = plan.task.script
-    tools = AgentTools(toolbox, "oracle", Budget(max_steps=plan.limits.max_steps), frozenset(toolbox.tools))
+def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
     for number, call in enumerate(calls, start=1):
         try:
             result = tools.call(call)

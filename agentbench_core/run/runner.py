@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -16,16 +17,15 @@ from agentbench_core.errors import Interrupted
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
-from agentbench_core.run.asking import Obstacles
-from agentbench_core.run.attempt import Bench, make_attempt
+from agentbench_core.run.attempt import record_attempt
 from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
-from agentbench_core.run.interrupts import FOR_EVER, Interrupts, attend, signals_as_ctrl_c
+from agentbench_core.run.interrupts import FOR_EVER, Interrupts, attend
 from agentbench_core.run.likeness import environment_differences, in_words
 from agentbench_core.run.listening import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import open_preparations
 from agentbench_core.run.purse import Purse
-from agentbench_core.run.run_model import OpenModel, RunModel, open_models
+from agentbench_core.run.run_model import OpenModel, RunModel
+from agentbench_core.run.session import Session, open_session
 from agentbench_core.run.space import Space
 from agentbench_core.run.variant import Ready
 from agentbench_core.values.events import RunFinished, Warning_
@@ -54,40 +54,40 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
     """
     listener = Shielded(listener, group.redactor)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(signals_as_ctrl_c())
-        group_id = str(ULID())
-        for variant in group.variants:
-            variant.try_out()
-        stop = Deadline(FOR_EVER)
-        obstacles = Obstacles()
-        with obstacles.gathered():
-            models = stack.enter_context(
-                open_models(group.variants, group.workers, group.max_cost_usd, stop, listener.note)
+        session = stack.enter_context(
+            open_session(
+                group.variants,
+                group.tasks,
+                listener,
+                workers=group.workers,
+                max_cost_usd=group.max_cost_usd,
+                min_free_mb=group.min_free_mb,
             )
-        with obstacles.gathered():
-            shared = stack.enter_context(open_preparations(group.variants[0], group.tasks, stop, listener.note))
-        obstacles.refuse()
-        facts = {name: model.facts for name, model in models.items()}
+        )
+        group_id = str(ULID())
+        facts = {name: model.facts for name, model in session.offered.items()}
         manifests = [group_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
         for warning in dict.fromkeys(warning for known in facts.values() for warning in known.warnings):
             listener.note(warning)
         for like in (manifest.like for manifest in manifests if manifest.like and not group.resumed):
             listener.note(in_words(like))
-        interrupts = Interrupts(stop)
+        interrupts = Interrupts(session.stop)
         stack.enter_context(interrupts.watched())
         runs = [
             stack.enter_context(open_group_run(group, variant, manifest, listener))
             for variant, manifest in zip(group.variants, manifests, strict=True)
         ]
-        places = [shared.place, *(run.store.directory for run in runs)]
-        bench = Bench(
-            shared=shared,
-            models={r.variant.name: _model(r, group, models[r.variant.name]) for r in runs if r.variant.name in models},
-            stop=stop,
-            space=Space(places, group.min_free_mb, listener.note, stop),
-            listener=listener,
+        places = [session.shared.place, *(run.store.directory for run in runs)]
+        offered = session.offered
+        session = attrs.evolve(
+            session,
+            models={
+                r.variant.name: _model(r, group, offered[r.variant.name]) for r in runs if r.variant.name in offered
+            },
+            space=Space(places, group.min_free_mb, listener.note, session.stop),
+            opened=time.monotonic(),
         )
-        _make_attempts(group, runs, bench, interrupts)
+        _make_attempts(group, runs, session, interrupts)
         for run, manifest in zip(runs, manifests, strict=True):
             _compare(run, manifest, listener)
         ends = [_end(run, interrupts, group.redactor) for run in runs]
@@ -105,31 +105,31 @@ def _model(run: OpenRun, group: Group, model: OpenModel) -> RunModel:
     return RunModel(**attrs.asdict(model, recurse=False), purse=purse, halt=run.halt)
 
 
-def _make_attempts(group: Group, runs: Sequence[OpenRun], bench: Bench, interrupts: Interrupts) -> None:
+def _make_attempts(group: Group, runs: Sequence[OpenRun], session: Session, interrupts: Interrupts) -> None:
     """All attempts of all runs; those of one task follow each other, since they share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
     )
     pool = ThreadPoolExecutor(group.workers, thread_name_prefix="attempt")
     try:
-        pending = {pool.submit(_attempt, plan, bench, run): run for plan, run in queue}
+        pending = {pool.submit(_attempt, plan, session, run): run for plan, run in queue}
         told = False
         while pending:
             _collect(pending)
             if interrupts.seen and not told:
                 told = True
-                bench.listener.note("interrupted: marking what runs; once more kills it")
+                session.listener.note("interrupted: marking what runs; once more kills it")
                 pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
-        bench.stop.end(Interrupted("the run ended"))
+        session.stop.end(Interrupted("the run ended"))
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _attempt(plan: AttemptPlan, bench: Bench, run: OpenRun) -> bool:
+def _attempt(plan: AttemptPlan, session: Session, run: OpenRun) -> bool:
     """Make one attempt, unless the run was stopped before it began; then there is nothing to record."""
-    if bench.stop.expired or run.halt.reason:
+    if session.stop.expired or run.halt.reason:
         return False
-    make_attempt(plan, bench, run.store)
+    record_attempt(plan, session, run.store)
     return True
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core.errors import DeadlineExceeded, ToolError
-from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.scorer import Scorer, ScoringContext
-from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.interrupts import unless
@@ -18,7 +16,7 @@ from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
 from agentbench_core.run.load import Watch
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
-from agentbench_core.run.variant import Ready
+from agentbench_core.run.recording import Recording
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.limits import Deadline
@@ -31,11 +29,9 @@ class Judge:
     """A scorer on one task, with what it works on."""
 
     plan: AttemptPlan
-    scorer: Ready
     prepared: Prepared
     shared: Preparations
-    files: Evidence
-    log: EventLog
+    recording: Recording
     each_test: bool = False
     watch: Watch = attrs.field(factory=Watch)
 
@@ -43,13 +39,13 @@ class Judge:
         """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
         spec = self.plan.task.spec
         known = calibration(
-            self.plan, self.scorer, self.prepared, self.shared, self.log, waited=lambda sec: self._waited(deadline, sec)
+            self.plan, self.prepared, self.shared, self.recording.log, waited=lambda sec: self._waited(deadline, sec)
         )
         made: list[Path] = []
         limits_hit = LimitsHit(self.watch)
 
         def save_output(result: ExecResult) -> None:
-            self.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
+            self.recording.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
 
         context = ScoringContext(
             environment=CountingEnvironment(self.prepared.environment, limits_hit),
@@ -60,12 +56,12 @@ class Judge:
             network=spec.environment.network_policy == "always",
             deadline=deadline,
             save_output=save_output,
-            save_file=lambda name, data: self.files.write(f"logs/{name}", data),
+            save_file=lambda name, data: self.recording.files.write(f"logs/{name}", data),
             calibration=known,
             each_test=self.each_test,
         )
-        scorer: Scorer = self.scorer.make()
-        self.log.emit(TestsStarted(command=spec.validation.passing_command))
+        scorer: Scorer = self.plan.scorer.make()
+        self.recording.log.emit(TestsStarted(command=spec.validation.passing_command))
         started = time.monotonic()
         try:
             deadline.check()
@@ -78,7 +74,7 @@ class Judge:
             for path in made:
                 self.shared.discard(path)
         took = round(time.monotonic() - started, 6)
-        self.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
+        self.recording.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
         return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
     def _fork(self, change: FrozenChange, deadline: Deadline) -> Path:

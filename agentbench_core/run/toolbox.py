@@ -25,11 +25,11 @@ from agentbench_core.errors import (
 )
 from agentbench_core.evidence import layout
 from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
-from agentbench_core.run.attempt_log import Evidence
 from agentbench_core.run.change import editable_paths
 from agentbench_core.run.limits_hit import CountingSandbox, LimitsHit
 from agentbench_core.run.load import Watch
 from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.recording import Evidence, Recording
 from agentbench_core.values.events import (
     PatchApplied,
     ToolCallFinished,
@@ -186,8 +186,7 @@ def open_toolbox(
     workspace: Path,
     *,
     deadline: Deadline,
-    log: EventLog,
-    files: Evidence,
+    recording: Recording,
     stop: Stop,
     watch: Watch | None = None,
 ) -> Iterator[MeteredToolbox]:
@@ -204,8 +203,8 @@ def open_toolbox(
             editable=editable_paths(task),
             deadline=deadline,
             tool_timeout_sec=plan.limits.tool_timeout_sec,
-            log=log,
-            files=files,
+            log=recording.log,
+            files=recording.files,
             stop=stop,
             limits_hit=LimitsHit(watch),
         )

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, Protocol
+from typing import Literal
 
 import attrs
 
@@ -14,12 +14,11 @@ from agentbench_core.errors import Interrupted
 from agentbench_core.inputs.flakes import Tally
 from agentbench_core.inputs.suite import Task
 from agentbench_core.run.fairness import Look, look_at
-from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
-from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import hidden_paths, open_preparations
+from agentbench_core.run.listening import Listener
+from agentbench_core.run.preparation import hidden_paths
 from agentbench_core.run.rules import Note, Problem, Rule
+from agentbench_core.run.session import open_session
 from agentbench_core.run.variant import Variant
-from agentbench_core.values.limits import Deadline
 
 _FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not even be collected
 
@@ -37,17 +36,14 @@ _GRADER = frozenset(
 """Broken where a verdict differs from what it must be. What else a look may find, such as a leak, is no flake."""
 
 
-class Watcher(Protocol):
-    """Told how a validation goes; called from several threads."""
+class Watcher(Listener):
+    """Also told how a validation goes; called from several threads."""
 
     def looked(self, task: Task, number: int, look: Look) -> None:
         """A task was looked at for the ``number``-th time."""
 
     def finished(self, finding: Finding) -> None:
         """A task was looked at as often as it is to be."""
-
-    def note(self, message: str) -> None:
-        """Something a person should know."""
 
 
 @attrs.frozen(kw_only=True)
@@ -179,23 +175,19 @@ def validate(
         UnavailableError: the sandbox cannot work here.
         KeyboardInterrupt: somebody stopped it; nothing is left running, and ``watcher`` was told what was finished.
     """
-    stop = Deadline(FOR_EVER)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(signals_as_ctrl_c())
-        variant.try_out()
-        shared = stack.enter_context(open_preparations(variant, tasks, stop, watcher.note))
+        session = stack.enter_context(open_session([variant], tasks, watcher))
         if not variant.sandbox.can("isolated") and any(not _has_network(task) for task in tasks):
             watcher.note("that agents have no network was not checked: this sandbox cannot keep them off it")
         pool = ThreadPoolExecutor(workers, thread_name_prefix="validation")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        stack.callback(stop.end, Interrupted("the validation ended"))
+        stack.callback(session.stop.end, Interrupted("the validation ended"))
 
         def find(task: Task) -> Finding:
             looks: list[Look] = []
             for number in range(1, times + 1):
-                plan = AttemptPlan(run_id="", attempt_id="", task=task, variant=variant, repeat=number)
                 leaks = looks[0].leaks if looks else None
-                looks.append(look_at(plan, shared, stop, watcher.note, each_test=each_test, leaks=leaks))
+                looks.append(look_at(task, variant, session, each_test=each_test, leaks=leaks))
                 watcher.looked(task, number, looks[-1])
             finding = Finding(task=task, looks=tuple(looks), strict=strict)
             watcher.finished(finding)

@@ -11,8 +11,9 @@ from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, PluginError, UnavailableError
 from agentbench_core.inputs.config import Resolved, Settings
 from agentbench_core.inputs.suite import Task
+from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
-from agentbench_core.plugin.registry import Component, Registry
+from agentbench_core.plugin.registry import Component, Provenance, Registry
 from agentbench_core.run.asking import Obstacles, ask
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
@@ -40,6 +41,21 @@ class Ready:
     def make(self) -> Any:
         """The component itself."""
         return self.component.make(self.options)
+
+    @classmethod
+    def own_agent(cls, name: str, agent: Agent, *capabilities: str) -> Ready:
+        """An agent of the harness itself, which no plugin registers and no user names."""
+        source = Provenance(plugin="core", distribution="agentbench-core", version="")
+        component = Component(
+            kind="agent",
+            name=name,
+            target=lambda options: agent,
+            options=None,
+            summary="",
+            capabilities=frozenset(capabilities),
+            source=source,
+        )
+        return cls(component=component, options=None)
 
     def identity(self) -> dict[str, Any]:
         """What a digest needs to know of it."""

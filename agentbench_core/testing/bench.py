@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
@@ -31,9 +31,10 @@ from agentbench_core import (
 )
 from agentbench_core.builtin import plugin as builtin
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
+from agentbench_core.converter import dump
 from agentbench_core.plugin.discovery import discover
-from agentbench_core.run.attempt_log import AgentLog, AttemptLog
 from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.recording import AgentLog
 from agentbench_core.run.toolbox import MeteredToolbox, Stop
 from agentbench_core.testing.answers import Answer
 from agentbench_core.testing.attempt import ContextDouble, RecordedEvents, ScriptedModel, Trace, traced
@@ -51,7 +52,7 @@ class KeptEvidence:
         self.files: dict[str, bytes | str] = {}
         self.lines: dict[str, list[object]] = {}
 
-    def write(self, name: str, data: bytes | str) -> None:
+    def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
         """Keep one file."""
         self.files[name] = data
 
@@ -62,6 +63,10 @@ class KeptEvidence:
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
         """Keep both streams of a phase."""
         self.lines.setdefault(phase, []).append((stdout, stderr))
+
+    def cleaned(self, value: object) -> Any:
+        """As plain data; nothing here is a secret."""
+        return dump(value)
 
 
 def builtin_tools() -> Sequence[Tool]:
@@ -181,7 +186,6 @@ class Bench:
         budget = Budget(max_steps=max_steps, max_tokens=max_tokens, max_cost_usd=max_cost_usd)
         model = None if answers is None else ScriptedModel(answers, facts=facts, deadline=deadline)
         events = RecordedEvents()
-        log = cast(AttemptLog, events)  # whose only business here is `emit`
         offered = builtin_tools() if tools is None else tools
         output = self._output(files, failing_command)
         trace = Trace(deadline, lambda number: on_call(double, number))
@@ -198,10 +202,10 @@ class Bench:
                 failure_output=output,
                 failing_command=failing_command,
                 deadline=deadline.shown(),
-                log=AgentLog(log),
+                log=AgentLog(events),
                 script=tuple(script),
             )
-            delegations = Delegations(base=base, toolbox=toolbox, meter=None, log=log, deadline=deadline)
+            delegations = Delegations(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
             assert toolbox.sandbox is not None
             double = ContextDouble(
                 context=traced(delegations.first("agent", budget), model, trace),

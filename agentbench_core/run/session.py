@@ -1,0 +1,80 @@
+"""What the attempts of one command share, opened before the first of them and closed after the last."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from agentbench_core.inputs.suite import Task
+from agentbench_core.run.asking import Obstacles
+from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
+from agentbench_core.run.listening import Listener
+from agentbench_core.run.preparation import Preparations, open_preparations
+from agentbench_core.run.run_model import OpenModel, RunModel, open_models
+from agentbench_core.run.space import Space
+from agentbench_core.run.variant import Variant
+from agentbench_core.values.limits import Deadline
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """Prepared tasks, models by variant, the interrupt, room on the disk, and who listens."""
+
+    shared: Preparations
+    offered: Mapping[str, OpenModel]
+    """Providers that can work here."""
+    stop: Deadline
+    """Ends with the command, or earlier when a person stops it."""
+    space: Space
+    listener: Listener
+    models: Mapping[str, RunModel] = attrs.field(factory=dict)
+    """The same with the money of a run."""
+    opened: float = attrs.field(factory=time.monotonic)
+    """When the attempts began, or this part of them, by the monotonic clock."""
+
+
+@contextlib.contextmanager
+def open_session(
+    variants: Sequence[Variant],
+    tasks: Sequence[Task],
+    listener: Listener,
+    *,
+    workers: int = 1,
+    max_cost_usd: float | None = None,
+    min_free_mb: int = 0,
+) -> Iterator[Session]:
+    """Try out every component, ask sandbox and models whether they can work here, and make room for workspaces.
+
+    Args:
+        variants: what attempts will need; they have the same sandbox.
+        tasks: what the sandbox must be able to prepare.
+        listener: told of what a person should know.
+        workers: attempts at once, for providers that limit their callers.
+        max_cost_usd: what each run may cost.
+        min_free_mb: below this, attempts wait for room on the disk.
+
+    Raises:
+        PluginError: a component cannot be made.
+        InputError: a model cannot be used so.
+        UnavailableError: the sandbox or a model cannot work here; both are named if both cannot.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(signals_as_ctrl_c())
+        for variant in variants:
+            variant.try_out()
+        stop, obstacles = Deadline(FOR_EVER), Obstacles()
+        with obstacles.gathered():
+            offered = stack.enter_context(open_models(variants, workers, max_cost_usd, stop, listener.note))
+        with obstacles.gathered():
+            shared = stack.enter_context(open_preparations(variants[0], tasks, stop, listener.note))
+        obstacles.refuse()
+        yield Session(
+            shared=shared,
+            offered=offered,
+            stop=stop,
+            space=Space([shared.place], min_free_mb, listener.note, stop),
+            listener=listener,
+        )

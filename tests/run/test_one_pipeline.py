@@ -1,0 +1,47 @@
+"""Runs and validation go through the same attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agentbench_core.cli.app import App
+from agentbench_core.inputs.config import resolve
+from agentbench_core.inputs.suite import Task, read_suite
+from agentbench_core.run import validation
+from agentbench_core.run.fairness import Look
+from agentbench_core.run.variant import without_agents
+
+PHASES = ["source", "environment", "baseline", "agent", "freeze", "score"]
+
+
+class Watcher(validation.Watcher):
+    """Keeps the phases that it is told of."""
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+        self.looks: list[Look] = []
+
+    def phase_started(self, attempt_id: str, phase: str) -> None:
+        self.phases.append(phase)
+
+    def looked(self, task: Task, number: int, look: Look) -> None:
+        self.looks.append(look)
+
+
+def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> None:
+    """One of an agent that does nothing, whose empty change is judged, and one of the reference solution."""
+    make_task(python=True)
+    resolved = resolve([], App(frozenset()).registry.name_of)
+    variant = without_agents("validation", resolved, App(frozenset()).registry)
+    watcher = Watcher()
+    (finding,) = validation.validate(
+        read_suite(tmp_path / "tasks", "mini"), variant, watcher, times=1, workers=1, each_test=True
+    )
+    assert finding.verdict == "valid"
+    assert watcher.phases == [*PHASES, *PHASES]
+    (look,) = watcher.looks
+    assert look.before is not None
+    assert look.after is not None
+    (test,) = look.after
+    assert (look.before.get(test), look.after[test]) == ("failed", "passed")
