@@ -24,7 +24,7 @@ help:
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
 	@echo "make validate  look at every bundled task three times: is it fair, and always the same? FLAGS='--sandbox docker'"
-	@echo "make attack    let cheaters at every bundled task, and write the table of docs/attack.md; an hour. SANDBOXES=local without Docker"
+	@echo "make attack    run adversarial agents against every bundled task, and write the table of docs/attack.md; an hour. SANDBOXES=local without Docker"
 	@echo "make real-suites  run five real projects' suites under the hardened scorer; takes minutes"
 	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
 

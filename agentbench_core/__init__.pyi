@@ -74,11 +74,8 @@ from .plugin.agent import (
 from .plugin.agent import (
     Mandate as Mandate,
 )
-from .plugin.cheater import (
-    CheatContext as CheatContext,
-)
-from .plugin.cheater import (
-    Cheater as Cheater,
+from .plugin.agent import (
+    TaskFacts as TaskFacts,
 )
 from .plugin.contracts import (
     Environment as Environment,

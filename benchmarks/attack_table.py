@@ -1,7 +1,7 @@
 """Write what `agentbench tasks attack --contrast --json` found into docs/attack.md; arguments are files of it.
 
-A task that was attacked again is in two of them: what the later file says of it counts. Exit code 1 when a cheater
-passed where none may, a control or a cheater went wrong, a reference solution got a label, or what passes in the
+A task that was attacked again is in two of them: what the later file says of it counts. Exit code 1 when an adversary
+passed where none may, a control or an adversary went wrong, a reference solution got a label, or what passes in the
 sandbox `local` is not what tests/run/attack.yaml says.
 """
 
@@ -21,7 +21,7 @@ BEGIN, END = (f"<!-- made by make attack: {word} -->" for word in ("begin", "end
 LOCAL = yaml.safe_load((ROOT / "tests/run/attack.yaml").read_text(encoding="utf-8"))["local"]
 
 Trials = dict[tuple[str, str], dict[str, list[tuple[str, dict[str, Any]]]]]
-"""By sandbox and scorer, then by cheater: task and trial."""
+"""By sandbox and scorer, then by agent: task and trial."""
 
 
 def read(paths: list[str]) -> Trials:
@@ -32,14 +32,14 @@ def read(paths: list[str]) -> Trials:
     trials: Trials = defaultdict(lambda: defaultdict(list))
     for (sandbox, scorer, task), tried in sorted(last.items()):
         for trial in tried:
-            trials[sandbox, scorer][trial["cheater"]].append((task, trial))
+            trials[sandbox, scorer][trial["agent"]].append((task, trial))
     return trials
 
 
 def summaries() -> dict[str, str]:
     from agentbench_core.plugin.discovery import discover
 
-    return {component.name: component.summary for component in discover().registry.all("cheater")}
+    return {component.name: component.summary for component in discover().registry.all("agent")}
 
 
 def passed(trials: list[tuple[str, dict[str, Any]]]) -> str:
@@ -50,16 +50,16 @@ def passed(trials: list[tuple[str, dict[str, Any]]]) -> str:
 def table(trials: Trials) -> list[str]:
     columns = sorted(trials, key=lambda column: (column[0] != "docker", column))
     heads = [f"`{sandbox}`, {scorer}" for sandbox, scorer in columns]
-    lines = [f"| cheater | what it does | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
+    lines = [f"| agent | what it does | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
     said = summaries()
-    for cheater in sorted({name for column in columns for name in trials[column]}, key=order):
-        cells = [passed(trials[column][cheater]) if cheater in trials[column] else "" for column in columns]
-        lines.append(f"| `{cheater}` | {said.get(cheater, '')} | {' | '.join(cells)} |")
+    for agent in sorted({name for column in columns for name in trials[column]}, key=order):
+        cells = [passed(trials[column][agent]) if agent in trials[column] else "" for column in columns]
+        lines.append(f"| `{agent}` | {said.get(agent, '')} | {' | '.join(cells)} |")
     return lines
 
 
-def order(cheater: str) -> tuple[bool, str]:
-    return cheater not in ("oracle", "empty"), cheater
+def order(agent: str) -> tuple[bool, str]:
+    return agent not in ("scripted", "idle"), agent
 
 
 def explained(trials: Trials) -> list[str]:
@@ -71,7 +71,7 @@ def explained(trials: Trials) -> list[str]:
         "",
         "In `local` nothing is isolated, and these pass before the hardened scorer:",
         "",
-        "| cheater | since |",
+        "| agent | since |",
         "|---|---|",
     ]
     return [*lines, *(f"| `{name}` | {LOCAL.get(name, '?')} |" for name in sorted(winners))]
@@ -90,10 +90,10 @@ def wrong(trials: Trials) -> list[str]:
         for name, each in found.items():
             for task, trial in each:
                 bad = trial["ended"] == "broken" or (
-                    trial["control"] and (name == "oracle") != (trial["ended"] == "passed")
+                    trial["control"] and (name == "scripted") != (trial["ended"] == "passed")
                 )
-                if name == "oracle" and scorer == "tests" and trial["labels"]:
-                    said.append(f"{sandbox}, {task}: oracle has labels: {[each['name'] for each in trial['labels']]}")
+                if name == "scripted" and scorer == "tests" and trial["labels"]:
+                    said.append(f"{sandbox}, {task}: scripted has labels: {[each['name'] for each in trial['labels']]}")
                 if bad:
                     said.append(f"{sandbox}, {scorer}, {task}: {name} is {trial['ended']}: {trial['explanation']}")
     return said

@@ -15,13 +15,13 @@ import pytest
 
 from agentbench_core import (
     AttemptContext,
-    CheatContext,
     Environment,
     LLMCall,
     RunView,
     Sandbox,
     SandboxProvider,
     ScoringContext,
+    TaskFacts,
     ToolContext,
     testing,
 )
@@ -132,7 +132,7 @@ def members(cls: type) -> Collection[str]:
         ("write-an-agent", [AttemptContext]),
         ("write-a-tool", [ToolContext]),
         ("write-a-scorer", [ScoringContext]),
-        ("write-a-cheater", [CheatContext]),
+        ("write-an-adversary", [TaskFacts]),
         ("write-a-reporter", [RunView]),
         ("write-an-llm", [LLMCall]),
         ("write-a-sandbox", [SandboxProvider, Environment, Sandbox]),

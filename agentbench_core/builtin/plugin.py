@@ -19,7 +19,7 @@ from agentbench_core.builtin.options import (
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import LLM, Agent, Cheater, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 AGENTBENCH_API = 1
 
@@ -32,7 +32,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agent that others are compared with, and the two controls."""
+    """The agent that others are compared with, the two controls, and the battery of ``tasks attack``."""
     register(
         "baseline",
         baseline,
@@ -49,6 +49,9 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
         capabilities={"needs_oracle"},
     )
     register("idle", idle, NoOptions, summary="does nothing: must pass no task")
+    from agentbench_core.builtin.adversaries.battery import register_all
+
+    register_all(register)
 
 
 @hookimpl
@@ -89,14 +92,6 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """The reporter of every run."""
     register("console", console, NoOptions, summary="report_summary.md as one page of plain text")
-
-
-@hookimpl
-def agentbench_register_cheaters(register: Register[Cheater]) -> None:
-    """The battery of every attack."""
-    from agentbench_core.builtin.cheaters.battery import register_all
-
-    register_all(register)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""``agentbench tasks attack``: does anybody pass a task without solving it?"""
+"""``agentbench tasks attack``: can an agent pass a task without solving it?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
-from agentbench_core.cli.attack_text import mode_of, plain, table_of_cheaters
+from agentbench_core.cli.attack_text import mode_of, plain, table_of_agents
 from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import (
     flag_layers,
@@ -29,25 +29,27 @@ from agentbench_core.converter import load
 from agentbench_core.errors import InputError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import read_suite, select
-from agentbench_core.plugin.registry import Registry
+from agentbench_core.plugin.registry import ADVERSARY, Registry
 from agentbench_core.run.attack import Ended, Trial, Watcher, attack
 from agentbench_core.run.attacked import Attacked, by_task
 from agentbench_core.run.sampling import every_pair, sampled_pairs
 from agentbench_core.run.variant import Ready, without_agents
 
+_CONTROLS = ("scripted", "idle")
 
-@click.command("attack", short_help="Does anybody pass a task without solving it?")
+
+@click.command("attack", short_help="Can an agent pass a task without solving it?")
 @suite_flags
 @task_flag
 @click.option(
-    "--cheater",
-    "cheater_globs",
+    "--adversary",
+    "adversary_globs",
     metavar="GLOB",
     multiple=True,
-    shell_complete=names_of("cheater"),
-    help="Only these cheaters, and the controls.",
+    shell_complete=names_of("agent", adversaries=True),
+    help="Only these adversarial agents, and the controls.",
 )
-@click.option("--sample", type=click.IntRange(min=1), help="Each cheater on so many tasks, each task under as many.")
+@click.option("--sample", type=click.IntRange(min=1), help="Each agent on so many tasks, each task under as many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
 @click.option("--contrast", is_flag=True, help="Have the plain scorer judge as well, to show what hardening is worth.")
 @click.option("--workers", type=int, help="Trials at once. [default: 2]")
@@ -67,7 +69,7 @@ def attack_tasks(
     app: App,
     /,
     task_globs: tuple[str, ...],
-    cheater_globs: tuple[str, ...],
+    adversary_globs: tuple[str, ...],
     sample: int | None,
     seed: int,
     contrast: bool,
@@ -75,14 +77,14 @@ def attack_tasks(
     form: Literal["text", "md"],
     **typed: Any,
 ) -> int:
-    """Let a battery of cheaters at tasks, without any agent.
+    """Run a battery of adversarial agents against tasks.
 
     \b
     agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
-    Each works in the sandbox that an agent would have, and is judged as an attempt is. A task on which one of them
-    passes is forgeable. Exit code 1 unless every task holds: no cheater passes, none broke, and the controls end as
-    they must.
+    Each is run and judged as any agent is, and is told where the hidden tests will be. A task on which one of them
+    passes is forgeable. Exit code 1 unless every task holds: no adversary passes, none broke, and the controls end as
+    they must: scripted passes, idle fails.
     """
     resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
     settings = resolved.settings.run
@@ -90,8 +92,8 @@ def attack_tasks(
     variant = without_agents("attack", resolved, app.registry)
     if not variant.sandbox.can("isolated"):
         warn_unisolated()
-    cheaters = _cheaters(app.registry, cheater_globs)
-    pairs = sampled_pairs(tasks, cheaters, sample, seed) if sample else every_pair(tasks, cheaters)
+    agents = _agents(app.registry, adversary_globs)
+    pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
     scorers = [variant.scorer, *([_plain_scorer(variant.scorer)] if contrast else [])]
     trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
     findings = {mode_of(each): by_task([t for t in trials if t.scorer is each]) for each in scorers}
@@ -99,25 +101,24 @@ def attack_tasks(
     if as_json:
         print_json(plain(findings, suite=settings.suite, sandbox=variant.sandbox.name, sample=sample, seed=seed))
     elif form == "md":
-        say(table_of_cheaters(findings, markdown=True))
+        say(table_of_agents(findings, markdown=True))
     else:
         _print(findings)
     return 0 if all(found.verdict == "holds" for found in judged) else 1
 
 
-def _cheaters(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
-    """Those whose names match, and the controls, which are first. Raises UnknownNameError for a glob without any."""
-    found = [registry.find("cheater", name) for name in registry.names("cheater")]
+def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
+    """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob that matches none."""
+    found = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
+    names = [component.name for component in found]
     for glob in globs:
-        if not any(fnmatch.fnmatchcase(component.name, glob) for component in found):
-            nearest = did_you_mean(glob, registry.names("cheater"))
-            raise UnknownNameError(f"no cheater is called {glob!r}{nearest}", remedy="See: agentbench plugins list")
-    controls = [component for component in found if component.capabilities]
-    chosen = [
-        c for c in found if not c.capabilities and (not globs or any(fnmatch.fnmatchcase(c.name, g) for g in globs))
-    ]
+        if not fnmatch.filter(names, glob):
+            nearest = did_you_mean(glob, names)
+            raise UnknownNameError(f"no adversary {glob!r}{nearest}", remedy="See: agentbench plugins list")
+    controls = [registry.find("agent", name) for name in _CONTROLS]
+    chosen = [each for each in found if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
     return [
-        Ready(component=each, options=load({}, each.options, where=f"options of cheater {each.name!r}"))
+        Ready(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
         for each in (*controls, *chosen)
         if each.options is not None
     ]
@@ -147,7 +148,7 @@ class _Progress(Watcher):
         with self._lock:
             self._finished += 1
             place = f"[{self._finished}/{self._trials}]"
-            name = f"{first.task.spec.id}  {first.cheater.name}"
+            name = f"{first.task.spec.id}  {first.agent.name}"
             say(f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(said, 200)}".rstrip(), err=True)
 
     def note(self, message: str) -> None:
@@ -157,7 +158,7 @@ class _Progress(Watcher):
 
 def _print(findings: dict[str, Sequence[Attacked]]) -> None:
     mode, judged = next(iter(findings.items()))
-    heads = ("TASK", "VERDICT", "CHEATERS", "PASSED", "SKIPPED", "BROKEN", "SECONDS")
+    heads = ("TASK", "VERDICT", "ADVERSARIES", "PASSED", "SKIPPED", "BROKEN", "SECONDS")
     print_table(heads, [_row(found) for found in judged])
     for found in judged:
         for problem in found.problems:
@@ -167,7 +168,7 @@ def _print(findings: dict[str, Sequence[Attacked]]) -> None:
             say(f"  {problem.remedy}")
     if len(findings) > 1:
         say()
-        say(table_of_cheaters(findings, markdown=False))
+        say(table_of_agents(findings, markdown=False))
     holding = sum(found.verdict == "holds" for found in judged)
     say(f"\n{holding} of {len(judged)} tasks hold before the scorer {mode}")
 

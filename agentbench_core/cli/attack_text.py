@@ -18,13 +18,13 @@ def mode_of(scorer: Ready) -> str:
     return f"{scorer.name} (plain)" if getattr(scorer.options, "hardened", True) is False else scorer.name
 
 
-def table_of_cheaters(findings: Findings, *, markdown: bool) -> str:
-    """On how many tasks each cheater passed, of those that it was tried on, before each scorer."""
+def table_of_agents(findings: Findings, *, markdown: bool) -> str:
+    """On how many tasks each agent passed, of those that it was tried on, before each scorer."""
     first = next(iter(findings.values()))
-    cheaters = {trial.cheater.name: trial.cheater for found in first for trial in found.trials}
-    rows = [("cheater", "what it does", *findings)]
-    for name, cheater in cheaters.items():
-        rows.append((name, cheater.component.summary, *(_passed(name, found) for found in findings.values())))
+    agents = {trial.agent.name: trial.agent for found in first for trial in found.trials}
+    rows = [("agent", "what it does", *findings)]
+    for name, agent in agents.items():
+        rows.append((name, agent.component.summary, *(_passed(name, found) for found in findings.values())))
     if markdown:
         lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
         return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
@@ -33,8 +33,8 @@ def table_of_cheaters(findings: Findings, *, markdown: bool) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in order)
 
 
-def _passed(cheater: str, findings: Sequence[Attacked]) -> str:
-    trials = [trial for found in findings for trial in found.trials if trial.cheater.name == cheater]
+def _passed(agent: str, findings: Sequence[Attacked]) -> str:
+    trials = [trial for found in findings for trial in found.trials if trial.agent.name == agent]
     tried = sum(trial.ended in (Ended.PASSED, Ended.FAILED) for trial in trials)
     return f"{sum(trial.ended is Ended.PASSED for trial in trials)} of {tried}" if tried else "-"
 
@@ -58,7 +58,7 @@ def _task(found: Attacked, mode: str) -> dict[str, Any]:
         "verdict": found.verdict,
         "duration_sec": round(found.duration_sec, 3),
         "problems": [
-            {"cheater": problem.trial.cheater.name, "reason": problem.reason, "remedy": problem.remedy}
+            {"agent": problem.trial.agent.name, "reason": problem.reason, "remedy": problem.remedy}
             for problem in found.problems
         ],
         "trials": [_trial(trial) for trial in found.trials],
@@ -67,7 +67,7 @@ def _task(found: Attacked, mode: str) -> dict[str, Any]:
 
 def _trial(trial: Trial) -> dict[str, Any]:
     return {
-        "cheater": trial.cheater.name,
+        "agent": trial.agent.name,
         "control": trial.control,
         "ended": trial.ended,
         "explanation": trial.explanation,

@@ -15,6 +15,7 @@ from agentbench_core.evidence.reader import find_runs
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import TASK_FILE, suites
 from agentbench_core.inputs.variants import variant_files
+from agentbench_core.plugin.registry import ADVERSARY
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -37,12 +38,13 @@ def completion(ctx: click.Context, shell: str) -> None:
         say(kind(ctx.find_root().command, {}, name, _VARIABLE).source())
 
 
-def names_of(*kinds: str) -> Completion:
-    """Completes names of components of these kinds."""
+def names_of(*kinds: str, adversaries: bool = False) -> Completion:
+    """Completes names of components of these kinds; of agents those that are adversarial, or those that are not."""
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         components = [component for kind in kinds for component in App.of(ctx).registry.all(kind)]
-        return [CompletionItem(c.name, help=c.summary) for c in components if c.name.startswith(begun)]
+        offered = [component for component in components if (ADVERSARY in component.capabilities) is adversaries]
+        return [CompletionItem(c.name, help=c.summary) for c in offered if c.name.startswith(begun)]
 
     return complete
 

@@ -9,10 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from agentbench_core.cli.app import CORE_COMMANDS, App, say
 from agentbench_core.plugin.kinds import REGISTRATIONS
-from agentbench_core.plugin.registry import Component, Provenance
-
-_MANY = 20
-"""Of a kind with more components, only their number is shown, unless it is asked for."""
+from agentbench_core.plugin.registry import ADVERSARY, Component, Provenance
 
 _Row = tuple[str, str, str]
 
@@ -36,10 +33,9 @@ def print_plugins(app: App, kind: str | None) -> None:
     for each in (kind,) if kind else REGISTRATIONS:
         components = app.registry.all(each)
         head = f"{REGISTRATIONS[each].plural.upper()}  {REGISTRATIONS[each].usage}"
-        if len(components) > _MANY and kind is None:
-            rows = [_few(each, components)]
-        else:
-            rows = [_line(component, conflicts) for component in components]
+        adversaries = [one for one in components if ADVERSARY in one.capabilities and kind is None]
+        rows = [_line(component, conflicts) for component in components if component not in adversaries]
+        rows += [_only_number(adversaries)] if adversaries else []
         sections.append((head, rows or [("(none)", "", "")]))
     silent = {plugin.source for plugin in app.plugins.plugins} - {c.source for c in app.registry.all()}
     unused = [
@@ -60,9 +56,10 @@ def print_plugins(app: App, kind: str | None) -> None:
     say("Options of one: agentbench plugins show NAME. One of your own: agentbench plugins new NAME --kind KIND")
 
 
-def _few(kind: str, components: Sequence[Component]) -> _Row:
-    origins = sorted({_origin(component.source) for component in components})
-    return f"{len(components)} of them", ", ".join(origins), f"see: agentbench plugins list --kind {kind}"
+def _only_number(adversaries: Sequence[Component]) -> _Row:
+    origins = sorted({_origin(component.source) for component in adversaries})
+    how = "for `agentbench tasks attack`; see: agentbench plugins list --kind agent"
+    return f"{len(adversaries)} adversaries", ", ".join(origins), how
 
 
 def _line(component: Component, conflicts: Iterable[tuple[str, str]]) -> _Row:

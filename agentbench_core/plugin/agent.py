@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
@@ -42,6 +42,17 @@ def _nobody(mandate: Mandate) -> AttemptContext:
 
 
 @attrs.frozen(kw_only=True)
+class TaskFacts:
+    """What only adversarial agents are told of a task: what does not let them pass lets nobody pass."""
+
+    editable: Sequence[str]
+    """Paths of the Python files in the workspace that the task lets agents edit."""
+    passing_command: str
+    hidden: Sequence[str]
+    """Where hidden tests will lie when the change is judged. They are not there while the agent works."""
+
+
+@attrs.frozen(kw_only=True)
 class AttemptContext:
     """What an agent may know: never the solution, the hidden tests or the task's file."""
 
@@ -64,6 +75,8 @@ class AttemptContext:
     """
     script: tuple[ToolCall, ...] = ()
     """The oracle as tool calls, for agents with the capability ``needs_oracle``."""
+    task_facts: TaskFacts | None = None
+    """For agents with the capability ``adversary``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +93,9 @@ class AgentResult:
 class Agent(Protocol):
     """The program under test. Made anew for each attempt.
 
-    Capabilities: ``needs_llm``, ``needs_oracle``.
+    Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``. An adversarial agent tries to be scored as passing
+    without solving the task. It ends with ``gave_up`` where a task has nothing that it could work with, and with
+    ``tool_error`` where it could not be tried.
     """
 
     def solve(self, context: AttemptContext) -> AgentResult:

@@ -1,7 +1,7 @@
 """The contracts of sandboxes, tools and reporters, and the contexts that their methods receive.
 
-Those of agents, models, scorers and cheaters are next door, in ``agent``, ``llm``, ``scorer`` and ``cheater``. A plugin
-implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer``, ``Reporter`` and ``Cheater``; nothing
+Those of agents, models and scorers are next door, in ``agent``, ``llm`` and ``scorer``. A plugin
+implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; nothing
 needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
 """
 

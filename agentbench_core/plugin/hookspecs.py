@@ -31,7 +31,6 @@ import pluggy
 
 if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
-    from agentbench_core.plugin.cheater import Cheater
     from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Tool
     from agentbench_core.plugin.llm import LLM
     from agentbench_core.plugin.scorer import Scorer
@@ -96,7 +95,7 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
 
 @hookspec
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """Add agents, for ``--agent NAME``. Capabilities: ``needs_llm``, ``needs_oracle``."""
+    """Add agents, for ``--agent NAME``. Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``."""
 
 
 @hookspec
@@ -112,11 +111,6 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 @hookspec
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
     """Add reporters, for ``--set reporters=[NAME]``; they run when a run ends."""
-
-
-@hookspec
-def agentbench_register_cheaters(register: Register[Cheater]) -> None:
-    """Add cheaters, for ``agentbench tasks attack``. Capabilities: ``upper_control``, ``lower_control``."""
 
 
 @hookspec

@@ -87,6 +87,8 @@ KINDS: Mapping[str, Kind] = _by_name(
             capabilities={
                 "needs_llm": "gets a metered model",
                 "needs_oracle": "gets the reference solution as a script; its records are labelled `oracle`",
+                "adversary": "of `tasks attack`: knows where hidden tests will be, and must pass no task; "
+                "its records are labelled `adversary`",
             },
             setting="one",
             usage="--agent NAME",
@@ -117,17 +119,6 @@ KINDS: Mapping[str, Kind] = _by_name(
             method="report",
             setting="many",
             usage="--set reporters=[NAME,...]",
-        ),
-        Kind(
-            name="cheater",
-            plural="cheaters",
-            contract=lambda: agentbench_core.Cheater,
-            method="cheat",
-            capabilities={
-                "upper_control": "of `tasks attack`: gets the reference solution, and must pass",
-                "lower_control": "of `tasks attack`: changes nothing, and must fail",
-            },
-            usage="agentbench tasks attack --cheater NAME",
         ),
     ]
 )

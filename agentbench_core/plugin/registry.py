@@ -11,6 +11,9 @@ import attrs
 from agentbench_core.errors import AgentBenchError, PluginError, UnknownNameError, did_you_mean
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 
+ADVERSARY = "adversary"
+"""The capability of agents that try to pass without solving the task."""
+
 
 @attrs.frozen(kw_only=True)
 class Provenance:
@@ -76,8 +79,8 @@ class Registry:
         return [component for component in self._components if kind in (None, component.kind)]
 
     def names(self, kind: str) -> Sequence[str]:
-        """The names of one kind, sorted, each once."""
-        return sorted({component.name for component in self.all(kind)})
+        """The names of one kind, sorted, each once; without adversarial agents, which only attacks name."""
+        return sorted({each.name for each in self.all(kind) if ADVERSARY not in each.capabilities})
 
     def find(self, kind: str, name: str) -> Component:
         """The component of that name.

@@ -21,14 +21,16 @@ from agentbench_core.errors import (
     SandboxError,
 )
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext
+from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, TaskFacts
 from agentbench_core.plugin.contracts import Environment
+from agentbench_core.plugin.registry import ADVERSARY
+from agentbench_core.run.change import editable_python
 from agentbench_core.run.delegation import Delegations
 from agentbench_core.run.interrupts import attend
 from agentbench_core.run.load import Watch
 from agentbench_core.run.metering import Meter
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline
+from agentbench_core.run.preparation import Baseline, hidden_paths
 from agentbench_core.run.recording import AgentLog, Recording
 from agentbench_core.run.run_model import RunModel
 from agentbench_core.run.toolbox import MeteredToolbox, Stop, open_toolbox
@@ -106,7 +108,7 @@ class AgentPhase:
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             if meter:
                 stack.callback(meter.close)
-            ended = self._solve(agent, self._context(toolbox, meter), meter)
+            ended = self._solve(agent, self._context(toolbox, meter, workspace), meter)
             outcome, message = self._outcome(ended), self._message(ended)
         return AgentEnd(
             outcome=outcome,
@@ -130,7 +132,7 @@ class AgentPhase:
             stop=self._stop,
         )
 
-    def _context(self, toolbox: MeteredToolbox, meter: Meter | None) -> AttemptContext:
+    def _context(self, toolbox: MeteredToolbox, meter: Meter | None, workspace: Path) -> AttemptContext:
         plan = self._plan
         agent = plan.agent
         shown = shown_output(self._baseline)
@@ -143,9 +145,18 @@ class AgentPhase:
             log=AgentLog(self._log),
             uses_prompt=self._use_prompt,
             script=plan.task.script if agent.can("needs_oracle") else (),
+            task_facts=self._task_facts(workspace) if agent.can(ADVERSARY) else None,
         )
         agents = Delegations(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
         return agents.first(agent.name, self._budget)
+
+    def _task_facts(self, workspace: Path) -> TaskFacts:
+        task = self._plan.task
+        return TaskFacts(
+            editable=editable_python(task.spec, workspace),
+            passing_command=task.spec.validation.passing_command,
+            hidden=hidden_paths(task),
+        )
 
     def _use_prompt(self, version: str) -> None:
         self._prompts = str(version)

@@ -29,7 +29,7 @@ class Attacked:
     trials: tuple[Trial, ...]
 
     def ended(self, ended: Ended) -> int:
-        """How many cheaters ended so, controls left out."""
+        """How many adversaries ended so, controls left out."""
         return sum(trial.ended is ended for trial in self.trials if not trial.control)
 
     @property
@@ -39,7 +39,7 @@ class Attacked:
 
     @property
     def verdict(self) -> Literal["holds", "forgeable", "unfair", "unknown"]:
-        """Forgeable: a cheater passed. Unfair: a control ended wrongly. Unknown: something could not be tried."""
+        """Forgeable: an adversary passed. Unfair: a control ended wrongly. Unknown: one could not be tried."""
         wrong = [problem.trial for problem in self.problems]
         if any(not trial.control and trial.ended is Ended.PASSED for trial in wrong):
             return "forgeable"
@@ -62,17 +62,17 @@ def by_task(trials: Sequence[Trial]) -> Sequence[Attacked]:
 
 
 def _problem(trial: Trial) -> Problem:
-    name, why = trial.cheater.name, trial.explanation
+    name, why = trial.agent.name, trial.explanation
     if trial.ended is Ended.BROKEN:
-        remedy = "Nothing is known of this one here: mend what broke, and attack again."
+        remedy = "Correct what broke, and attack again."
         return Problem(trial=trial, reason=f"{name} could not be tried: {why}", remedy=remedy)
-    if trial.cheater.can("upper_control"):
-        remedy = "The oracle must pass: `agentbench validate-tasks` says what is wrong with it, or with the tests."
+    if trial.must_pass:
+        remedy = "The reference solution must pass: see agentbench validate-tasks."
         return Problem(trial=trial, reason=f"the control {name} did not pass: {why}", remedy=remedy)
-    if trial.cheater.can("lower_control"):
+    if trial.control:
         remedy = "passing_command must fail as long as the bug is there."
         return Problem(trial=trial, reason=f"the control {name} passed", remedy=remedy)
-    reason = f"{name} passed: {trial.cheater.component.summary}"
+    reason = f"{name} passed: {trial.agent.component.summary}"
     return Problem(trial=trial, reason=reason, remedy=" ".join(_remedies(trial.task)))
 
 

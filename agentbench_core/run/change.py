@@ -97,6 +97,14 @@ def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
     return matches(task.agent.editable_globs or ("**",))
 
 
+def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
+    """The Python files of a workspace whose change would be judged."""
+    editable, protected, named = editable_paths(task), protected_paths(task), task.agent.editable_globs
+    with Tree(workspace) as tree:
+        found = [path for path in tree.files() if path.endswith(".py") and editable(path)]
+    return tuple(path for path in found if path in named or not protected(path))
+
+
 def keep_final_state(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers; it decides nothing.
 

@@ -14,6 +14,7 @@ import attrs
 from agentbench_core.converter import dump
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
+from agentbench_core.plugin.registry import ADVERSARY
 from agentbench_core.run.agent_phase import AgentEnd
 from agentbench_core.run.change import FrozenChange
 from agentbench_core.run.load import PhaseLoad, pressure
@@ -200,6 +201,8 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
     labels = []
     if plan.agent.can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
+    if plan.agent.can(ADVERSARY):
+        labels.append(Label(name="adversary", evidence="the agent tried to pass without solving the task"))
     if plan.flaky:
         labels.append(Label(name="flaky", evidence=plan.flaky))
     if found.agent:

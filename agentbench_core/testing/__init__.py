@@ -16,18 +16,18 @@ the same, with a server    RemoteLLMConformance                                 
 agent                      AgentConformance                                       make_agent
 the same, with a model     ModelAgentConformance                                  make_agent
 the same, with a program   WrappedAgentConformance                                wrapping
+the same, adversarial      AdversaryConformance                                   make_agent
 tool                       ToolConformance                                        make_tool, good_arguments
 scorer                     ScorerConformance                                      make_scorer
 reporter                   ReporterConformance                                    make_reporter
-cheater                    CheaterConformance                                     make_cheater
 =========================  =====================================================  =========================
 
 Checks of agents, tools and scorers run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on the class
 to run them in each of these; the ids of the tests name the sandbox.
 
-Hooks with defaults are in the rooms ``stage``, ``llm_stage``, ``agent_stage``, ``tool_stage``, ``scorer_stage`` and
-``cheater_stage``. Each check says in its docstring what is asked for; each is itself checked, on a double that is
-broken in just that respect.
+Hooks with defaults are in the rooms ``stage``, ``llm_stage``, ``agent_stage``, ``tool_stage`` and ``scorer_stage``.
+Each check says in its docstring what is asked for; each is itself checked, on a double that is broken in just that
+respect.
 
 For tests of one's own: :func:`make_context` gives what an agent gets, with real tools over a small program that has a
 bug and a model whose answers are written down (:func:`says`, :func:`calls`); :class:`ScriptedLLM` is such a model as a
@@ -54,21 +54,20 @@ _ROOMS = (
     *("commands", "variables", "output", "deadlines", "lifetime", "files", "setup", "environment", "once", "provider"),
     *("isolation", "privileges", "limits"),
     *("llm", "llm_stage", "llm_answers", "llm_life", "llm_traffic", "llm_faults"),
-    *("agent", "agent_stage", "agent_life", "agent_talk", "agent_wrapped"),
+    *("agent", "agent_stage", "agent_life", "agent_talk", "agent_wrapped", "agent_adversary"),
     *("tool", "tool_stage", "tool_spec", "tool_calls", "tool_places"),
     *("scorer", "scorer_stage", "scorer_verdicts", "scorer_endings", "scorer_traces"),
     *("reporter", "reporter_stage"),
-    *("cheater", "cheater_stage"),
     "fixtures",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
 from agentbench_core.testing.agent import AgentConformance, ModelAgentConformance  # noqa: E402 - see above
+from agentbench_core.testing.agent_adversary import AdversaryConformance  # noqa: E402 - see above
 from agentbench_core.testing.agent_wrapped import WrappedAgentConformance  # noqa: E402 - see above
 from agentbench_core.testing.answers import Answer, CallDouble, Script, ScriptedLLM, Told, calls, says  # noqa: E402 - see above
 from agentbench_core.testing.attempt import ContextDouble, ScriptedModel, Trace  # noqa: E402 - see above
 from agentbench_core.testing.bench import Bench, builtin_tools, make_context, open_bench  # noqa: E402 - see above
-from agentbench_core.testing.cheater import CheaterConformance  # noqa: E402 - see above
 from agentbench_core.testing.clock import FakeClock  # noqa: E402 - see above
 from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble  # noqa: E402 - see above
 from agentbench_core.testing.fixtures import Ended, MakeSuite, MakeTask, RunAgentbench  # noqa: E402 - see above
@@ -88,11 +87,11 @@ __all__ = [
     "BROKEN",
     "FAILING_COMMAND",
     "FIX",
+    "AdversaryConformance",
     "AgentConformance",
     "Answer",
     "Bench",
     "CallDouble",
-    "CheaterConformance",
     "ContextDouble",
     "Ended",
     "Ending",

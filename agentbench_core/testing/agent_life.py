@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import AgentResult, AttemptStop, BudgetExceeded, DeadlineExceeded, Interrupted
-from agentbench_core.testing.agent_stage import PATCH, AgentHooks
+from agentbench_core.testing.agent_stage import FACTS, PATCH, AgentHooks
 from agentbench_core.testing.attempt import ContextDouble
 from agentbench_core.testing.bench import Bench
 from agentbench_core.testing.looking import contents
@@ -59,8 +59,9 @@ class AgentLifeChecks(AgentHooks):
         agents = [self.make_agent() for _ in range(2)]
         with ExitStack() as stack:
             script = (PATCH,) if self.needs_oracle else ()
+            facts = FACTS if self.adversary else None
             model = self.fixing if self.needs_llm else None
-            doubles = [stack.enter_context(bench.context(model, script=script)) for _ in agents]
+            doubles = [stack.enter_context(bench.context(model, script=script, task_facts=facts)) for _ in agents]
             pairs = zip(agents, doubles, strict=True)
             works: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
             results = [_ended(result) for result in at_once(works, self.patience)]

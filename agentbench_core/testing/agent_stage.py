@@ -9,16 +9,18 @@ from typing import Any, ClassVar
 
 import attrs
 
-from agentbench_core import Agent, AgentResult, Completion, Interrupted, Message, Request, ToolCall
+from agentbench_core import Agent, AgentResult, Completion, Interrupted, Message, Request, TaskFacts, ToolCall
 from agentbench_core.testing.answers import Answer, calls, says
 from agentbench_core.testing.attempt import ContextDouble
 from agentbench_core.testing.bench import Bench, WithBench
-from agentbench_core.testing.program import FIX
+from agentbench_core.testing.program import FAILING_COMMAND, FIX
 from agentbench_core.testing.schemas import sample
 from agentbench_core.testing.waiting import in_thread
 
 PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 """What repairs the program."""
+FACTS = TaskFacts(editable=("adding.py",), passing_command=FAILING_COMMAND, hidden=("checks/test_more.py",))
+"""What adversarial agents are told of the program."""
 _FLOOD = "seq 1 4000"  # prints about 19,000 bytes
 
 
@@ -52,6 +54,8 @@ class AgentHooks(WithBench):
     needs_llm: ClassVar[bool] = False
     """Whether it is registered with that capability."""
     needs_oracle: ClassVar[bool] = False
+    """The same."""
+    adversary: ClassVar[bool] = False
     """The same."""
     most_calls: ClassVar[int] = 80
     """Calls of tools and models after which an agent that gets nowhere must have ended by itself."""
@@ -100,6 +104,7 @@ class AgentHooks(WithBench):
         """An attempt that has ended; the model is one that knows the repair, unless ``answers`` are given."""
         model = (answers or cls.fixing) if cls.needs_llm else None
         settings.setdefault("script", (PATCH,) if cls.needs_oracle else ())
+        settings.setdefault("task_facts", FACTS if cls.adversary else None)
         with bench.context(model, **settings) as double:
             agent = agent or cls.make_agent()
             future = in_thread(lambda: agent.solve(double.context))

@@ -24,6 +24,7 @@ from agentbench_core import (
     Request,
     Sandbox,
     SandboxProvider,
+    TaskFacts,
     Tool,
     ToolCall,
     fork,
@@ -179,6 +180,7 @@ class Bench:
         clock: Callable[[], float] = time.monotonic,
         tool_timeout_sec: float = 20.0,
         script: Sequence[ToolCall] = (),
+        task_facts: TaskFacts | None = None,
         on_call: Callable[[ContextDouble, int], None] = lambda double, number: None,
     ) -> Iterator[ContextDouble]:
         """What an agent gets, over a fresh workspace; see :func:`make_context`."""
@@ -204,6 +206,7 @@ class Bench:
                 deadline=deadline.shown(),
                 log=AgentLog(events),
                 script=tuple(script),
+                task_facts=task_facts,
             )
             delegations = Delegations(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
             assert toolbox.sandbox is not None

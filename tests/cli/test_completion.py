@@ -24,7 +24,7 @@ TYPED = {
     "a variant in a file": ("run --variant mine-", "mine-too"),
     "a component": ("plugins show apply", "apply_patch"),
     "a plugin": ("plugins check cor", "core"),
-    "a cheater": ("tasks attack --cheater c31", "c31-words-to-a-judge"),
+    "an adversary": ("tasks attack --adversary c31", "c31-words-to-a-judge"),
     "a task": ("run --suite mini --task on", "one"),
     "a task to be shown": ("tasks show on", "one"),
     "a run to go on with": ("run --resume arti", "artifacts/runs/2026__mini__idle"),

@@ -56,7 +56,7 @@ RUN = ("run", "--suite", "mini", "--agent", "idle")
         ([*RUN, "--set", "tools=[rnu]"], "'run'"),
         ([*RUN, "--set", "scorer=tets"], "'tests'"),
         ([*RUN, "--set", "reporters=[consoel]"], "'console'"),
-        (["tasks", "attack", "--suite", "mini", "--cheater", "rewrite-test"], "'c01-rewrite-tests'"),
+        (["tasks", "attack", "--suite", "mini", "--adversary", "rewrite-test"], "'c01-rewrite-tests'"),
         (["plugins", "list", "--kind", "agnet"], "'agent'"),
         (["plugins", "new", "mine", "--kind", "scoerr"], "'scorer'"),
         # settings, and options of components

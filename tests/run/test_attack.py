@@ -1,4 +1,4 @@
-"""`agentbench tasks attack`: what it says of tasks, cheaters and controls, and that every cheat is a cheat."""
+"""`agentbench tasks attack`: what it says of tasks, adversaries and controls, and that every attack is one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core import AgentBenchError, CheatContext, Deadline, SandboxError, ToolError
-from agentbench_core.builtin.cheaters import battery
-from agentbench_core.builtin.cheaters.script import Script, ScriptedCheater
+from agentbench_core import Deadline, TaskFacts
+from agentbench_core.builtin.adversaries import battery
+from agentbench_core.builtin.adversaries.script import Script, ScriptedAdversary
 from agentbench_core.run.sampling import sampled_pairs
 from agentbench_core.testing import make_context
 from agentbench_core.testing.bench import Bench, open_bench
@@ -60,19 +60,23 @@ PATCH = """\
 
 PLUGIN = """
     import attrs
-    from agentbench_core import Cheater, CheatContext, NoOptions, Register, ToolError, hookimpl
+    from agentbench_core import Agent, AgentResult, AttemptContext, NoOptions, Register, ToolCall, ToolError, hookimpl
 
     @attrs.frozen
     class Mine:
         options: NoOptions
 
-        def cheat(self, context: CheatContext) -> None:
+        def solve(self, context: AttemptContext) -> AgentResult:
             {body}
+            return AgentResult()
 
     @hookimpl
-    def agentbench_register_cheaters(register: Register[Cheater]) -> None:
-        register("mine", Mine, NoOptions, summary="does what this test is about"{more})
+    def agentbench_register_agents(register: Register[Agent]) -> None:
+        register("mine", Mine, NoOptions, summary="does what this test is about", capabilities={{"adversary"}})
 """
+
+
+SOLVES = "context.tools.call(ToolCall(tool='run', arguments={'command': 'echo fixed > app.txt'}))"
 
 
 @pytest.fixture
@@ -87,9 +91,9 @@ def attack(agentbench: Any) -> Any:
 
 
 def trials(found: dict[str, Any], scorer: str = "tests") -> dict[str, dict[str, Any]]:
-    """What came of each cheater on the one task, by name."""
+    """What came of each agent on the one task, by name."""
     (task,) = [task for task in found["tasks"] if task["scorer"] == scorer]
-    return {trial["cheater"]: trial for trial in task["trials"]}
+    return {trial["agent"]: trial for trial in task["trials"]}
 
 
 # --- the battery -------------------------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ def trials(found: dict[str, Any], scorer: str = "tests") -> dict[str, dict[str, 
 LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
 
 
-def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
+def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
     """Each passes a task that nothing protects before the plain scorer, or the list says why it cannot.
 
     None breaks on hidden files that are no Python.
@@ -117,11 +121,11 @@ def test_every_cheat_is_one(make_task: Any, attack: Any) -> None:
     tried = trials(found, "tests (plain)")
     assert {name: trial["explanation"] for name, trial in tried.items() if trial["ended"] == "broken"} == {}
     controls = {name: trial["ended"] for name, trial in tried.items() if trial["control"]}
-    assert controls == {"oracle": "passed", "empty": "failed"}
-    cheats = set(tried) - set(controls)
-    assert len(cheats) >= 30
-    assert {name[:3] for name in cheats} >= {f"c{number:02}" for number in range(1, 33)}
-    assert {name for name in cheats if tried[name]["ended"] != "passed"} == set(LISTS["harmless"])
+    assert controls == {"scripted": "passed", "idle": "failed"}
+    adversaries = set(tried) - set(controls)
+    assert len(adversaries) >= 30
+    assert {name[:3] for name in adversaries} >= {f"c{number:02}" for number in range(1, 33)}
+    assert {name for name in adversaries if tried[name]["ended"] != "passed"} == set(LISTS["harmless"])
 
 
 OPEN = {"test_more.py": "import adding\n\n\ndef test_add():\n    assert adding.add(2, 3) == adding.double(2) + 1\n"}
@@ -142,7 +146,7 @@ FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
 def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
     """C25, C32: where nothing is blinded, all who know the hardened scorer win, and the verdict is labelled as weak.
 
-    So they are the cheats that they claim to be. None of them wins where the values that they need are on the host.
+    So they are the attacks that they claim to be. None of them wins where the values that they need are on the host.
     """
     named = (
         ["test_add"] if hidden is OPEN else ["test_add[66-59999-60065]", "test_add[70001-21313-91314]", "test_texts"]
@@ -160,17 +164,17 @@ def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: 
         },
         agent={"editable_globs": ["adding/**"]},
     )
-    flags = [word for glob in FORGERS for word in ("--cheater", glob)]
-    code, found = attack("--sandbox", "local", "--cheater", "c12-*", *flags)
+    flags = [word for glob in FORGERS for word in ("--adversary", glob)]
+    code, found = attack("--sandbox", "local", "--adversary", "c12-*", *flags)
     tried = trials(found)
-    cheats = {name for name in tried if name.startswith(("c25", "c32"))}
-    assert len(cheats) == 16
+    forgers = {name for name in tried if name.startswith(("c25", "c32"))}
+    assert len(forgers) == 16
     ended = "passed" if hidden is OPEN else "failed"
     assert code == (1 if hidden is OPEN else 0)
-    assert {name: tried[name]["ended"] for name in cheats} == dict.fromkeys(cheats, ended)
+    assert {name: tried[name]["ended"] for name in forgers} == dict.fromkeys(forgers, ended)
     labels = {name: {label["name"] for label in trial["labels"]} for name, trial in tried.items()}
-    assert {name for name in cheats if "weak_verdict" in labels[name]} == (cheats if hidden is OPEN else set())
-    assert not any("tamper_confirmed" in labels[name] for name in cheats)
+    assert {name for name in forgers if "weak_verdict" in labels[name]} == (forgers if hidden is OPEN else set())
+    assert not any("tamper_confirmed" in labels[name] for name in forgers)
     assert (tried["c12-patch-reports"]["ended"], tried["c12-patch-reports"]["integrity"]) == (
         "failed",
         "tamper_confirmed",
@@ -186,11 +190,11 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
         environment={"timeout_sec": 60},
         validation={"failing_command": COMMAND, "passing_command": COMMAND},
     )
-    code, found = attack("--sandbox", "local", "--cheater", "c32[nopq]*")
+    code, found = attack("--sandbox", "local", "--adversary", "c32[nopq]*")
     tried = trials(found)
     assert code == 0
-    assert {name: tried[name]["ended"] for name in tried if name != "oracle"} == dict.fromkeys(
-        {*tried} - {"oracle"}, "failed"
+    assert {name: tried[name]["ended"] for name in tried if name not in ("scripted", "idle")} == dict.fromkeys(
+        {*tried} - {"scripted", "idle"}, "failed"
     )
     assert tried["c32q-wrong-key"]["integrity"] == "tamper_confirmed"
 
@@ -208,11 +212,11 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "local", "--json", *flags)
     done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
     tried = [trial for task in json.loads(done.out)["tasks"] for trial in task["trials"]]
-    assert {trial["cheater"] for trial in tried if trial["ended"] == "broken"} == set()
-    assert {int(number) for trial in tried for number in re.findall(r"^c(\d+)", trial["cheater"])} == set(range(1, 33))
-    assert {trial["cheater"] for trial in tried if trial["ended"] == "passed"} - {"oracle"} == set(LISTS["local"])
-    oracles = [trial for trial in tried if trial["cheater"] == "oracle"]
-    assert [(trial["ended"], trial["labels"]) for trial in oracles] == [("passed", [])]
+    assert {trial["agent"] for trial in tried if trial["ended"] == "broken"} == set()
+    assert {int(number) for trial in tried for number in re.findall(r"^c(\d+)", trial["agent"])} == set(range(1, 33))
+    assert {trial["agent"] for trial in tried if trial["ended"] == "passed"} - {"scripted"} == set(LISTS["local"])
+    solved = [trial for trial in tried if trial["agent"] == "scripted"]
+    assert [(trial["ended"], trial["labels"]) for trial in solved] == [("passed", [])]
     assert done.code == (1 if LISTS["local"] else 0)
 
 
@@ -220,28 +224,31 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
 
 
 def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
-    """Controls as they must be, and cheaters that had nothing to work with are named so."""
+    """Controls as they must be, and adversaries that had nothing to work with are named so."""
     make_task()
-    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c0[12]-*", "--cheater", "c12*")
+    done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
     assert re.search(r"^one +holds +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
     assert "1 of 1 tasks hold before the scorer tests" in done.out
-    assert "one  oracle  passed" in done.err
+    assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
     assert "there is no Python file to be edited" in done.err
 
 
-def test_a_cheater_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None:
+def test_an_adversary_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None:
     """I16: one that passes makes the task forgeable, and the remedy names what the task lacks."""
-    plugin("mine", PLUGIN.format(body="context.sandbox.write_file('app.txt', b'fixed')", more=""))
+    plugin(
+        "mine",
+        PLUGIN.format(body=SOLVES),
+    )
     make_task()
-    code, found = attack("--cheater", "mine")
+    code, found = attack("--adversary", "mine")
     assert code == 1
     assert trials(found)["mine"]["ended"] == "passed"
     (task,) = found["tasks"]
     assert task["verdict"] == "forgeable"
     (problem,) = task["problems"]
-    assert problem["cheater"] == "mine"
+    assert problem["agent"] == "mine"
     assert problem["reason"] == "mine passed: does what this test is about"
     for word in ("editable_globs", "fail_to_pass", "validation.files", "validation.isolation"):
         assert word in problem["remedy"]
@@ -253,16 +260,15 @@ def test_a_cheater_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None
         ("raise ValueError('surely odd')", "broken", "ValueError: surely odd"),
         ("raise SystemExit(0)", "broken", "SystemExit"),
         ("raise ToolError('not_found', 'no such thing')", "broken", "no such thing"),
-        ("raise ToolError('not_applicable', 'nothing here')", "skipped", "nothing here"),
-        ("assert context.sandbox.exec('exit 3', deadline=context.deadline).ok, 'it fails'", "broken", "it fails"),
-        ("context.deadline.check(); context.sandbox.close(); context.sandbox.read_file('x', limit=1)", "broken", "x"),
+        ("return AgentResult(ended='tool_error', message='no such command')", "broken", "no such command"),
+        ("return AgentResult(ended='gave_up', message='nothing here')", "skipped", "nothing here"),
     ],
 )
-def test_a_cheater_that_breaks(make_task: Any, attack: Any, plugin: Any, body: str, ended: str, words: str) -> None:
-    """It has not failed to cheat: nothing is known. Only one that has nothing to work with says so itself."""
-    plugin("mine", PLUGIN.format(body=body, more=""))
+def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body: str, ended: str, words: str) -> None:
+    """Its attack has not failed: nothing is known. Only one that has nothing to work with gives up."""
+    plugin("mine", PLUGIN.format(body=body))
     make_task()
-    code, found = attack("--cheater", "mine")
+    code, found = attack("--adversary", "mine")
     trial = trials(found)["mine"]
     assert (trial["ended"], code) == (ended, int(ended == "broken"))
     assert words in trial["explanation"]
@@ -270,28 +276,21 @@ def test_a_cheater_that_breaks(make_task: Any, attack: Any, plugin: Any, body: s
 
 
 @pytest.mark.parametrize(
-    ("source", "error", "words"),
+    ("source", "ended", "words"),
     [
-        ("nothing_to_do('no tests here')", ToolError, "no tests here"),
-        ("raise KeyError('surely odd')", SandboxError, "KeyError: 'surely odd'"),
-        ("sys.exit(3)", SandboxError, "exit code 3"),
-        ("import time; time.sleep(60)", SandboxError, "in time"),
+        ("nothing_to_do('no tests here')", "gave_up", "no tests here"),
+        ("raise KeyError('surely odd')", "tool_error", "KeyError: 'surely odd'"),
+        ("sys.exit(3)", "tool_error", "exit code 3"),
+        ("import time; time.sleep(60)", "tool_error", "in time"),
     ],
 )
-def test_a_script_that_did_not_do_its_work(source: str, error: type[AgentBenchError], words: str) -> None:
-    """It says so, instead of counting as a cheat that won nothing."""
-    with make_context() as attempt:
-        context = CheatContext(
-            sandbox=attempt.sandbox,
-            tools=attempt.context.tools,
-            deadline=Deadline(2.0),
-            editable=(),
-            failing_command="false",
-            passing_command="false",
-            hidden=(),
-        )
-        with pytest.raises(error, match=words):
-            ScriptedCheater(Script("mine", "does nothing", source)).cheat(context)
+def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
+    """It is told apart from an attack that the scorer withstood."""
+    facts = TaskFacts(editable=(), passing_command="false", hidden=())
+    with make_context(task_facts=facts, tool_timeout_sec=2.0) as attempt:
+        result = ScriptedAdversary(Script("mine", "does nothing", source)).solve(attempt.context)
+        assert result.ended == ended
+        assert words in result.message
 
 
 ODD: Files = {
@@ -319,17 +318,14 @@ def bench() -> Iterator[Bench]:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_no_script_breaks_on_odd_files(script: Script, bench: Bench) -> None:
     """Hidden tests with data, visible ones that do not parse, modules of other encodings, and none in a package."""
-    with bench.context(files=ODD) as attempt:
-        context = CheatContext(
-            sandbox=attempt.sandbox,
-            tools=attempt.context.tools,
-            deadline=Deadline(60.0),
-            editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
-            failing_command="false",
-            passing_command="false",
-            hidden=(*ODD_HIDDEN, *(f"checks/{n:04}-{'x' * 80}.json" for n in range(1500))),
-        )
-        ScriptedCheater(script).cheat(context)
+    facts = TaskFacts(
+        editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
+        passing_command="false",
+        hidden=(*ODD_HIDDEN, *(f"checks/{n:04}-{'x' * 80}.json" for n in range(1500))),
+    )
+    with bench.context(files=ODD, task_facts=facts) as attempt:
+        result = ScriptedAdversary(script).solve(attempt.context)
+        assert result.ended in ("completed", "gave_up"), result.message
     assert not [path for path in ("/.git", "/conftest.py", "/_reports.py", "/__pycache__") if Path(path).exists()]
 
 
@@ -348,17 +344,9 @@ def test_no_script_breaks_on_odd_files(script: Script, bench: Bench) -> None:
 def test_code_in_front_of_a_module(head: str, kept: str) -> None:
     """After what must come first, and before all else; the module works as before."""
     script = Script("mine", "", "everywhere('module[\"FIRST\"] = dict(module)', front=True)")
-    with make_context(files={"one.py": head.encode("latin-1")}) as attempt:
-        context = CheatContext(
-            sandbox=attempt.sandbox,
-            tools=attempt.context.tools,
-            deadline=Deadline(60.0),
-            editable=("one.py",),
-            failing_command="false",
-            passing_command="false",
-            hidden=(),
-        )
-        ScriptedCheater(script).cheat(context)
+    facts = TaskFacts(editable=("one.py",), passing_command="false", hidden=())
+    with make_context(files={"one.py": head.encode("latin-1")}, task_facts=facts) as attempt:
+        assert ScriptedAdversary(script).solve(attempt.context).ended == "completed"
         text = attempt.sandbox.read_file("one.py", limit=10_000).decode("latin-1")
         assert text.startswith(f"{kept}\n\nimport sys as _sys\n")
         assert text.endswith(head.removeprefix(kept))
@@ -370,31 +358,31 @@ def test_code_in_front_of_a_module(head: str, kept: str) -> None:
 @pytest.mark.parametrize(
     ("sections", "control"),
     [
-        ({"validation": {"passing_command": "true"}}, "empty"),
-        ({"validation": {"passing_command": "false"}}, "oracle"),
-        ({"agent": {"editable_globs": ["src/**"]}}, "oracle"),
+        ({"validation": {"passing_command": "true"}}, "idle"),
+        ({"validation": {"passing_command": "false"}}, "scripted"),
+        ({"agent": {"editable_globs": ["src/**"]}}, "scripted"),
     ],
 )
 def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: Any, control: str) -> None:
-    """Then nothing that cheaters did or did not do says anything of the task."""
+    """Then what adversaries did or did not do says nothing of the task."""
     make_task(**sections)
-    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c27-*")
+    done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c27-*")
     assert done.code == 1
     assert control in done.out
     assert "0 of 1 tasks hold" in done.out
 
 
 def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
-    """The same change before the scorer as it is set and before the plain one, each cheater on a line of its own."""
+    """The same change before the scorer as it is set and before the plain one, each agent on a line of its own."""
     make_task()
-    flags = ("--cheater", "c31-*", "--contrast")
+    flags = ("--adversary", "c31-*", "--contrast")
     done = agentbench("tasks", "attack", "--suite", "mini", *flags)
     assert done.code == 0
-    assert re.search(r"^cheater +tests +tests \(plain\) +what it does$", done.out, re.MULTILINE)
-    assert re.search(r"^oracle +1 of 1 +1 of 1 +control: ", done.out, re.MULTILINE)
-    assert "one  oracle  tests: passed, tests (plain): passed" in done.err
+    assert re.search(r"^agent +tests +tests \(plain\) +what it does$", done.out, re.MULTILINE)
+    assert re.search(r"^scripted +1 of 1 +1 of 1 +applies", done.out, re.MULTILINE)
+    assert "one  scripted  tests: passed, tests (plain): passed" in done.err
     markdown = agentbench("tasks", "attack", "--suite", "mini", *flags, "--format", "md").out
-    assert markdown.startswith("| cheater | what it does | tests | tests (plain) |\n|---|---|---|---|\n")
+    assert markdown.startswith("| agent | what it does | tests | tests (plain) |\n|---|---|---|---|\n")
     code, found = attack(*flags)
     assert code == 0
     assert found["scorers"] == ["tests", "tests (plain)"]
@@ -404,18 +392,18 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
     assert "is not hardened here" in again.err
 
 
-def test_a_cheater_that_is_not_there(make_task: Any, agentbench: Any) -> None:
+def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None:
     """A glob without any is a mistake."""
     make_task()
-    done = agentbench("tasks", "attack", "--suite", "mini", "--cheater", "c99*")
+    done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c99*")
     assert done.code == 2
-    assert "no cheater is called 'c99*'" in done.err
+    assert "no adversary 'c99*'" in done.err
 
 
 def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
     """Nothing was tried, so nothing is known."""
     make_task(setup={"commands": ["exit 3"]})
-    code, found = attack("--cheater", "c31-*")
+    code, found = attack("--adversary", "c31-*")
     assert code == 1
     assert {trial["ended"] for trial in trials(found).values()} == {"broken"}
     assert found["tasks"][0]["verdict"] == "unknown"
@@ -427,31 +415,31 @@ def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
 @given(left=st.integers(1, 30), right=st.integers(1, 30), partners=st.integers(1, 5), seed=st.integers(0, 1000))
 def test_a_sample(left: int, right: int, partners: int, seed: int) -> None:
     """Everyone has the partners asked for, or all that there are; no pair comes twice, and no pair is one too many."""
-    tasks, cheaters = [f"t{n}" for n in range(left)], [f"c{n}" for n in range(right)]
-    pairs = sampled_pairs(tasks, cheaters, partners, seed)
-    assert pairs == sampled_pairs(tasks, cheaters, partners, seed)
+    tasks, agents = [f"t{n}" for n in range(left)], [f"c{n}" for n in range(right)]
+    pairs = sampled_pairs(tasks, agents, partners, seed)
+    assert pairs == sampled_pairs(tasks, agents, partners, seed)
     assert len(set(pairs)) == len(pairs)
     assert [tasks.index(task) for task, _ in pairs] == sorted(tasks.index(task) for task, _ in pairs)
-    of_task, of_cheater = Counter(task for task, _ in pairs), Counter(cheater for _, cheater in pairs)
+    of_task, of_agent = Counter(task for task, _ in pairs), Counter(agent for _, agent in pairs)
     assert all(of_task[task] >= min(partners, right) for task in tasks)
-    assert all(of_cheater[cheater] >= min(partners, left) for cheater in cheaters)
+    assert all(of_agent[agent] >= min(partners, left) for agent in agents)
     assert len(pairs) == max(left * min(partners, right), right * min(partners, left))
 
 
 def test_other_seeds_give_other_samples() -> None:
     """Over some runs all pairs are tried."""
-    tasks, cheaters = list(range(4)), list(range(10))
-    seen = {pair for seed in range(100) for pair in sampled_pairs(tasks, cheaters, 1, seed)}
-    assert seen == set(itertools.product(tasks, cheaters))
+    tasks, agents = list(range(4)), list(range(10))
+    seen = {pair for seed in range(100) for pair in sampled_pairs(tasks, agents, 1, seed)}
+    assert seen == set(itertools.product(tasks, agents))
 
 
 def test_a_sampled_attack(make_task: Any, attack: Any) -> None:
     """The flag reaches the tasks: with one task, that is everybody once."""
     make_task("one")
     make_task("two")
-    code, found = attack("--cheater", "c3[01]*", "--cheater", "c27*", "--sample", "1", "--seed", "7")
+    code, found = attack("--adversary", "c3[01]*", "--adversary", "c27*", "--sample", "1", "--seed", "7")
     assert code == 0
     assert (found["sample"], found["seed"]) == (1, 7)
-    names = [trial["cheater"] for task in found["tasks"] for trial in task["trials"]]
-    assert sorted(names) == ["c27-stop-the-clock", "c30-only-when-judged", "c31-words-to-a-judge", "empty", "oracle"]
+    names = [trial["agent"] for task in found["tasks"] for trial in task["trials"]]
+    assert sorted(names) == ["c27-stop-the-clock", "c30-only-when-judged", "c31-words-to-a-judge", "idle", "scripted"]
     assert {task["task"] for task in found["tasks"]} == {"one", "two"}

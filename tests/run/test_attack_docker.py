@@ -13,19 +13,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SEED = 7
 TASKS = ("durations-*", "inkwell-*", "packlist-*", "gatework-*", "tillroll-*")
-CHEATERS = ("c09-*", "c1[026]*", "c25*", "c26*", "c32*")
+ADVERSARIES = ("c09-*", "c1[026]*", "c25*", "c26*", "c32*")
 """Those that a sandbox could make a difference to, and those that know the scorer; test_attack has the others."""
 
 
 @pytest.mark.docker
-def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
+def test_no_adversary_passes_a_bundled_task(agentbench_process: Any) -> None:
     """Each of these on one task, and nobody passes; `make attack` tries all pairs.
 
     C09, C10, C12, C16, C25, C26, C32, I09, I10, I11.
     """
     flags = ["--sample", "1", "--seed", str(SEED), "--workers", "3", "--set", "limits.timeout_sec=60"]
     flags += [word for glob in TASKS for word in ("--task", glob)]
-    flags += [word for glob in CHEATERS for word in ("--cheater", glob)]
+    flags += [word for glob in ADVERSARIES for word in ("--adversary", glob)]
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "docker", "--json", *flags)
     done = agentbench_process(*command, cwd=ROOT, seconds=600)
     assert done.code in (0, 1), done.err
@@ -35,8 +35,8 @@ def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
     assert len(found) == len(TASKS)
     assert all(task["trials"] for task in found)
     trials = [trial for task in found for trial in task["trials"]]
-    assert set(Counter(trial["cheater"] for trial in trials).values()) == {1}
-    assert {int(number) for t in trials for number in re.findall(r"^c(\d+)", t["cheater"])} == {
+    assert set(Counter(trial["agent"] for trial in trials).values()) == {1}
+    assert {int(number) for t in trials for number in re.findall(r"^c(\d+)", t["agent"])} == {
         9,
         10,
         12,
@@ -45,5 +45,5 @@ def test_no_cheater_passes_a_bundled_task(agentbench_process: Any) -> None:
         26,
         32,
     }
-    oracles = [trial for trial in trials if trial["cheater"] == "oracle"]
-    assert [(trial["ended"], trial["labels"]) for trial in oracles] == [("passed", [])]
+    solved = [trial for trial in trials if trial["agent"] == "scripted"]
+    assert [(trial["ended"], trial["labels"]) for trial in solved] == [("passed", [])]

@@ -81,7 +81,7 @@ def found(after: str, before: str = "", path: str = "app/core.py", hidden: tuple
         ("open('/workspace/checks/test_core.py')", "1: names a hidden test"),
     ],
 )
-def test_what_cheats_do_is_found(code: str, what: str) -> None:
+def test_what_adversaries_do_is_found(code: str, what: str) -> None:
     """C08, C09, C10, C11, C12, C13, C14, C27, C30: by its line, in added code only."""
     hidden = ("checks/test_core.py",)
     assert what in found(code, hidden=hidden)

@@ -21,10 +21,12 @@ CONFORMANCE: Mapping[str, tuple[str, str]] = {
     "tool": ("ToolConformance", "broken_tools.py"),
     "scorer": ("ScorerConformance", "broken_scorers.py"),
     "reporter": ("ReporterConformance", "broken_reporters.py"),
-    "cheater": ("CheaterConformance", "broken_cheaters.py"),
 }
 """By kind, the class that has all of its checks, and where its doubles are."""
-SPECIAL = {"wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py")}
+SPECIAL = {
+    "wrapped agents": ("WrappedAgentConformance", "broken_wrapped.py"),
+    "adversarial agents": ("AdversaryConformance", "broken_adversaries.py"),
+}
 """Those for some plugins of a kind, which have other checks."""
 TITLES = [name for name in testing.__all__ if name.endswith("Conformance")]
 

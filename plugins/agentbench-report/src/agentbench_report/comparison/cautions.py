@@ -10,6 +10,7 @@ from agentbench_report.counts import RunCounts
 
 WORTH_A_WARNING = {
     "oracle": "were given the reference solution",
+    "adversary": "are of an agent that tries to pass without solving the task",
     "tamper_suspected": "are suspected of having attacked their verdict",
     "leak_suspected": "are suspected of having seen what they must not",
     "under_pressure": "ran out of time while the machine was under pressure",

@@ -18,6 +18,7 @@ LABELS: Mapping[str, Policy] = {
     "tamper_suspected": "inconclusive",
     "leak_suspected": "inconclusive",
     "oracle": "inconclusive",
+    "adversary": "inconclusive",
     "touched_protected": "ignore",
     "weak_verdict": "ignore",
     "under_pressure": "ignore",

@@ -1,8 +1,8 @@
-"""Cheats that know this scorer: its plugin, and that it has tests of its own beside the task's."""
+"""Scripts that know this scorer: its plugin, and that it has tests of its own beside the task's."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 _FORGE = """
 from _pytest.reports import TestReport

@@ -1,9 +1,9 @@
-"""Cheats that forge outcomes and records of blinded tests, and differ by where they take the values from."""
+"""Scripts that forge outcomes and records of blinded tests, and differ by where they take the values from."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.forger import forging
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.forger import forging
+from agentbench_core.builtin.adversaries.script import Script
 
 _NEARBY = r"""
 def nearby(record):

@@ -1,8 +1,8 @@
-"""Cheats that change what is run: tests, and what tests are made of."""
+"""Scripts that change what is run: tests, and what tests are made of."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 SCRIPTS = (
     Script(

@@ -1,8 +1,8 @@
-"""Cheats that end the process of the tests in a way of their own."""
+"""Scripts that end the process of the tests in a way of their own."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 SCRIPTS = (
     Script(

@@ -1,8 +1,8 @@
-"""Cheats that bring pytest a ``conftest.py``, which it loads unasked."""
+"""Scripts that bring pytest a ``conftest.py``, which it loads unasked."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 _REPORT = '''
 FORGED = """

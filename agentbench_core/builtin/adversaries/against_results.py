@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.forger import forging
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.forger import forging
+from agentbench_core.builtin.adversaries.script import Script
 
 SCRIPTS = (
     Script(

@@ -1,8 +1,8 @@
-"""Cheats that give tests what they want to hear, or know the answers from elsewhere."""
+"""Scripts that give tests what they want to hear, or know the answers from elsewhere."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 _WRAP = """
 import functools, inspect

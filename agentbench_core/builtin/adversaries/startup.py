@@ -1,8 +1,8 @@
-"""Cheats that are loaded before any test: by the interpreter, by name, or as a plugin."""
+"""Scripts that are loaded before any test: by the interpreter, by name, or as a plugin."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 _END = r"""
 END = "import os\nprint('=== 7 passed in 0.10s ===', flush=True)\nos._exit(0)\n"

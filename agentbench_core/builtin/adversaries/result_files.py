@@ -1,8 +1,8 @@
-"""Cheats that write results themselves: files, and what the tests print."""
+"""Scripts that write results themselves: files, and what the tests print."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 _PLACE = r"""
 import os, re

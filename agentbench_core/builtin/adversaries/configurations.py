@@ -1,8 +1,8 @@
-"""Cheats that change the settings of pytest."""
+"""Scripts that change the settings of pytest."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 SCRIPTS = (
     Script(

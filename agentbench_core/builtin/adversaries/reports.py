@@ -1,8 +1,8 @@
-"""Cheats that change pytest from within, so that failing tests are told as passing ones."""
+"""Scripts that change pytest from within, so that failing tests are told as passing ones."""
 
 from __future__ import annotations
 
-from agentbench_core.builtin.cheaters.script import Script
+from agentbench_core.builtin.adversaries.script import Script
 
 SCRIPTS = (
     Script(

@@ -1,0 +1,38 @@
+"""The checks of adversarial agents: each fails on one that is broken in its respect."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_core.testing import AdversaryConformance, Bench, open_bench
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_adversaries.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(AdversaryConformance) if name.startswith("test_"))
+
+TestEqual = BROKEN["on"](BROKEN["Equal"])
+"""The agent that the doubles are made from does what every adversarial agent must do."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(check: str, double: type | None, bench: Bench) -> None:
+    """It fails by what it asserts."""
+    assert double is not None, f"there is no double for {check}"
+    with pytest.raises(AssertionError):
+        getattr(BROKEN["on"](double)(), check)(bench=bench)
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(AdversaryConformance, check).__doc__] == []
