@@ -12,13 +12,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-MODES = {"hardened": "true", "plain": "false"}
+MODES = {"hardened": "tests", "plain": "plain"}
 
 
-def score_seconds(suite: str, sandbox: str, hardened: str, out: Path) -> dict[str, float]:
+def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str, float]:
     """Seconds of each score phase of a run of the solutions, one task at a time. Raises if one does not pass."""
     command = [str(Path(sys.executable).with_name("agentbench")), "run", "--suite", suite, "--agent", "scripted"]
-    flags = ["--sandbox", sandbox, "--workers", "1", "--set", f"scorer.hardened={hardened}", "--out", str(out)]
+    flags = ["--sandbox", sandbox, "--workers", "1", "--set", f"scorer={scorer}", "--out", str(out)]
     subprocess.run([*command, *flags], check=True, capture_output=True)
     (run,) = out.iterdir()
     records = [json.loads(line) for line in (run / "attempts.jsonl").read_text().splitlines()]
@@ -44,9 +44,9 @@ def main() -> None:
     for suite in typed.suite or ["custom-dev", "custom-heldout"]:
         tasks: set[str] = set()
         for _ in range(typed.times):
-            for mode, hardened in MODES.items():
+            for mode, scorer in MODES.items():
                 with tempfile.TemporaryDirectory() as out:
-                    for task, seconds in score_seconds(suite, typed.sandbox, hardened, Path(out)).items():
+                    for task, seconds in score_seconds(suite, typed.sandbox, scorer, Path(out)).items():
                         best[mode][task] = min(best[mode].get(task, seconds), seconds)
                         tasks.add(task)
         sums = {mode: sum(best[mode][task] for task in tasks) for mode in MODES}

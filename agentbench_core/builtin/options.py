@@ -57,10 +57,3 @@ class RunOptions:
     """Options of tool ``run``."""
 
     max_chars: int = option(30_000, help="characters of each stream in one result; the middle is left out", minimum=1)
-
-
-@attrs.frozen(kw_only=True)
-class TestsOptions:
-    """Options of scorer ``tests``."""
-
-    hardened: bool = option(True, help="false: no checks of the verdict itself; only to see what they are worth")

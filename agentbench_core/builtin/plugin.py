@@ -15,7 +15,6 @@ from agentbench_core.builtin.options import (
     RunOptions,
     ScriptedOptions,
     SearchOptions,
-    TestsOptions,
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
@@ -78,12 +77,19 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """The scorer of every task that does not say otherwise."""
+    """The scorer of every run that names no other, and the one that it is compared with."""
     register(
         "tests",
         tests,
-        TestsOptions,
+        NoOptions,
         summary="the passing command on a fresh copy with the agent's change",
+        capabilities={"calibrates"},
+    )
+    register(
+        "plain",
+        plain,
+        NoOptions,
+        summary="the same command, and what it or pytest reports is believed: every verdict is weak",
         capabilities={"calibrates"},
     )
 
@@ -171,11 +177,18 @@ def run(options: RunOptions) -> Tool:
     return Run(options)
 
 
-def tests(options: TestsOptions) -> Scorer:
+def tests(options: NoOptions) -> Scorer:
     """Make the scorer ``tests``."""
     from agentbench_core.builtin.tests_scorer.scorer import TestsScorer
 
     return TestsScorer(options)
+
+
+def plain(options: NoOptions) -> Scorer:
+    """Make the scorer ``plain``."""
+    from agentbench_core.builtin.tests_scorer.plain_scorer import PlainScorer
+
+    return PlainScorer(options)
 
 
 def console(options: NoOptions) -> Reporter:

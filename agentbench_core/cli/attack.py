@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
-from agentbench_core.cli.attack_text import mode_of, plain, table_of_agents
+from agentbench_core.cli.attack_text import plain, table_of_agents
 from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import (
     flag_layers,
@@ -36,6 +35,7 @@ from agentbench_core.run.sampling import every_pair, sampled_pairs
 from agentbench_core.run.variant import Ready, without_agents
 
 _CONTROLS = ("scripted", "idle")
+_PLAIN = "plain"
 
 
 @click.command("attack", short_help="Can an agent pass a task without solving it?")
@@ -51,7 +51,7 @@ _CONTROLS = ("scripted", "idle")
 )
 @click.option("--sample", type=click.IntRange(min=1), help="Each agent on so many tasks, each task under as many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
-@click.option("--contrast", is_flag=True, help="Have the plain scorer judge as well, to show what hardening is worth.")
+@click.option("--contrast", is_flag=True, help="Have the scorer plain judge as well, to show what checks are worth.")
 @click.option("--workers", type=int, help="Trials at once. [default: 2]")
 @sandbox_flag
 @set_flag
@@ -94,10 +94,10 @@ def attack_tasks(
         warn_unisolated()
     agents = _agents(app.registry, adversary_globs)
     pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
-    scorers = [variant.scorer, *([_plain_scorer(variant.scorer)] if contrast else [])]
+    scorers = [variant.scorer, *([_plain_scorer(app.registry, variant.scorer)] if contrast else [])]
     trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
-    findings = {mode_of(each): by_task([t for t in trials if t.scorer is each]) for each in scorers}
-    judged = findings[mode_of(variant.scorer)]
+    findings = {each.name: by_task([t for t in trials if t.scorer is each]) for each in scorers}
+    judged = findings[variant.scorer.name]
     if as_json:
         print_json(plain(findings, suite=settings.suite, sandbox=variant.sandbox.name, sample=sample, seed=seed))
     elif form == "md":
@@ -124,11 +124,13 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
     ]
 
 
-def _plain_scorer(scorer: Ready) -> Ready:
-    """The same scorer with its hardening off. Raises InputError for one that has none."""
-    if not getattr(scorer.options, "hardened", False):
-        raise InputError(f"scorer {scorer.name!r} is not hardened here: there is nothing to hold it against")
-    return attrs.evolve(scorer, options=attrs.evolve(scorer.options, hardened=False))
+def _plain_scorer(registry: Registry, scorer: Ready) -> Ready:
+    """The scorer that others are compared with. Raises InputError if it is the one that judges."""
+    if scorer.name == _PLAIN:
+        raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Leave --contrast out.")
+    component = registry.find("scorer", _PLAIN)
+    assert component.options is not None
+    return Ready(component=component, options=component.options())
 
 
 class _Progress(Watcher):
@@ -142,7 +144,7 @@ class _Progress(Watcher):
     def tried(self, trials: Sequence[Trial]) -> None:
         """One line: how the scorer judged, or all of them if there are more."""
         first = trials[0]
-        ended = ", ".join(f"{mode_of(t.scorer)}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
+        ended = ", ".join(f"{t.scorer.name}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
         untried = [trial for trial in trials if trial.ended in (Ended.SKIPPED, Ended.BROKEN)]
         said = untried[0].explanation if untried else ""
         with self._lock:

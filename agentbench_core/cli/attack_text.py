@@ -7,15 +7,9 @@ from typing import Any
 
 from agentbench_core.run.attack import Ended, Trial
 from agentbench_core.run.attacked import Attacked
-from agentbench_core.run.variant import Ready
 
 Findings = Mapping[str, Sequence[Attacked]]
 """By what judged; the scorer that counts is first."""
-
-
-def mode_of(scorer: Ready) -> str:
-    """What a scorer is called here: one that is not hardened says so."""
-    return f"{scorer.name} (plain)" if getattr(scorer.options, "hardened", True) is False else scorer.name
 
 
 def table_of_agents(findings: Findings, *, markdown: bool) -> str:

@@ -65,7 +65,6 @@ RUN = ("run", "--suite", "mini", "--agent", "idle")
         ([*RUN, "--set", "limit.max_steps=1"], "'limits"),
         (["run", "--suite", "mini", "--agent", "scripted", "--set", "agent.stop_on_eror=true"], "'stop_on_error'"),
         ([*RUN, "--set", "sandbox.pass_enviroment=[]"], "'pass_environment'"),
-        ([*RUN, "--set", "scorer.hardend=false"], "'hardened'"),
         ([*RUN, "--set", "tool.rnu.max_chars=1"], "'run'"),
         ([*RUN, "--set", "tool.run.max_char=1"], "'max_chars'"),
         # plugins, and run directories

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from agentbench_core import Scorer
 from agentbench_core.builtin import plugin
-from agentbench_core.builtin.options import TestsOptions as Options  # pytest would take it for a test
+from agentbench_core.builtin.options import NoOptions
 from agentbench_core.testing import ScorerConformance
 
 COMMAND = "python -m pytest -q checks/test_adding.py"
@@ -22,7 +22,7 @@ class TestHardened(ScorerConformance):
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        return plugin.tests(Options())
+        return plugin.tests(NoOptions())
 
 
 class TestPlain(ScorerConformance):
@@ -33,7 +33,7 @@ class TestPlain(ScorerConformance):
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        return plugin.tests(Options(hardened=False))
+        return plugin.plain(NoOptions())
 
 
 class TestAnyCommand(ScorerConformance):
@@ -41,4 +41,4 @@ class TestAnyCommand(ScorerConformance):
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        return plugin.tests(Options())
+        return plugin.tests(NoOptions())

@@ -116,9 +116,9 @@ def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
         environment={"timeout_sec": 60},
         validation={"failing_command": COMMAND, "passing_command": COMMAND, "protected_globs": []},
     )
-    code, found = attack("--sandbox", "local", "--set", "scorer.hardened=false")
+    code, found = attack("--sandbox", "local", "--set", "scorer=plain")
     assert code == 1
-    tried = trials(found, "tests (plain)")
+    tried = trials(found, "plain")
     assert {name: trial["explanation"] for name, trial in tried.items() if trial["ended"] == "broken"} == {}
     controls = {name: trial["ended"] for name, trial in tried.items() if trial["control"]}
     assert controls == {"scripted": "passed", "idle": "failed"}
@@ -378,18 +378,18 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
     flags = ("--adversary", "c31-*", "--contrast")
     done = agentbench("tasks", "attack", "--suite", "mini", *flags)
     assert done.code == 0
-    assert re.search(r"^agent +tests +tests \(plain\) +what it does$", done.out, re.MULTILINE)
+    assert re.search(r"^agent +tests +plain +what it does$", done.out, re.MULTILINE)
     assert re.search(r"^scripted +1 of 1 +1 of 1 +applies", done.out, re.MULTILINE)
-    assert "one  scripted  tests: passed, tests (plain): passed" in done.err
+    assert "one  scripted  tests: passed, plain: passed" in done.err
     markdown = agentbench("tasks", "attack", "--suite", "mini", *flags, "--format", "md").out
-    assert markdown.startswith("| agent | what it does | tests | tests (plain) |\n|---|---|---|---|\n")
+    assert markdown.startswith("| agent | what it does | tests | plain |\n|---|---|---|---|\n")
     code, found = attack(*flags)
     assert code == 0
-    assert found["scorers"] == ["tests", "tests (plain)"]
+    assert found["scorers"] == ["tests", "plain"]
     assert {task["scorer"]: task["verdict"] for task in found["tasks"]} == dict.fromkeys(found["scorers"], "holds")
-    again = agentbench("tasks", "attack", "--suite", "mini", *flags, "--set", "scorer.hardened=false")
+    again = agentbench("tasks", "attack", "--suite", "mini", *flags, "--set", "scorer=plain")
     assert again.code == 2
-    assert "is not hardened here" in again.err
+    assert "--contrast compares another scorer with plain" in again.err
 
 
 def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None:

@@ -410,15 +410,15 @@ ONE = "checks/test_adding.py::test_one"
         ),
     ],
 )
-@pytest.mark.parametrize("hardened", ["true", "false"])
+@pytest.mark.parametrize("scorer", ["tests", "plain"])
 def test_a_baseline_that_fails_for_another_reason(
-    run: Run, test: str, validation: dict[str, Any], expected: str | None, said: str, hardened: str
+    run: Run, test: str, validation: dict[str, Any], expected: str | None, said: str, scorer: str
 ) -> None:
     """Nothing is charged to the agent, which is not even started; but what the fix alone can give is a baseline."""
     bare = ["python -m venv --without-pip bare"] if "bare" in str(validation) else []
     record = run(
         "scripted",
-        *("--set", f"scorer.hardened={hardened}"),
+        *("--set", f"scorer={scorer}"),
         python=True,
         hidden={"test_adding.py": test},
         patch=FIX.replace("+1,3", "+1,6") + "+\n+\n+plus = add\n",

@@ -223,8 +223,8 @@ def test_weak_verdicts(said: dict[str, Any], evidence: str, attempt: Run) -> Non
 
 
 def test_without_checks(attempt: Run) -> None:
-    """The plain mode says what it is."""
-    record = attempt({}, "--set", "scorer.hardened=false")
+    """The scorer plain says what it is."""
+    record = attempt({}, "--set", "scorer=plain")
     assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
     assert "agentbench:" not in printed(record)
 

@@ -195,10 +195,10 @@ def test_a_real_suite(
 
     plugin("patcher", PATCHER)
     Path("agent.patch").write_text("--- /dev/null\n+++ b/HARMLESS\n@@ -0,0 +1 @@\n+nothing\n")
-    for hardened in ("true", "false"):
+    for scorer in ("tests", "plain"):
         for agent, passed in (("scripted", True), ("patcher", False)):
             shutil.rmtree("artifacts", ignore_errors=True)
-            ended = agentbench("run", *common, "--agent", agent, "--set", f"scorer.hardened={hardened}")
+            ended = agentbench("run", *common, "--agent", agent, "--set", f"scorer={scorer}")
             assert ended.code == 0, ended.err
             (record,) = records()
             assert record["result"]["passed"] is passed, ended.out

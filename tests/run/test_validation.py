@@ -431,11 +431,9 @@ def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any
     canary = head.splitlines()[0]
     (checks / "test_clamp_only.py").write_text(f"{canary}\nfrom test_clamp_hidden import TestClamp\n")
     before = pytest_task.read_text()
-    for mode in ("true", "false"):
+    for mode in ("tests", "plain"):
         pytest_task.write_text(before)
-        done = agentbench(
-            "validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer.hardened={mode}"
-        )
+        done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer={mode}")
         assert done.code == 0, done.out + done.err
         named = yaml.safe_load(pytest_task.read_text())["validation"]["fail_to_pass"]
         methods = [name.partition("::")[2] for name in sorted([HIDDEN, *MORE])]
@@ -478,7 +476,7 @@ def overlay(task_file: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize("mode", ["true", "false"])
+@pytest.mark.parametrize("mode", ["tests", "plain"])
 def test_write_where_hidden_tests_overlay_public_ones(
     pytest_task: Path, agentbench: Any, named: bool, mode: str
 ) -> None:
@@ -486,9 +484,7 @@ def test_write_where_hidden_tests_overlay_public_ones(
     overlay(pytest_task)
     if named:
         rewrite(pytest_task, fail_to_pass=[ABOVE])
-    done = agentbench(
-        "validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer.hardened={mode}"
-    )
+    done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--set", f"scorer={mode}")
     assert done.code == 0, done.out + done.err
     assert f"clamp: wrote fail_to_pass: 5{' (4 new)' * named}, pass_to_pass: 1" in done.out
     lists = yaml.safe_load(pytest_task.read_text())["validation"]

@@ -512,7 +512,7 @@ def test_damaged_expectations(text: str, tmp_path: Path) -> None:
 def test_a_task_without_a_reference_solution(bench: Callable[..., Bench]) -> None:
     """Nothing can show what its tests must find."""
     context = bench(files=UNFIXED, hidden={"test_plain.py": "def test_one():\n    assert False\n"}).context
-    scorer = tests_scorer.TestsScorer(options.TestsOptions())
+    scorer = tests_scorer.TestsScorer(options.NoOptions())
     found = scorer.calibrate(attrs.evolve(context, has_reference=False))
     assert "no reference solution" in found.weakness
     assert found.data == {}

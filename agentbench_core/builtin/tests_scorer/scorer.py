@@ -6,18 +6,14 @@ from typing import ClassVar
 
 import attrs
 
-from agentbench_core import Calibration, CalibrationContext, Label, Score, ScoringContext
-from agentbench_core.builtin.options import TestsOptions
+from agentbench_core import Calibration, CalibrationContext, Score, ScoringContext
+from agentbench_core.builtin.options import NoOptions
 from agentbench_core.builtin.tests_scorer import judging, plain
 from agentbench_core.builtin.tests_scorer.blinding.calibration import calibrate
 from agentbench_core.builtin.tests_scorer.blinding.expectations import VERSION, dumped, loaded, summary, weakness
 from agentbench_core.builtin.tests_scorer.command import parse
-from agentbench_core.builtin.tests_scorer.suitability import (
-    NotStartedError,
-    Suitability,
-    check_command,
-    check_tests,
-)
+from agentbench_core.builtin.tests_scorer.plain_scorer import weak, without_expectations
+from agentbench_core.builtin.tests_scorer.suitability import NotStartedError, check_command, check_tests
 
 
 @attrs.frozen
@@ -28,7 +24,7 @@ class TestsScorer:
     has its exit code, as the engine saw it: a verdict that is weak.
     """
 
-    options: TestsOptions
+    options: NoOptions
     calibration_version: ClassVar[int] = VERSION
 
     def calibrate(self, context: CalibrationContext) -> Calibration:
@@ -39,12 +35,10 @@ class TestsScorer:
         command = parse(context.validation.passing_command)
         try:
             if command is None:
-                return _uncalibrated(check_command(context))
+                return without_expectations(check_command(context))
             if not context.has_reference:
                 why = "the task has no reference solution that would show what its tests must find; add one: oracle"
-                return _uncalibrated(check_tests(context, command), why)
-            if not self.options.hardened:
-                return _uncalibrated(check_tests(context, command))
+                return without_expectations(check_tests(context, command), why)
             expectations, found = calibrate(context, command)
         except NotStartedError as error:
             return Calibration(data={}, obstacle=str(error))
@@ -59,24 +53,13 @@ class TestsScorer:
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once and judge it."""
         validation = context.validation
-        if not self.options.hardened:
-            score = plain.score(context, read_only=False)
-            return _weak(score, "the scorer was not hardened")
         command = parse(validation.passing_command)
         if command is None:
             score = plain.score(context, read_only=not validation.writable)
-            return _weak(score, "the passing command is not pytest alone, so its exit code is all there is")
+            return weak(score, "the passing command is not pytest alone, so its exit code is all there is")
         calibration = context.calibration
         expectations = loaded(calibration.data) if calibration and calibration.data else None
         why = calibration.weakness if calibration else "the task is not calibrated"
         if expectations is None:
             why = why or "what was calibrated cannot be read"
         return judging.score(context, command, expectations, why)
-
-
-def _uncalibrated(found: Suitability, why_weak: str = "") -> Calibration:
-    return Calibration(data={}, weakness=why_weak, obstacle=found.obstacle, not_failing=found.not_failing)
-
-
-def _weak(score: Score, evidence: str) -> Score:
-    return attrs.evolve(score, labels=(*score.labels, Label(name="weak_verdict", evidence=evidence)))

@@ -10,7 +10,7 @@ import pytest
 
 from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
 from agentbench_core.builtin import plugin
-from agentbench_core.builtin.options import TestsOptions as Options  # pytest would take it for a test
+from agentbench_core.builtin.options import NoOptions
 from agentbench_core.testing import Bench, IsolatedSandboxConformance, ScorerConformance
 from agentbench_core.testing.scorer_stage import Court
 from agentbench_core.testing.scorer_verdicts import VerdictChecks
@@ -60,7 +60,7 @@ class TestTheScorerInDocker(VerdictChecks):
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        return plugin.tests(Options())
+        return plugin.tests(NoOptions())
 
 
 @pytest.mark.docker
