@@ -1,7 +1,7 @@
 """The one table of what a plugin can register. Whatever differs by kind is read from here.
 
-A new kind takes a row in :data:`KINDS`, a contract, a hook in ``hookspecs`` and a directory of templates; one that
-settings name also takes its fields in ``Settings``.
+A new kind takes a row in :data:`KINDS`, a contract, a hook in ``hookspecs``, its fields in ``Settings`` and a directory
+of templates.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Kind(Registration):
     """What a component must have at the least."""
     capabilities: Mapping[str, str] = attrs.field(factory=dict)
     """The words that a component may declare, and what each of them means."""
-    setting: Literal["one", "many", ""] = ""
+    setting: Literal["one", "many"]
     """How settings name it. One: ``sandbox: NAME``, with its options beside it. Many: ``tools: [NAME]``, with options
-    in ``tool.NAME``. Empty: not at all.
+    in ``tool.NAME``.
     """
 
 

@@ -40,9 +40,9 @@ def test_the_capabilities(kind: Kind) -> None:
 
 @rows
 def test_the_setting(kind: Kind) -> None:
-    """One that settings name has its fields there."""
+    """Each has its fields in the settings."""
     fields = attrs.fields_dict(Settings)
-    assert (kind.name in fields, kind.plural in fields) == (bool(kind.setting), kind.setting == "many")
+    assert (kind.name in fields, kind.plural in fields) == (True, kind.setting == "many")
     assert (kind.setting == "one") == (kind.name in fields and isinstance(fields[kind.name].default, Choice))
 
 
