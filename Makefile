@@ -86,9 +86,9 @@ attack: $(READY)
 real-suites: $(READY)
 	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/run/test_real_suites.py
 
-# The lock names versions and hashes and no host, so that it works with every mirror. Needs uv.
-lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
+# The lock names versions and hashes and no host, so that it works with every mirror.
+lock: $(READY)
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	  requirements/dev.in -o requirements/dev.txt
 
 clean:

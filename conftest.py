@@ -59,21 +59,14 @@ def _mounts() -> str:
 
 
 def _index() -> str:
-    """Why no package index answers, or nothing."""
+    """Why no package index answers, or nothing. Tests install by uv, and some by pip, which have their own settings."""
     with tempfile.TemporaryDirectory() as place:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "-d",
-            place,
-            "iniconfig",
-        ]
-        asked = subprocess.run(command, capture_output=True, text=True)
-    return "" if asked.returncode == 0 else "no package index answers"
+        wanted = ("--quiet", "--no-deps", "iniconfig")
+        for command in (("pip", "download", "--dest", place), ("uv", "pip", "install", "--target", place)):
+            asked = subprocess.run([sys.executable, "-m", *command, *wanted], capture_output=True, text=True)
+            if asked.returncode != 0:
+                return f"no package index answers {command[0]}"
+    return ""
 
 
 _NEEDS: dict[str, Callable[[], str]] = {

@@ -31,6 +31,12 @@ ROOT = Path(agentbench_core.__file__).parent.parent
 
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "DOCKER_HOST")
 """Variables that a user's own shell would have too; nothing that points back into this checkout."""
+_UV = {
+    "UV_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "uv"),
+    **({"UV_DEFAULT_INDEX": os.environ["PIP_INDEX_URL"]} if "PIP_INDEX_URL" in os.environ else {}),
+    **os.environ,
+}
+"""For uv: the cache of this machine, also within a test that has another one, and the index that pip is told."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,8 +105,9 @@ def environment(places: pytest.TempPathFactory, name: str, *requirements: str) -
     Args:
         places: where the session keeps its files.
         name: of the environment; one name stands for the same requirements everywhere.
-        requirements: of pip. Distributions of this project are named, extras too, and come from the built wheels,
-            also where others depend on them; what else is needed comes from the index.
+        requirements: as pip takes them. Distributions of this project are named, extras too, and come from the built
+            wheels, also where others depend on them; what else is needed comes from the index. uv installs them, which
+            takes a tenth of pip's time.
     """
     root = _shared(places) / f"environment-{name}"
     made_of = root / "made-of.txt"
@@ -108,11 +115,11 @@ def environment(places: pytest.TempPathFactory, name: str, *requirements: str) -
     with FileLock(f"{root}.lock"):
         if not made_of.exists():
             shutil.rmtree(root, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root)], check=True, timeout=60)
+            uv("venv", "--python", sys.executable, str(root))
             constraints = root / "constraints.txt"
             constraints.write_text("".join(f"{own} @ {uri}\n" for own, uri in wheels.items()))
             wanted = [_from_wheel(each, wheels) for each in requirements]
-            _pip(root, "install", "--no-compile", "--constraint", str(constraints), *wanted)
+            uv("pip", "install", "--python", str(root), "--constraint", str(constraints), *wanted)
             made_of.write_text("\n".join(requirements))
     assert made_of.read_text() == "\n".join(requirements), f"two environments have the name {name}"
     return Environment(root=root)
@@ -127,11 +134,10 @@ def _from_wheel(requirement: str, wheels: Mapping[str, str]) -> str:
     return f"{asked.name}{extras} @ {wheels[asked.name]}"
 
 
-def _pip(root: Path, *arguments: str) -> None:
-    """The pip of this environment, at work in another."""
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    command += ["--python", str(root / "bin/python"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+def uv(*arguments: str) -> None:
+    """Run uv, as its user has configured it."""
+    command = [sys.executable, "-m", "uv", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=_UV)
     assert done.returncode == 0, done.stderr
 
 

@@ -54,18 +54,18 @@ def test_every_plugin_is_well(everything: Environment, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_tasks_of_the_demo_suite_pass_from_an_empty_directory(
+def test_a_task_of_the_demo_suite_passes_from_an_empty_directory(
     everything: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As ``make demo``, which runs all of them; a page of the run comes from the installed assets."""
+    """One of those that ``make demo`` runs; a page of the run comes from the installed assets."""
     done = everything.run(
         *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
-        *("--task", "durations-*", "--task", "tillroll-*", "--agent", "scripted", "--sandbox", "local"),
+        *("--task", "durations-parse-units", "--agent", "scripted", "--sandbox", "local"),
         cwd=tmp_path,
         seconds=900,
     )
     assert done.returncode == 0, done.stderr
-    assert "2 of 2 scored attempts passed" in done.stdout
+    assert "1 of 1 scored attempts passed" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["artifacts"]
     (run,) = (tmp_path / "artifacts/runs").iterdir()
     wheel = built(tmp_path_factory)["agentbench-core"].wheel.as_uri()
@@ -74,4 +74,4 @@ def test_tasks_of_the_demo_suite_pass_from_an_empty_directory(
     assert f"from {wheel}" in everything.run("agentbench", "runs", "show", str(run), cwd=tmp_path).stdout
     made = everything.run("agentbench", "report", "html", "--run", str(run), "--out", "page.html", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    assert "tillroll-credit-notes" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "durations-parse-units" in (tmp_path / "page.html").read_text(encoding="utf-8")
