@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -289,13 +289,19 @@ def used(record: AttemptRecord, say: Say = harmless) -> AttemptRecord:
 
 @pytest.fixture
 def make_evidence(tmp_path: Path) -> Callable[..., RunView]:
-    """Makes a run with every kind of evidence; ``say`` makes its texts what they are."""
+    """Makes a run; ``say`` makes its texts what they are, ``full`` attempts have every kind of evidence."""
 
-    def make(name: str = "a", endings: Mapping[str, Any] = ENDINGS, say: Say = harmless, **more: Any) -> RunView:
+    def make(
+        name: str = "a",
+        endings: Mapping[str, Any] = ENDINGS,
+        say: Say = harmless,
+        full: Callable[[AttemptRecord], bool] = lambda _: True,
+        **more: Any,
+    ) -> RunView:
         keywords: dict[str, Any] = {
             "record": lambda record: used(record, say),
-            "events": lambda record: happened(record, say),
-            "files": lambda record: evidence(record, say),
+            "events": lambda record: happened(record, say) if full(record) else (),
+            "files": lambda record: evidence(record, say) if full(record) else {},
         }
         return write_run(tmp_path / name, endings, **(keywords | more))
 
@@ -317,6 +323,34 @@ def report_on(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / "out.html"
 
     return make
+
+
+@pytest.fixture(scope="session")
+def _written() -> dict[str, bytes]:
+    """Reports that several tests look at, by name."""
+    return {}
+
+
+@pytest.fixture
+def report_once(
+    tmp_path: Path, report_on: Callable[..., Path], _written: dict[str, bytes]
+) -> Callable[[str, Callable[[], Sequence[RunView]]], Path]:
+    """Writes a report of that name when the first test asks for it; each test has a copy that it may change."""
+
+    def make(name: str, views: Callable[[], Sequence[RunView]]) -> Path:
+        if name not in _written:
+            _written[name] = report_on(*views()).read_bytes()
+        copy = tmp_path / f"{name}.html"
+        copy.write_bytes(_written[name])
+        return copy
+
+    return make
+
+
+@pytest.fixture
+def one(make_evidence: Callable[..., RunView], report_once: Callable[..., Path]) -> Path:
+    """The report on one harmless run."""
+    return report_once("one", lambda: [make_evidence()])
 
 
 @pytest.fixture(scope="session")

@@ -176,8 +176,8 @@ def test_the_same_run_gives_the_same_bytes(
 # --- what it holds -----------------------------------------------------------------------------------------------
 
 
-def test_every_recorded_attempt_has_a_page_and_a_link(make_evidence: Make, report_on: Report) -> None:
-    page, held = pages(report_on(make_evidence()))
+def test_every_recorded_attempt_has_a_page_and_a_link(one: Path) -> None:
+    page, held = pages(one)
     links = [
         attributes["href"] for tag, attributes in page.tags if tag == "a" and "attempt=" in str(attributes["href"])
     ]
@@ -204,8 +204,8 @@ def test_replayed_attempts_are_marked(make_evidence: Make, report_on: Report) ->
     assert "the model's answers are those of an earlier run" in page.text
 
 
-def test_the_page_of_an_attempt(make_evidence: Make, report_on: Report) -> None:
-    page = pages(report_on(make_evidence()))[1][2].text
+def test_the_page_of_an_attempt(one: Path) -> None:
+    page = pages(one)[1][2].text
     for words in (
         "durations-parse-units ✗ failed TESTS_FAILED completed",
         "denied_path_touched tests/test_parse.py was changed, and put back",
@@ -401,8 +401,8 @@ def test_lone_surrogates_and_deep_nesting_in_tool_calls(make_evidence: Make, rep
     assert "t\\ud800" in pages(report_on(run))[1][1].text
 
 
-def test_the_policy_allows_the_one_script_and_nothing_else(make_evidence: Make, report_on: Report) -> None:
-    page, _ = pages(report_on(make_evidence()))
+def test_the_policy_allows_the_one_script_and_nothing_else(one: Path) -> None:
+    page, _ = pages(one)
     policy = next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
     script = next(text for attributes, text in page.scripts if "type" not in attributes)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -429,9 +429,9 @@ def test_no_text_changes_the_structure(text: str) -> None:
     assert visible(text).split() == next(filter(str.strip, Parts(macros.render(t=text)).words)).split()
 
 
-def test_held_pages_cannot_look_like_keys(make_evidence: Make, report_on: Report) -> None:
+def test_held_pages_cannot_look_like_keys(one: Path) -> None:
     """The harness redacts what looks like one in reports, by line: compressed text may, by chance."""
-    page, _ = pages(report_on(make_evidence()))
+    page, _ = pages(one)
     held = [text for attributes, text in page.scripts if "type" in attributes]
     assert held
     assert all(len(line) <= 32 for text in held for line in text.splitlines())
@@ -457,8 +457,8 @@ def test_plots_take_their_colours_from_the_page(make_evidence: Make, report_on: 
     assert set(used) <= set(ids)
 
 
-def test_plots_have_their_numbers_in_words(make_evidence: Make, report_on: Report) -> None:
-    page, _ = pages(report_on(make_evidence()))
+def test_plots_have_their_numbers_in_words(one: Path) -> None:
+    page, _ = pages(one)
     labels = [str(attributes["aria-label"]) for _, attributes in page.tags if attributes.get("role") == "img"]
     assert [label.split(".")[0] for label in labels] == [
         "Pass rate",
