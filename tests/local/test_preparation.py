@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import stat
 import sys
 import threading
@@ -10,10 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
 from agentbench_core import Command, Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
+from agentbench_core.builtin.local import interpreters
 from agentbench_core.builtin.local.environment import LocalEnvironment
+from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.preparation import Preparation
 from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.builtin.local.virtualenv import pytest_closure
@@ -128,9 +133,42 @@ def test_set_up_that_takes_too_long(
         provider.prepare(spec_of("sleep 60"), pristine, log, deadline)
 
 
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AgentBench runs on another Python than the tasks of these tests ask for; PATH has theirs."""
+    running = attrs.evolve(interpreters.running(), version="3.2.0")
+    monkeypatch.setattr(interpreters, "running", lambda: running)
+
+
+@pytest.mark.usefixtures("older")
+def test_set_up_with_the_python_that_the_task_asks_for(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found on PATH. A task that installs nothing runs on the Python that AgentBench has."""
+    (tmp_path / f"python{RUNNING}").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    environment = make("python -m pip --version > pip")
+    assert environment.facts["python"] == platform.python_version()
+    assert str(environment.workspace.parent) in (environment.workspace / "pip").read_text()
+    assert make().facts["python"] == f"3.2.0 (asked for {RUNNING})"
+
+
+def test_set_up_with_the_python_that_the_user_names(
+    pristine: Path, spec_of: SpecOf, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other is looked for: the option holds for all tasks."""
+    (tmp_path / "python3.2").write_text("#!/bin/sh\necho 3.2.0 True True; echo\n")
+    (tmp_path / "python3.2").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    provider = LocalProvider(LocalOptions(python=sys.executable))
+    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}"):
+        provider.prepare(spec_of("true", python="3.2"), pristine, log, Deadline(SOON))
+    provider.close()
+
+
 def test_set_up_for_another_python(make: Make, log: Log) -> None:
     """Fails before minutes of installing, names both versions, and what to do."""
-    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}.*\n.*option `python`"):
+    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}.*\n.*`python`.*`python3\.2`"):
         make("touch never", python="3.2")
     assert log.commands == []
 

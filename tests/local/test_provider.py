@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 import agentbench_core
@@ -57,10 +59,33 @@ def test_an_interpreter_by_path() -> None:
     assert interpreters.find(sys.executable) == interpreters.running()
 
 
+def test_an_interpreter_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first on PATH that works, has that version and can make virtual environments; relative paths are skipped."""
+    name = "python{}.{}".format(*sys.version_info)
+    scripts = {
+        "relative": f'exec {sys.executable} "$@"',
+        "shim": f"echo '{name}: command not found' >&2; exit 127",
+        "older": "echo 3.2.0 True True; echo",
+        "bare": f"echo {platform.python_version()} True False; echo",
+        "right": f'exec {sys.executable} "$@"',
+        "later": f'exec {sys.executable} "$@"',
+    }
+    for directory, script in scripts.items():
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / directory / name).chmod(0o755)
+    directories = ["relative", *(str(tmp_path / directory) for directory in ("empty", *list(scripts)[1:]))]
+    monkeypatch.setenv("PATH", os.pathsep.join(directories))
+    expected = attrs.evolve(interpreters.running(), executable=tmp_path / "right" / name)
+    assert interpreters.find_version("{}.{}".format(*sys.version_info)) == expected
+    assert interpreters.find_version(platform.python_version()) == expected
+    assert interpreters.find_version("3.1") is None
+
+
 def test_commands_that_an_interpreter_lacks(tmp_path: Path) -> None:
     """Some systems have `python3` only."""
     (tmp_path / "python3").symlink_to(sys.executable)
-    bare = interpreters.Interpreter(executable=tmp_path / "python3", version="3.11.7", has_pytest=False)
+    bare = attrs.evolve(interpreters.running(), executable=tmp_path / "python3", has_pytest=False)
     directory = interpreters.command_dir(bare, tmp_path / "bin")
     assert directory is not None
     done = subprocess.run([directory / "python", "-c", "print('a b')"], capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import UnavailableError
+from agentbench_core import UnavailableError, python_fits
 
 PROBE = (
-    "import importlib.util as u, platform as p, sys; print(p.python_version(), u.find_spec('pytest') is not None); "
+    "import importlib.util as u, platform as p, sys; "
+    "print(p.python_version(), *(u.find_spec(name) is not None for name in ('pytest', 'ensurepip'))); "
     "print(sys.prefix if sys.prefix != sys.base_prefix else '')"
 )
 
@@ -27,6 +29,7 @@ class Interpreter:
     executable: Path
     version: str
     has_pytest: bool
+    has_ensurepip: bool
     virtual_env: Path | None = None
 
     @property
@@ -41,6 +44,7 @@ def running() -> Interpreter:
         executable=Path(sys.executable),
         version=platform.python_version(),
         has_pytest=importlib.util.find_spec("pytest") is not None,
+        has_ensurepip=importlib.util.find_spec("ensurepip") is not None,
         virtual_env=Path(sys.prefix) if sys.prefix != sys.base_prefix else None,
     )
 
@@ -56,7 +60,7 @@ def find(python: str) -> Interpreter:
         done = subprocess.run(
             [place, "-I", "-c", PROBE], capture_output=True, text=True, timeout=30, check=True, stdin=subprocess.DEVNULL
         )
-        version, has_pytest = done.stdout.splitlines()[0].split()
+        version, has_pytest, has_ensurepip = done.stdout.splitlines()[0].split()
         prefix = done.stdout.splitlines()[1]
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise UnavailableError(f"{python!r} is not a working Python: {error}", remedy=remedy) from error
@@ -64,8 +68,27 @@ def find(python: str) -> Interpreter:
         executable=Path(place),
         version=version,
         has_pytest=has_pytest == "True",
+        has_ensurepip=has_ensurepip == "True",
         virtual_env=Path(prefix) if prefix else None,
     )
+
+
+def command_name(version: str) -> str:
+    """What a Python of that version is called: ``python3.11`` for ``3.11`` and ``3.11.7``."""
+    return "python" + ".".join(version.split(".")[:2])
+
+
+def find_version(wanted: str) -> Interpreter | None:
+    """The first interpreter on PATH of a version, such as ``3.11``, that can make virtual environments, if any.
+
+    All directories on PATH are searched for ``python3.11``: a shim of pyenv that comes first may not work.
+    """
+    for directory in filter(os.path.isabs, os.get_exec_path()):
+        with contextlib.suppress(UnavailableError):
+            found = find(os.path.join(directory, command_name(wanted)))  # noqa: PTH118 - links must stay
+            if found.has_ensurepip and python_fits(found.version, wanted):
+                return found
+    return None
 
 
 def command_dir(interpreter: Interpreter, directory: Path) -> Path | None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentbench_core import EnvironmentSpec, SandboxError, Scratch
+from agentbench_core import EnvironmentSpec, SandboxError, Scratch, python_fits
 from agentbench_core.builtin.local import interpreters
 from agentbench_core.builtin.local.interpreters import Interpreter
 from agentbench_core.builtin.local.options import LocalOptions
@@ -34,17 +34,33 @@ class Launcher:
         self._supervision = Supervision()
         self._lock = threading.Lock()
         self._interpreter: Interpreter | None = None
+        self._by_version: dict[str, Interpreter | None] = {}
         self._sandboxes: set[LocalSandbox] = set()
         self._starts = itertools.count()
         self._closed = False
 
     def interpreter(self) -> Interpreter:
-        """The Python of the tasks. Raises UnavailableError when the option names none."""
+        """The default Python of tasks. Raises UnavailableError when the option `python` names none."""
         with self._lock:
             if self._interpreter is None:
                 python = self._options.python
                 self._interpreter = interpreters.find(python) if python else interpreters.running()
             return self._interpreter
+
+    def interpreter_for(self, spec: EnvironmentSpec) -> Interpreter:
+        """The Python that a task is prepared with.
+
+        The default one, except for a task with setup commands that asks for another version: then one of that version
+        from PATH, if there is one. The option `python` turns that off.
+        """
+        default = self.interpreter()
+        wanted = spec.settings.python
+        if self._options.python or not spec.setup.commands or python_fits(default.version, wanted):
+            return default
+        with self._lock:
+            if wanted not in self._by_version:
+                self._by_version[wanted] = interpreters.find_version(wanted)
+            return self._by_version[wanted] or default
 
     def start(
         self,

@@ -11,5 +11,7 @@ from agentbench_core import option
 class LocalOptions:
     """What can be chosen about the sandbox ``local``."""
 
-    python: str = option("", help="interpreter for the tasks, a path or a name; empty: the one running AgentBench")
+    python: str = option(
+        "", help="interpreter for the tasks, a path or a name; empty: found by the version that a task asks for"
+    )
     pass_environment: tuple[str, ...] = option((), help="names of variables of this machine that commands may see")

@@ -24,7 +24,7 @@ from agentbench_core import (
     python_fits,
 )
 from agentbench_core.builtin.local import virtualenv
-from agentbench_core.builtin.local.interpreters import Interpreter
+from agentbench_core.builtin.local.interpreters import Interpreter, command_name
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.builtin.local.virtualenv import VirtualEnv
 
@@ -118,7 +118,8 @@ class Preparation:
         if not python_fits(version, wanted):
             raise SetupError(
                 f"the task asks for Python {wanted}, and the sandbox `local` has {version}",
-                remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}",
+                remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}, "
+                f"or leave it empty and put `{command_name(wanted)}` on PATH",
             )
 
     def _make_venv(self) -> VirtualEnv:

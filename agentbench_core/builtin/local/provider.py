@@ -45,7 +45,7 @@ class LocalProvider:
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> LocalEnvironment:
         """Run a task's set-up, or wait for whoever does so already; see the contract."""
-        key = environment_digest(spec, self._launcher.interpreter())
+        key = environment_digest(spec, self._launcher.interpreter_for(spec))
         while True:
             deadline.check()
             with self._lock:
@@ -94,7 +94,7 @@ class LocalProvider:
         try:
             prepared = Preparation(
                 spec=spec,
-                interpreter=self._launcher.interpreter(),
+                interpreter=self._launcher.interpreter_for(spec),
                 place=place,
                 log=log,
                 deadline=deadline,
