@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import agentbench_core
 from agentbench_core.builtin.tests_scorer.blinding.cutting import Blinded, blind
 from agentbench_core.builtin.tests_scorer.blinding.hidden import top_modules
+from agentbench_core.builtin.tests_scorer.blinding.source import unparse
 from agentbench_core.builtin.tests_scorer.inside import recorder as recording
 
 SECRET = "40501"
@@ -790,3 +791,20 @@ def test_the_bundled_tasks() -> None:
             blinded_ones += len(found.sites)
             left += sum(found.left.values())
     assert blinded_ones >= 2 * left
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("""f"{d['a']} {', '.join('xy')}{{}}\\n" """, """'{} {}{{}}\\n'.format(d['a'], ', '.join('xy'))"""),
+        ("""f"{d['a']!r:>{d['w']}}|{n:03}|{n}" """, """'{!r:>{}}|{:03}|{}'.format(d['a'], d['w'], n, n)"""),
+        ("""f"{f'''{d['a']}'''} {n}" """, """'{} {}'.format('{}'.format(d['a']), n)"""),
+        ("""f"{n:>{n}} it's" """, '''f"{n:>{n}} it's"'''),
+    ],
+)
+def test_formats_are_written_for_older_pythons(written: str, expected: str) -> None:
+    """A task may have another Python than AgentBench: no string inside of an f-string has its quotes."""
+    values = {"d": {"a": "A", "w": 9}, "n": 7}
+    text = unparse(ast.parse(written.strip(), mode="eval"))
+    assert text == expected
+    assert eval(text, values) == eval(written.strip(), values)

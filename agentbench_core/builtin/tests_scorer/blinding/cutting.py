@@ -28,6 +28,7 @@ from agentbench_core.builtin.tests_scorer.blinding.names import (
 )
 from agentbench_core.builtin.tests_scorer.blinding.origin import Origin
 from agentbench_core.builtin.tests_scorer.blinding.secrecy import Secrecy
+from agentbench_core.builtin.tests_scorer.blinding.source import unparse
 from agentbench_core.builtin.tests_scorer.blinding.steady import Steadiness
 from agentbench_core.builtin.tests_scorer.blinding.unneeded import Unneeded
 
@@ -192,7 +193,7 @@ class _Cutter:
         )
         if self._comparisons or any(is_parametrize(node) for node in ast.walk(self._tree)):
             body.insert(first, ast.Import([ast.alias(MODULE)]))
-        return ast.unparse(ast.fix_missing_locations(self._tree)) + "\n"
+        return unparse(self._tree) + "\n"
 
     # --- what would tell of them ---
 

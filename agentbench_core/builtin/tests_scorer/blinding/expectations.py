@@ -9,7 +9,7 @@ import attrs
 
 from agentbench_core import Validation, shorten
 
-VERSION = 4
+VERSION = 5
 """Of blinding as a whole: with another one, tasks are calibrated again."""
 _FEWEST_FUNCTIONS = 2
 _SHARE = 0.25
