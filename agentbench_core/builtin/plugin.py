@@ -102,7 +102,8 @@ def agentbench_register_reporters(register: Register[Reporter]) -> None:
 
 @hookimpl
 def agentbench_register_variants(register: RegisterVariant) -> None:
-    """The controls as variants, to be run beside others."""
+    """The agents as variants, to be run beside others."""
+    register("baseline", {"agent": "baseline"}, summary="one model, the tools and a loop")
     register("scripted", {"agent": "scripted"}, summary="upper control: the reference solution")
     register("idle", {"agent": "idle"}, summary="lower control: no change")
 

@@ -202,7 +202,10 @@ def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence
         raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
     found: dict[str, Sequence[Layer]] = {}
-    for name, variant in (find_variant(name, shipped) for name in typed["variant"]):
+    for given in typed["variant"]:
+        if given in shipped:
+            app.registry.find("variant", given)  # refuses one that two plugins register
+        name, variant = find_variant(given, shipped)
         if name in found:
             raise click.UsageError(f"variant {name!r} is given twice")
         found[name] = [variant]

@@ -28,6 +28,10 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
         name: a name, or a path that ends in ``.yaml``.
         shipped: settings of the variants that plugins register, by name.
         directory: where variant files are looked for.
+
+    Raises:
+        InputError: a file in ``directory`` has the name of a variant that a plugin registers.
+        UnknownNameError: there is none.
     """
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
@@ -35,7 +39,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
     files = variant_files(directory)
     if name in files and name in shipped:
         raise InputError(
-            f"variant {name!r} is both {files[name]} and shipped by a plugin",
+            f"variant {name!r} is both {files[name]} and registered by a plugin",
             remedy=f"Rename the file, or name it by its path: --variant {files[name]}",
         )
     if name in files:

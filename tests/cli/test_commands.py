@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentbench_core.testing import write_run
+from agentbench_core.testing.fixtures import RunAgentbench
 
 
 def test_plugins_show_lists_options(agentbench: Any) -> None:
@@ -61,6 +62,34 @@ def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
     assert re.search(r"run\.workers +3 +agentbench\.toml", agentbench("config", "show").out)
     wrong = agentbench("config", "show", "--variant", "mine", "--set", "agent.stop_on_eror=false")
     assert (wrong.code, "did you mean 'stop_on_error'?" in wrong.err) == (2, True)
+
+
+def test_a_variant_of_a_name_that_is_taken(agentbench: Any, plugin: Any) -> None:
+    """Refused, since one of the two would be run unnoticed; a file is still found by its path."""
+    Path("configs/variants").mkdir(parents=True)
+    Path("configs/variants/baseline.yaml").write_text("agent: baseline\nlimits: {max_steps: 5}\n")
+    refused = agentbench("config", "show", "--variant", "baseline")
+    assert refused.code == 2
+    assert "variant 'baseline' is both configs/variants/baseline.yaml and registered by a plugin" in refused.err
+    by_path = agentbench("config", "show", "--variant", "configs/variants/baseline.yaml", "--json")
+    assert json.loads(by_path.out)["baseline"]["limits.max_steps"]["value"] == 5
+    hook = (
+        "@hookimpl\ndef agentbench_register_variants(register): register('idle', {'agent': 'idle'}, summary='mine')\n"
+    )
+    plugin("other", f"from agentbench_core import hookimpl\n{hook}")
+    twice = agentbench("config", "show", "--variant", "idle")
+    assert (twice.code, "variant 'idle' is registered by agentbench-core" in twice.err) == (2, True)
+    assert agentbench("config", "show", "--variant", "scripted").code == 0
+
+
+def test_the_agents_of_the_core_are_variants(agentbench_process: RunAgentbench) -> None:
+    """In an empty directory, too."""
+    rows = json.loads(agentbench_process("plugins", "list", "--kind", "variant", "--json").out)
+    names = {row["name"] for row in rows if row["distribution"] == "agentbench-core"}
+    assert names == {"baseline", "idle", "scripted"}
+    shown = agentbench_process("config", "show", *(f"--variant={name}" for name in sorted(names)), "--json")
+    agents = {name: leaves["agent.name"] for name, leaves in json.loads(shown.out).items()}
+    assert agents == {name: {"value": name, "origin": f"variant '{name}'"} for name in names}
 
 
 def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> None:

@@ -1,5 +1,6 @@
 """What the distribution registers, what importing it costs, and what its README says."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import describe
+from agentbench_core.testing.fixtures import RunAgentbench
 from agentbench_subagents import plugin
 from agentbench_subagents.locate import LocateFailures, LocateFailuresArguments
 from agentbench_subagents.options import ContextPackerOptions, SubagentsOptions
@@ -45,6 +47,16 @@ def test_registers_two_agents_that_need_a_model() -> None:
         ("subagents", Subagents, {"needs_llm"}),
     ]
     assert all(summary for _, _, summary, _ in found)
+
+
+def test_both_agents_are_variants(run_agentbench: RunAgentbench) -> None:
+    rows = json.loads(run_agentbench("plugins", "list", "--kind", "variant", "--json").out)
+    names = [row["name"] for row in rows if row["distribution"] == "agentbench-subagents"]
+    assert names == ["context_packer", "subagents"]
+    shown = run_agentbench("config", "show", *(f"--variant={name}" for name in names), "--json")
+    assert {name: leaves["agent.name"]["value"] for name, leaves in json.loads(shown.out).items()} == {
+        name: name for name in names
+    }
 
 
 def test_entry_module_imports_nothing_heavy() -> None:

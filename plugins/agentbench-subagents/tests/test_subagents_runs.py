@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-VARIANTS = Path(__file__).parents[3] / "configs/variants"
-
 PROVIDER = '''
 import json, pathlib, threading
 import attrs
@@ -85,11 +83,11 @@ def agentbench(cwd: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path, shop_task: Path) -> Run:
-    """Runs a variant of ``configs/variants`` on the shop."""
+    """Runs a variant of this distribution on the shop, in a directory without variant files."""
 
     def go(variant: str, answers: Answers, *more: str) -> Ran:
         (tmp_path / "answers.json").write_text(json.dumps(answers))
-        chosen = ("--variant", str(VARIANTS / f"{variant}.yaml"), "--llm", "told", "--model", "m")
+        chosen = ("--variant", variant, "--llm", "told", "--model", "m")
         flags = ("--sandbox", "local", "--allow-unisolated", "--set", f"llm.answers={tmp_path / 'answers.json'}")
         return Ran(tmp_path, agentbench(tmp_path, "run-task", "--task", str(shop_task), *chosen, *flags, *more))
 

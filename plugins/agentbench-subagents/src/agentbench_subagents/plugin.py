@@ -8,7 +8,7 @@ from agentbench_core import hookimpl
 from agentbench_subagents.options import ContextPackerOptions, LocateFailuresOptions, SubagentsOptions
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import Agent, Register, Tool
+    from agentbench_core import Agent, Register, RegisterVariant, Tool
 
 AGENTBENCH_API = 1
 
@@ -44,6 +44,17 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
         summary="a router with a searcher, a patcher and a tester",
         capabilities={"needs_llm"},
     )
+
+
+@hookimpl
+def agentbench_register_variants(register: RegisterVariant) -> None:
+    """Add both agents as variants, to be run beside ``baseline``."""
+    register(
+        "context_packer",
+        {"agent": "context_packer"},
+        summary="as baseline, with the files that the failure leads to in the first message",
+    )
+    register("subagents", {"agent": "subagents"}, summary="a router with a searcher, a patcher and a tester")
 
 
 def context_packer(options: ContextPackerOptions) -> Agent:
