@@ -19,7 +19,7 @@ PROJECTS = [
     *sorted(path.parent for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/pyproject.toml")),
 ]
 NAMES = [tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"] for project in PROJECTS]
-PYTHONS = ("3.11", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13")
 """Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
