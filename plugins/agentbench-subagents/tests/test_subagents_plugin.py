@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agentbench_core import describe
-from agentbench_core.testing.fixtures import RunAgentbench
 from agentbench_subagents import plugin
 from agentbench_subagents.locate import LocateFailures, LocateFailuresArguments
 from agentbench_subagents.options import ContextPackerOptions, SubagentsOptions
@@ -49,14 +48,16 @@ def test_registers_two_agents_that_need_a_model() -> None:
     assert all(summary for _, _, summary, _ in found)
 
 
-def test_both_agents_are_variants(run_agentbench: RunAgentbench) -> None:
-    rows = json.loads(run_agentbench("plugins", "list", "--kind", "variant", "--json").out)
+def test_both_agents_are_variants(tmp_path: Path) -> None:
+    def printed(*arguments: str) -> Any:
+        command = [str(Path(sys.executable).with_name("agentbench")), *arguments, "--json"]
+        return json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
+
+    rows = printed("plugins", "list", "--kind", "variant")
     names = [row["name"] for row in rows if row["distribution"] == "agentbench-subagents"]
     assert names == ["context_packer", "subagents"]
-    shown = run_agentbench("config", "show", *(f"--variant={name}" for name in names), "--json")
-    assert {name: leaves["agent.name"]["value"] for name, leaves in json.loads(shown.out).items()} == {
-        name: name for name in names
-    }
+    shown = printed("config", "show", *(f"--variant={name}" for name in names))
+    assert {name: leaves["agent.name"]["value"] for name, leaves in shown.items()} == {name: name for name in names}
 
 
 def test_entry_module_imports_nothing_heavy() -> None:
