@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     about = os.statvfs(_MEMORY)
     if about.f_bavail * about.f_frsize >= _ROOM and not about.f_flag & os.ST_NOEXEC:
         _temporary.append(Path(tempfile.mkdtemp(prefix="t-", dir=_MEMORY)))
+        _temporary[0].chmod(0o755)  # as /tmp: some tests become another user
         os.environ["TMPDIR"] = str(_temporary[0])
         tempfile.tempdir = None  # which is remembered once it was asked for
 

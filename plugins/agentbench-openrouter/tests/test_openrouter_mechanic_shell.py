@@ -103,7 +103,7 @@ def test_where_nothing_can_be_tried_it_reads_and_guesses(program: Path) -> None:
         pass
     assert (program / "fits.py").read_text() == odd.replace("(text) <", "(text) <=")
     talk = understood(Talk.of(shell.request))
-    assert talk.listed() == ["fits.py", "test_fits.py"]
+    assert sorted(talk.listed()) == ["fits.py", "test_fits.py"]
     assert talk.read() == {"fits.py": odd}
     assert sum(one.tool == "apply_patch" for one in talk.exchanges) > 1, "the first guess is wrong"
 
