@@ -149,7 +149,7 @@ class _Repair:
         return not given and (result.ok or (result.error_type == "timeout" and not own_time))
 
     def _may_change(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether files may be others after a call. A call that is refused does nothing; of others nobody knows."""
+        """Whether a call may have changed files. A refused call changes nothing; any other call may have."""
         return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
     def _take(self, found: Rerun, *, patched: bool = False, seen: bool = False) -> bool:

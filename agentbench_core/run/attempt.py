@@ -78,10 +78,10 @@ def run_attempt(
         plan: which agent on which task, and who judges.
         session: what it shares with other attempts.
         recording: where its events and evidence go.
-        baseline: take this one as the baseline, and go on even if no agent should be given the task: whoever checks
-            tasks looks for everything that is wrong with one.
-        judge_empty: have an empty change judged, too.
-        each_test: also find out how each test ends, where no tests are expected.
+        baseline: use this baseline, and continue even if it makes the task invalid. Validation reports every broken
+            rule of a task, not only the first.
+        judge_empty: also score an empty change.
+        each_test: also report how each test ended if the task names no tests.
 
     Raises:
         RunStoppedError: records cannot be written any more. Whatever else happens is in what is returned.
