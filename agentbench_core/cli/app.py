@@ -13,22 +13,38 @@ import attrs
 import click
 
 from agentbench_core.plugin.discovery import Plugins, disabled_by_environment, discover
+from agentbench_core.plugin.kinds import COMMAND_GROUPS
 from agentbench_core.plugin.registry import Registry
 from agentbench_core.values.text import shorten, visible
 
 CORE_COMMANDS = {
     "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
-    "config": ("agentbench_core.cli.config:config", "Show settings and where each comes from."),
+    "config show": ("agentbench_core.cli.config:show_config", "Every setting, and where its value comes from."),
     "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
-    "plugins": ("agentbench_core.cli.plugins:plugins", "List, show, check and make plugins."),
+    "plugins check": (
+        "agentbench_core.cli.check_plugins:check_plugins",
+        "Look for what is wrong with plugins.",
+    ),
+    "plugins list": ("agentbench_core.cli.plugins:list_plugins", "Every component by kind, then plugins not in use."),
+    "plugins new": ("agentbench_core.cli.new_plugin:new_plugin", "Make a plugin that works, to be turned into yours."),
+    "plugins show": ("agentbench_core.cli.plugins:show_plugin", "A component or a plugin: options, origin, state."),
     "replay": ("agentbench_core.cli.run:replay", "Make a run again with the answers that its model gave."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
-    "runs": ("agentbench_core.cli.runs:runs", "List, show and repair run directories."),
-    "tasks": ("agentbench_core.cli.tasks:tasks", "List, show, make and attack tasks."),
+    "runs list": ("agentbench_core.cli.runs:list_runs", "Every run directory, oldest first."),
+    "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair records and events after damage."),
+    "runs show": ("agentbench_core.cli.runs:show_run", "A run: what it was, and its attempts."),
+    "tasks attack": ("agentbench_core.cli.attack:attack_tasks", "Can an agent pass a task without solving it?"),
+    "tasks list": ("agentbench_core.cli.tasks:list_tasks", "Every task, by suite."),
+    "tasks new": ("agentbench_core.cli.tasks:new_task", "Make a small task that works, to be turned into yours."),
+    "tasks schema": ("agentbench_core.cli.tasks:schema", "JSON Schema of task.yaml, for editors that complete it."),
+    "tasks show": ("agentbench_core.cli.tasks:show_task", "One task: every setting, defaults included."),
     "validate-tasks": ("agentbench_core.cli.validate:validate_tasks", "Check that tasks are fair."),
 }
-"""The core's own commands: where each is, and its summary. A plugin cannot replace them."""
+"""The core's own commands, as typed: where each is, and its summary. A plugin cannot replace them."""
+
+TAKEN = frozenset({*CORE_COMMANDS, *COMMAND_GROUPS})
+"""The names that no plugin's command can have."""
 
 
 @attrs.define(slots=False)

@@ -38,7 +38,7 @@ _CONTROLS = ("scripted", "idle")
 _PLAIN = "plain"
 
 
-@click.command("attack", short_help="Can an agent pass a task without solving it?")
+@click.command("attack")
 @suite_flags
 @task_flag
 @click.option(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 import click
 
-from agentbench_core.cli.app import CORE_COMMANDS, App, print_json, say
+from agentbench_core.cli.app import TAKEN, App, print_json, say
 from agentbench_core.cli.completion import plugin_names
 from agentbench_core.errors import AgentBenchError, UnknownNameError, did_you_mean
 from agentbench_core.inputs.config import layer, resolve
@@ -22,7 +22,7 @@ from agentbench_core.run.variant import option_leaves
 _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery")
 
 
-@click.command("check", short_help="Look at plugins for what is wrong with them.")
+@click.command("check")
 @click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
@@ -89,7 +89,7 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
 
 
 def _command(component: Component) -> Iterator[Finding]:
-    if component.name in CORE_COMMANDS:
+    if component.name in TAKEN:
         yield problem(f"command {component.name!r} can never be typed: the core has one", "Choose another name.")
         return
     module, _, attribute = component.target.partition(":")

@@ -1,4 +1,4 @@
-"""``agentbench config``: settings with their origins."""
+"""``agentbench config show``: settings with their origins."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from agentbench_core.converter import dump
 from agentbench_core.run.variant import option_leaves
 
 
-@click.group()
-def config() -> None:
-    """Show settings and where each comes from."""
-
-
-@config.command("show", short_help="Every setting, and where its value comes from.")
+@click.command("show")
 @settings_flags
 @json_flag
 @click.pass_obj
-def show(app: App, /, as_json: bool, **typed: object) -> None:
+def show_config(app: App, /, as_json: bool, **typed: object) -> None:
     """Every setting that `run` would use with the same flags: its value, and the layer that it comes from.
 
     \b

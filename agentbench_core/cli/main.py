@@ -1,86 +1,26 @@
-"""The command ``agentbench``: finds commands by name, loads only the one typed, turns errors into exit codes."""
+"""The command ``agentbench``: its own flags, and what turns errors into exit codes."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from agentbench_core import __version__
-from agentbench_core.cli.app import CORE_COMMANDS, App, say
-from agentbench_core.errors import AgentBenchError, PluginError, UnavailableError, UnknownNameError, did_you_mean
+from agentbench_core.cli.app import App, say
+from agentbench_core.cli.command_groups import CommandGroup
+from agentbench_core.errors import AgentBenchError, UnavailableError, UnknownNameError, did_you_mean
 
 _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
 """Errors of a write; those of a path name it."""
 
 
-class _Commands(click.Group):
-    """The core's commands and those of plugins; each is imported when it is typed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*CORE_COMMANDS, *App.of(ctx).registry.names("command")})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in CORE_COMMANDS:
-            command: click.Command = _imported(CORE_COMMANDS[cmd_name][0])
-            return command
-        if cmd_name not in App.of(ctx).registry.names("command"):
-            return None
-        component = App.of(ctx).registry.find("command", cmd_name)
-        try:
-            found = _imported(component.target)
-        except Exception as error:
-            raise PluginError(
-                f"command {cmd_name!r} of {component.source.distribution} cannot be loaded: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(found, click.Command):
-            raise PluginError(f"{component.target} of {component.source.distribution} is no click command")
-        return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in self.list_commands(ctx):
-            near = did_you_mean(name, self.list_commands(ctx))
-            missing = "" if near else "; it may come with a plugin that is not installed: agentbench plugins list"
-            raise click.UsageError(f"no command {name!r}{near}{missing}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Say apart from a check that did not hold that the reader of our output went away."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise SystemExit(141) from None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Names and summaries, without importing any command."""
-        summaries = {c.name: _sentence(c.summary) for c in App.of(ctx).registry.all("command")}
-        summaries |= {name: summary for name, (_, summary) in CORE_COMMANDS.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(summaries.items()))
-
-
-def _sentence(summary: str) -> str:
-    """As the core's own commands are described; in tables of components summaries are written as they are."""
-    return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
-
-
-def _imported(target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="agentbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("--no-plugin", metavar="NAME", multiple=True, help="Switch a plugin off. May be given several times.")

@@ -16,7 +16,7 @@ from agentbench_core.cli.flags import OneOf, run_settings
 from agentbench_core.inputs.new_plugin import PLUGIN_KINDS, NewPlugin, write_plugin
 
 
-@click.command("new", short_help="Make a plugin that works, to be turned into yours.")
+@click.command("new")
 @click.argument("name")
 @click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="What it adds to AgentBench.")
 @click.option(

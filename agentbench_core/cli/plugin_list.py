@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from agentbench_core.cli.app import CORE_COMMANDS, App, say
+from agentbench_core.cli.app import TAKEN, App, say
 from agentbench_core.plugin.kinds import REGISTRATIONS
 from agentbench_core.plugin.registry import ADVERSARY, Component, Provenance
 
@@ -78,7 +78,7 @@ def _print_row(row: _Row, widths: Sequence[int]) -> None:
 
 
 def _conflicts(app: App) -> set[tuple[str, str]]:
-    return {*app.registry.conflicts(), *(("command", name) for name in CORE_COMMANDS)}
+    return {*app.registry.conflicts(), *(("command", name) for name in TAKEN)}
 
 
 def _status(component: Component, conflicts: Iterable[tuple[str, str]]) -> str:

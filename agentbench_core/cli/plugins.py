@@ -8,10 +8,8 @@ from typing import Any
 import click
 
 from agentbench_core.cli.app import App, print_json, print_table, say
-from agentbench_core.cli.check_plugins import check_plugins
 from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import OneOf
-from agentbench_core.cli.new_plugin import new_plugin
 from agentbench_core.cli.plugin_list import print_plugins, rows_of_plugins
 from agentbench_core.errors import PluginError, UnknownNameError, did_you_mean
 from agentbench_core.plugin.contracts import Tool
@@ -21,12 +19,7 @@ from agentbench_core.plugin.registry import Component
 from agentbench_core.schema import OptionDescription, describe
 
 
-@click.group()
-def plugins() -> None:
-    """List, show, check and make plugins."""
-
-
-@plugins.command("list", short_help="Every component by kind, then plugins not in use.")
+@click.command("list")
 @click.option("--kind", type=OneOf(list(REGISTRATIONS)), help="Only components of this kind.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
@@ -38,11 +31,7 @@ def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
         print_plugins(app, kind)
 
 
-plugins.add_command(check_plugins)
-plugins.add_command(new_plugin)
-
-
-@plugins.command("show", short_help="A component or a plugin: options, origin, state.")
+@click.command("show")
 @click.argument("name", shell_complete=names_of(*REGISTRATIONS))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context

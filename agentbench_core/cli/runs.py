@@ -24,12 +24,7 @@ from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
 
 
-@click.group()
-def runs() -> None:
-    """List run directories, show one, and repair one."""
-
-
-@runs.command("list")
+@click.command("list")
 @click.option(
     "--out",
     metavar="DIR",
@@ -55,7 +50,7 @@ def list_runs(out: str, as_json: bool) -> None:
         print_table([head.upper() for head in heads], [[str(row[head]) for head in heads] for row in rows])
 
 
-@runs.command("show")
+@click.command("show")
 @click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 @json_flag
 def show_run(run_dir: Path, as_json: bool) -> None:
@@ -135,7 +130,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
             say(f"  {line}")
 
 
-@runs.command("rebuild", short_help="Repair records and events after damage.")
+@click.command("rebuild")
 @click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 def rebuild_run(run_dir: Path) -> None:
     """Make attempts.jsonl again from events.jsonl, leave damaged lines out of both, and put back an edited run.json.

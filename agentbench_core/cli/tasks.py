@@ -1,4 +1,4 @@
-"""``agentbench tasks``: the tasks of suites."""
+"""``agentbench tasks list``, ``show``, ``schema`` and ``new``: the tasks of suites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 import yaml
 
 from agentbench_core.cli.app import print_json, print_table, say
-from agentbench_core.cli.attack import attack_tasks
 from agentbench_core.cli.completion import task_ids
 from agentbench_core.cli.flags import json_flag, run_settings
 from agentbench_core.converter import dump
@@ -40,12 +39,7 @@ def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _write_text)
 
 
-@click.group()
-def tasks() -> None:
-    """List, show, make and attack tasks."""
-
-
-@tasks.command("list")
+@click.command("list")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @_TASKS
 @json_flag
@@ -92,7 +86,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
             say(f"{task.spec.suite}/{task.spec.id}: quarantined, and kept out of headlines: {reason}")
 
 
-@tasks.command("show", short_help="One task: every setting, defaults included.")
+@click.command("show")
 @click.argument("task", shell_complete=task_ids)
 @click.option(
     "--suite",
@@ -114,14 +108,14 @@ def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
     say(yaml.dump(dump(found.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
 
 
-@tasks.command("schema")
+@click.command("schema")
 def schema() -> None:
     """JSON Schema of task.yaml, for editors that complete it."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "AgentBench task.yaml"}
     print_json(title | json_schema(TaskSpec))
 
 
-@tasks.command("new")
+@click.command("new")
 @click.argument("task_id")
 @click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
 @_TASKS
@@ -138,6 +132,3 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
     say(f"when it is as you want it: agentbench validate-tasks --suite {suite} --write names its tests in task.yaml")
     say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")
-
-
-tasks.add_command(attack_tasks)

@@ -73,7 +73,11 @@ class RegisterCommand(Protocol):
     """Adds one command, by a path that is imported when the command is typed."""
 
     def __call__(self, name: str, target: str, *, summary: str) -> None:
-        """Register the click command at ``target`` (``package.module:attribute``) as ``agentbench NAME``."""
+        """Register the click command at ``target`` (``package.module:attribute``) as ``agentbench NAME``.
+
+        A name of two words puts it into one of the core's groups, ``config``, ``plugins``, ``runs`` or ``tasks``:
+        ``register("tasks mine", ...)``.
+        """
 
 
 class RegisterVariant(Protocol):
@@ -115,7 +119,7 @@ def agentbench_register_reporters(register: Register[Reporter]) -> None:
 
 @hookspec
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """Add commands below ``agentbench``."""
+    """Add commands below ``agentbench``, or below one of its groups."""
 
 
 @hookspec

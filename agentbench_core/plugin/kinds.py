@@ -134,3 +134,11 @@ REGISTRATIONS: Mapping[str, Registration] = {
     ),
 }
 """All that a plugin can register, in the order in which it is listed."""
+
+COMMAND_GROUPS: Mapping[str, str] = {
+    "config": "Show settings and where each comes from.",
+    "plugins": "List, show, check and make plugins.",
+    "runs": "List run directories, show one, and repair one.",
+    "tasks": "List, show, make and attack tasks.",
+}
+"""The core's groups of commands, and their summaries. A plugin's command may stand below one: ``tasks mine``."""

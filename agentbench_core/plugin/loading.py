@@ -17,7 +17,7 @@ import pluggy
 
 from agentbench_core.errors import PluginError, did_you_mean
 from agentbench_core.plugin import hookspecs
-from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
+from agentbench_core.plugin.kinds import COMMAND_GROUPS, KINDS, REGISTRATIONS
 from agentbench_core.plugin.registry import Component, Provenance
 
 _HOOKS = {each.hook: name for name, each in REGISTRATIONS.items()}
@@ -131,6 +131,12 @@ def _check_hooks(module: object) -> None:
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
     def check_name(name: str) -> None:
+        group, blank, rest = name.partition(" ")
+        if kind == "command" and blank:
+            if group not in COMMAND_GROUPS:
+                hint = did_you_mean(group, COMMAND_GROUPS) or f": {', '.join(COMMAND_GROUPS)}"
+                raise PluginError(f"command {name!r}: there is no group of commands {group!r}{hint}")
+            name = rest
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
             raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '_' and '-'")
 

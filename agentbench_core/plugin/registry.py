@@ -14,6 +14,23 @@ from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 ADVERSARY = "adversary"
 """The capability of agents that try to pass without solving the task."""
 
+_COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
+    "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
+    "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
+    "agentbench-report": {"command": ["report"]},
+    "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
+}
+"""The other distributions of this project, and what they register: what to install when it is missing."""
+
+
+def comes_with(kind: str, name: str) -> str:
+    """Which distribution of this project to install for a component that is missing, or an empty string."""
+    for distribution, registered in _COMES_WITH.items():
+        if name in registered.get(kind, ()):
+            # Their names are not reserved in the public index yet, so that no message says `pip install NAME`.
+            return f"{kind} {name!r} comes with {distribution}; install it from where agentbench-core came from"
+    return ""
+
 
 @attrs.frozen(kw_only=True)
 class Provenance:
@@ -120,6 +137,8 @@ class Registry:
         nearest = did_you_mean(name, known)
         lines = [f"Available: {', '.join(known)}." if known else f"No plugin here provides any {kind}."]
         lines += [f"Plugin {plugin!r} is not in use: {reason}" for plugin, reason in self._unusable.items()]
-        if not nearest and not self._unusable:
+        if ours := comes_with(kind, name):
+            lines.append(f"{ours}.")
+        elif not nearest and not self._unusable:
             lines.append("It may come with a plugin that is not installed; see: agentbench plugins list")
         return UnknownNameError(f"no {kind} {name!r}{nearest}", remedy="\n".join(lines))

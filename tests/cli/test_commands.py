@@ -281,6 +281,43 @@ def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugi
     assert "command 'gone' of agentbench-extra cannot be loaded: ModuleNotFoundError" in gone.err
 
 
+def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
+    """Beside the core's, which it cannot replace, and imported only when typed."""
+    plugin(
+        "extra",
+        """
+        import click
+        from agentbench_core import hookimpl
+
+        @click.command()
+        def mine():
+            "Make tasks."
+            click.echo("mined")
+
+        @hookimpl
+        def agentbench_register_commands(register):
+            register("tasks mine", __name__ + ":mine", summary="makes tasks of a history")
+            register("tasks list", __name__ + ":mine", summary="would replace it")
+            register("runs gone", "surely_not_there:x", summary="is not there")
+        """,
+    )
+    shown = agentbench("tasks", "--help").out
+    assert re.search(r"list +Every task, by suite\.\n +mine +Makes tasks of a history\.\n +new ", shown)
+    assert agentbench("tasks", "mine").out == "mined\n"
+    assert "no command 'tasks mien' (did you mean 'mine'?)" in agentbench("tasks", "mien").err
+    assert "command 'runs gone' of agentbench-extra cannot be loaded" in agentbench("runs", "gone").err
+    assert "tasks list" in agentbench("plugins", "check", "extra").out
+    assert "command 'tasks list' can never be typed" in agentbench("plugins", "check", "extra").out
+    assert "try: agentbench tasks mine --help" in agentbench("plugins", "show", "tasks mine").out
+
+
+def test_a_command_of_a_distribution_that_is_not_installed(agentbench: Any) -> None:
+    """It is named, and nothing is guessed from its name."""
+    done = agentbench("--no-plugin", "report", "report", "summary")
+    assert done.code == 2
+    assert "no command 'report'; command 'report' comes with agentbench-report; install it" in done.err
+
+
 def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> None:
     """Exit 2, with what to do: a file in the way, a link that leads nowhere."""
     make_task()

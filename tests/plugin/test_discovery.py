@@ -80,6 +80,22 @@ BROKEN = {
         """,
         "command 'hello' is not where a click command is, 'package.module:command': <built-in function print>",
     ),
+    "a command below a group that is none": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def agentbench_register_commands(register): register("task mine", "a:b", summary="x")
+        """,
+        "command 'task mine': there is no group of commands 'task' (did you mean 'tasks'?)",
+    ),
+    "a command two levels down": (
+        """
+        from agentbench_core import hookimpl
+        @hookimpl
+        def agentbench_register_commands(register): register("tasks mine now", "a:b", summary="x")
+        """,
+        "'mine now' is no name for a command",
+    ),
     "a variant that is a file": (
         """
         from agentbench_core import hookimpl
@@ -199,6 +215,14 @@ def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> No
     with pytest.raises(UnknownNameError) as caught:
         discover().registry.find("sandbox", "moonbase")
     assert "It may come with a plugin that is not installed" in str(caught.value)
+    assert "pip install" not in str(caught.value)
+
+
+def test_what_another_distribution_of_this_project_brings_is_said() -> None:
+    """Where to install it from, and not from an index where its name may be a stranger's."""
+    with pytest.raises(UnknownNameError) as caught:
+        discover(disabled={"docker"}).registry.find("sandbox", "docker")
+    assert "sandbox 'docker' comes with agentbench-docker; install it from where" in str(caught.value)
     assert "pip install" not in str(caught.value)
 
 

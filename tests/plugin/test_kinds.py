@@ -11,7 +11,9 @@ import agentbench_core
 from agentbench_core.inputs.config import Choice, Settings
 from agentbench_core.inputs.new_plugin import PLUGIN_KINDS
 from agentbench_core.plugin import hookspecs
+from agentbench_core.plugin.discovery import discover
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS, Kind
+from agentbench_core.plugin.registry import comes_with
 
 ROOT = Path(agentbench_core.__file__).parent
 rows = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -51,6 +53,21 @@ def test_new_plugins() -> None:
     templates = {path.name for path in (ROOT / "templates").iterdir()} - {"common"}
     assert templates == set(PLUGIN_KINDS)
     assert templates <= set(KINDS)
+
+
+OURS = sorted(path.name for path in (ROOT.parent / "plugins").iterdir())
+
+
+@pytest.mark.parametrize("distribution", OURS)
+def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
+    """What to choose by name comes with the distribution that registers it, and only that."""
+    for component in discover().registry.all():
+        named = f"comes with {distribution};" in comes_with(component.kind, component.name)
+        chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
+        if chosen and component.source.distribution in OURS:
+            assert named == (component.source.distribution == distribution), component.name
+        elif named:
+            assert component.source.distribution == distribution, component.name
 
 
 def test_the_page_has_every_capability() -> None:

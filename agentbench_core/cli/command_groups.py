@@ -1,0 +1,108 @@
+"""Groups of commands: the core's own commands and those of plugins, by name; only the one typed is imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from agentbench_core.cli.app import CORE_COMMANDS, App
+from agentbench_core.errors import PluginError, did_you_mean
+from agentbench_core.plugin.kinds import COMMAND_GROUPS
+from agentbench_core.plugin.registry import comes_with
+
+
+class CommandGroup(click.Group):
+    """``agentbench`` itself, or one of the groups below it, such as ``agentbench tasks``.
+
+    ``within`` is what the names of its commands begin with in the table and in the registry: nothing, or ``"tasks "``.
+    """
+
+    def __init__(self, *args: Any, within: str = "", **settings: Any) -> None:
+        """Make an empty group: its commands are looked up when they are asked for."""
+        super().__init__(*args, **settings)
+        self._within = within
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands right below this group."""
+        return list(self._summaries(ctx))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now. Raises PluginError when a plugin's cannot be loaded."""
+        name = self._within + cmd_name
+        if name in COMMAND_GROUPS:
+            summary = COMMAND_GROUPS[name]
+            return CommandGroup(cmd_name, within=f"{name} ", help=summary, no_args_is_help=True)
+        if name in CORE_COMMANDS:
+            command: click.Command = _import(CORE_COMMANDS[name][0])
+            return command
+        if name not in App.of(ctx).registry.names("command"):
+            return None
+        return _load_plugin_command(App.of(ctx), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a hint for a name that is not there. Raises UsageError."""
+        name = args[0] if args else ""
+        known = self.list_commands(ctx)
+        if name and not name.startswith("-") and name not in known:
+            raise click.UsageError(f"no command {self._within + name!r}{self._hint(name, known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Exit with 141 when the reader of the output has gone: 1 is for a check that did not hold."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise SystemExit(141) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Names and summaries, without importing any command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries(ctx).items()))
+
+    def _hint(self, name: str, known: Sequence[str]) -> str:
+        if ours := comes_with("command", self._within + name):
+            return f"; {ours}"
+        missing = "; it may come with a plugin that is not installed: agentbench plugins list"
+        return did_you_mean(name, known) or missing
+
+    def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
+        """The commands right below this group, sorted. The core's come last: a plugin cannot replace them."""
+        everywhere = {
+            **{each.name: _as_sentence(each.summary) for each in App.of(ctx).registry.all("command")},
+            **{name: summary for name, (_, summary) in CORE_COMMANDS.items()},
+            **COMMAND_GROUPS,
+        }
+        below = {
+            name.removeprefix(self._within): summary
+            for name, summary in sorted(everywhere.items())
+            if name.startswith(self._within)
+        }
+        return {name: summary for name, summary in below.items() if " " not in name}
+
+
+def _load_plugin_command(app: App, name: str) -> click.Command:
+    component = app.registry.find("command", name)
+    try:
+        loaded = _import(component.target)
+    except Exception as error:
+        raise PluginError(
+            f"command {name!r} of {component.source.distribution} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(loaded, click.Command):
+        raise PluginError(f"{component.target} of {component.source.distribution} is no click command")
+    return loaded
+
+
+def _as_sentence(summary: str) -> str:
+    """As the core's own commands are described; in tables of components summaries are written as they are."""
+    return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
+
+
+def _import(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
