@@ -77,6 +77,21 @@ from .plugin.agent import (
 from .plugin.agent import (
     TaskFacts as TaskFacts,
 )
+from .plugin.auditor import (
+    AttemptAudit as AttemptAudit,
+)
+from .plugin.auditor import (
+    Audit as Audit,
+)
+from .plugin.auditor import (
+    Auditor as Auditor,
+)
+from .plugin.auditor import (
+    TaskAudit as TaskAudit,
+)
+from .plugin.auditor import (
+    TaskProblem as TaskProblem,
+)
 from .plugin.contracts import (
     Environment as Environment,
 )
@@ -185,6 +200,9 @@ from .schema import (
 from .schema import (
     option as option,
 )
+from .values.change import (
+    Change as Change,
+)
 from .values.conversation import (
     ConversationRecord as ConversationRecord,
 )
@@ -292,6 +310,9 @@ from .values.task import (
 )
 from .values.task import (
     digest as digest,
+)
+from .values.text import (
+    name_some as name_some,
 )
 from .values.text import (
     shorten as shorten,

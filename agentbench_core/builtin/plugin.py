@@ -18,7 +18,7 @@ from agentbench_core.builtin.options import (
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Auditor, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 AGENTBENCH_API = 1
 
@@ -92,6 +92,12 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
         summary="the same command, and what it or pytest reports is believed: every verdict is weak",
         capabilities={"calibrates"},
     )
+
+
+@hookimpl
+def agentbench_register_auditors(register: Register[Auditor]) -> None:
+    """The auditor of every attempt."""
+    register("integrity", integrity, NoOptions, summary="edits that look for their judge, leaks of the solution")
 
 
 @hookimpl
@@ -190,6 +196,13 @@ def plain(options: NoOptions) -> Scorer:
     from agentbench_core.builtin.tests_scorer.plain_scorer import PlainScorer
 
     return PlainScorer(options)
+
+
+def integrity(options: NoOptions) -> Auditor:
+    """Make the auditor ``integrity``."""
+    from agentbench_core.builtin.audit.auditor import IntegrityAuditor
+
+    return IntegrityAuditor(options)
 
 
 def console(options: NoOptions) -> Reporter:

@@ -15,9 +15,9 @@ from agentbench_core.cli.app import App, print_json, print_table, say, shortened
 from agentbench_core.cli.attack_text import plain, table_of_agents
 from agentbench_core.cli.completion import names_of
 from agentbench_core.cli.flags import (
+    base_layers,
     flag_layers,
     json_flag,
-    project_layers,
     sandbox_flag,
     set_flag,
     suite_flags,
@@ -86,7 +86,7 @@ def attack_tasks(
     passes is forgeable. Exit code 1 unless every task holds: no adversary passes, none broke, and the controls end as
     they must: scripted passes, idle fails.
     """
-    resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
+    resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
     settings = resolved.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
     variant = without_agents("attack", resolved, app.registry)

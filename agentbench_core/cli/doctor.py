@@ -16,7 +16,7 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, print_json, say
-from agentbench_core.cli.flags import PROJECT_FILE, project_layers, run_settings
+from agentbench_core.cli.flags import PROJECT_FILE, base_layers, run_settings
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import RunSettings, resolve
@@ -86,7 +86,7 @@ def _temporary() -> Check:
 
 def _project(app: App) -> Iterator[Check]:
     try:
-        resolved = resolve(project_layers(), app.registry.name_of)
+        resolved = resolve(base_layers(app), app.registry.name_of)
         settings = resolved.settings
     except AgentBenchError as error:
         yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Mend that file.")

@@ -174,7 +174,7 @@ def resolved_variants(
     flags = flag_layers(typed)
 
     def resolved(own: Sequence[Layer], below: Sequence[Layer] = ()) -> Resolved:
-        return resolve(with_preset([*below, *project_layers(), *own, *flags], presets), app.registry.name_of)
+        return resolve(with_preset([*below, *base_layers(app), *own, *flags], presets), app.registry.name_of)
 
     own_layers = _typed_variants(app, typed)
     found = {name: resolved(own) for name, own in own_layers.items()}
@@ -246,6 +246,16 @@ def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
 def project_layers() -> Sequence[Layer]:
     """The settings of ``agentbench.toml`` in the current directory, if there is one."""
     return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
+
+
+def base_layers(app: App) -> Sequence[Layer]:
+    """What comes before variants and flags."""
+    return [installed_layer(app.registry), *project_layers()]
+
+
+def installed_layer(registry: Registry) -> Layer:
+    """Defaults that come of installed plugins: all auditors."""
+    return layer("installed", {"auditors": registry.names("auditor")})
 
 
 def run_settings() -> RunSettings:

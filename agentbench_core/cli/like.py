@@ -9,7 +9,7 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, say, shortened
-from agentbench_core.cli.flags import flag_layers, project_layers
+from agentbench_core.cli.flags import flag_layers, installed_layer, project_layers
 from agentbench_core.cli.groups import check_redacted, check_same_plan, make_group, runs_of_one_plan, tasks_of
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
@@ -114,7 +114,7 @@ def _say_plan(
 
 def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
     """What every setting of a variant's components would be if nobody said anything."""
-    usual = {key: leaf.value for key, leaf in resolve([]).leaves.items()}
+    usual = {key: leaf.value for key, leaf in resolve([installed_layer(registry)]).leaves.items()}
     for kind, section, name in named_components(variant.settings):
         options = registry.find(kind, name).options if registry.knows(kind, name) else None
         usual |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}

@@ -14,9 +14,9 @@ import click
 import agentbench_core
 from agentbench_core.cli.app import App, print_json, print_table, say, shortened
 from agentbench_core.cli.flags import (
+    base_layers,
     flag_layers,
     json_flag,
-    project_layers,
     sandbox_flag,
     set_flag,
     suite_flags,
@@ -27,11 +27,10 @@ from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.expected_tests import write_expected_tests
 from agentbench_core.inputs.flakes import FLAKES_FILE, Tally, add_looks, rate_of, rate_text, read_flakes
 from agentbench_core.inputs.suite import Task, read_suite, select
-from agentbench_core.run.change import some
 from agentbench_core.run.fairness import Look
-from agentbench_core.run.rules import REMEDIES
 from agentbench_core.run.validation import Finding, Watcher, validate
 from agentbench_core.run.variant import without_agents
+from agentbench_core.values.text import name_some
 
 _TIMES = 2
 """Looks at each task: one cannot tell what is flaky."""
@@ -74,7 +73,7 @@ def validate_tasks(
     """
     if write and flakes:
         raise click.UsageError("--write makes other tasks of them, whose flakes are not those seen; measure afterwards")
-    resolved = resolve([*project_layers(), *flag_layers(typed)], app.registry.name_of)
+    resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
     settings = resolved.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
     suite = Path(settings.tasks) / settings.suite
@@ -150,7 +149,7 @@ def _print(findings: Sequence[Finding]) -> None:
             say(f"\n{finding.task.spec.id}: {_how_often(finding, times)}{problem.reason}")
             if problem.output:
                 say(textwrap.indent(problem.output, "  | "))
-            say(f"  {REMEDIES[problem.rule]}")
+            say(f"  {problem.remedy}")
         for note in finding.notes:
             say(f"\n{finding.task.spec.id}: note: {note.reason}\n  {note.remedy}")
     calibrated = [f"{finding.task.spec.id}: {line}" for finding in findings for line in _calibrated(finding)]
@@ -233,7 +232,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
                 "rule": problem.rule,
                 "times": times,
                 "reason": problem.reason,
-                "remedy": REMEDIES[problem.rule],
+                "remedy": problem.remedy,
                 "output": problem.output,
             }
             for problem, times in finding.problems
@@ -270,7 +269,8 @@ def _write(finding: Finding) -> str:
     wrote = write_expected_tests(finding.task, lists)
     left = ""
     if found.failing:
-        left += f"; left out {len(found.failing)} that do not pass with the reference solution: {some(found.failing)}"
+        names = name_some(found.failing)
+        left += f"; left out {len(found.failing)} that do not pass with the reference solution: {names}"
     if found.unsteady:
         left += f"; left out {found.unsteady} that did not always end the same"
     return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"

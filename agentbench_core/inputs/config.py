@@ -79,6 +79,8 @@ class Settings:
     limits: LimitSettings = LimitSettings()
     tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")
     tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    auditors: tuple[str, ...] = ()
+    auditor: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     reporters: tuple[str, ...] = ("console",)
     reporter: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 

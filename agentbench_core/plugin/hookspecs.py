@@ -31,6 +31,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from agentbench_core.plugin.agent import Agent
+    from agentbench_core.plugin.auditor import Auditor
     from agentbench_core.plugin.contracts import Reporter, SandboxProvider, Tool
     from agentbench_core.plugin.llm import LLM
     from agentbench_core.plugin.scorer import Scorer
@@ -110,6 +111,11 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 @hookspec
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
     """Add scorers, for ``--set scorer=NAME``. Capabilities: ``calibrates``."""
+
+
+@hookspec
+def agentbench_register_auditors(register: Register[Auditor]) -> None:
+    """Add auditors. All that are installed look at every attempt, unless ``--set auditors=[NAME]`` chooses some."""
 
 
 @hookspec

@@ -113,6 +113,14 @@ KINDS: Mapping[str, Kind] = _by_name(
             usage="--set scorer=NAME",
         ),
         Kind(
+            name="auditor",
+            plural="auditors",
+            contract=lambda: agentbench_core.Auditor,
+            method="audit_attempt",
+            setting="many",
+            usage="all that are installed, or --set auditors=[NAME,...]",
+        ),
+        Kind(
             name="reporter",
             plural="reporters",
             contract=lambda: agentbench_core.Reporter,

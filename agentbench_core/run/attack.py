@@ -157,7 +157,7 @@ class _Trying:
         assert change is not None
         if agent.outcome is not Outcome.COMPLETED:
             return self._trial(scorer, *self._not_tried(agent))
-        labels = (*agent.labels, *change.labels, *found.suspicions)
+        labels = (*agent.labels, *change.labels, *found.audit_labels)
         score = found.score
         if score is not None and scorer is not self.plan.scorer:
             try:

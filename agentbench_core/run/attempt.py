@@ -26,9 +26,9 @@ import attrs
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
 from agentbench_core.evidence.store import Store
 from agentbench_core.run.agent_phase import AgentPhase
+from agentbench_core.run.auditing import audit_attempt
 from agentbench_core.run.calibration import calibration
 from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
-from agentbench_core.run.integrity import suspicions
 from agentbench_core.run.load import HostCounters, Watch
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Prepared
@@ -38,9 +38,8 @@ from agentbench_core.run.scoring import Judge
 from agentbench_core.run.session import Session
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
-from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.limits import Deadline
-from agentbench_core.values.record import AttemptRecord, Label, Score
+from agentbench_core.values.record import AttemptRecord, Score
 
 
 def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
@@ -151,7 +150,8 @@ class _Attempt:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
         if found.outcome not in UNSCORED:
-            found.suspicions = self._suspicions(prepared, baseline, change)
+            snapshots, directory = shared.snapshots, self.recording.directory
+            found.audit_labels = audit_attempt(self.plan, prepared, baseline, change, snapshots, directory)
 
     def _check_environment(self, digest: str) -> None:
         before = self.plan.environment_digest
@@ -179,17 +179,6 @@ class _Attempt:
             watch=self.watch,
         )
         return judge.score(change, deadline)
-
-    def _suspicions(self, prepared: Prepared, baseline: Baseline, change: FrozenChange) -> tuple[Label, ...]:
-        """Labels beside the score. What cannot be looked at is suspect, and never a way out of being scored."""
-        snapshots, directory = self.session.shared.snapshots, self.recording.directory
-        try:
-            return suspicions(self.plan, prepared, baseline, change, snapshots, directory)
-        except Interrupted:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw
-            said = f"the attempt could not be looked at: {type(error).__name__}: {error}"
-            return (Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=said),)
 
     def _keep(self, workspace: Path, change: FrozenChange) -> None:
         if self.recording.directory is None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 
 from agentbench_core.errors import ToolError
 from agentbench_core.run.recording import Evidence
+from agentbench_core.values.change import Change
 from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
+from agentbench_core.values.text import name_some, short_name
 from agentbench_core.workspace.git import LINK
-from agentbench_core.workspace.paths import TOOL_CACHES, printable
-from agentbench_core.workspace.snapshot import Change, Snapshot, Snapshots
+from agentbench_core.workspace.paths import TOOL_CACHES
+from agentbench_core.workspace.snapshot import Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
 _KEPT_FILE_BYTES = 64 << 20
 _KEPT_BYTES = 1 << 30  # of all files of one attempt
 _KEPT_FILES = 50_000
 _TOLD = 20  # of what was left out
-_NAMED = 5  # paths that a label names before it only counts
-_LONGEST = 200  # characters of a path
 
 
 @attrs.frozen(kw_only=True)
@@ -66,9 +66,9 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
             dropped.setdefault("dropped_not_editable", []).append(change.path)
         else:
             kept.append(change)
-    labels = [Label(name=name, evidence=some(paths)) for name, paths in sorted(dropped.items())]
+    labels = [Label(name=name, evidence=name_some(paths)) for name, paths in sorted(dropped.items())]
     if frozen.oddities:
-        labels.append(Label(name="odd_files", evidence=some(frozen.oddities)))
+        labels.append(Label(name="odd_files", evidence=name_some(frozen.oddities)))
     judged = {change.path for change in kept}
     return FrozenChange(
         kept=tuple(kept),
@@ -130,21 +130,9 @@ def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
         try:
             data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
             if len(data) > min(_KEPT_FILE_BYTES, room):
-                left_out.append(f"{_short(path)} (too large)")
+                left_out.append(f"{short_name(path)} (too large)")
                 continue
             room -= len(data)
             files.write(f"repo/{path}", data, executable=source.is_executable(path))
         except (ToolError, OSError) as error:
-            left_out.append(f"{_short(path)} ({_short(str(error))})")
-
-
-def some(names: Sequence[str]) -> str:
-    """Names for a message; of many, the first ones and how many more."""
-    more = len(names) - _NAMED
-    return ", ".join(map(_short, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
-
-
-def _short(name: str) -> str:
-    """A path may have 65 000 characters, and so may a message that names one."""
-    shown = printable(name)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+            left_out.append(f"{short_name(path)} ({short_name(str(error))})")

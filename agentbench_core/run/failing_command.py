@@ -8,11 +8,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
+from agentbench_core.errors import ToolError
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.change import some
-from agentbench_core.run.leak_text import data_at
 from agentbench_core.run.preparation import hidden_paths
 from agentbench_core.run.rules import Note
+from agentbench_core.values.text import name_some
 from agentbench_core.workspace.tree import Tree
 
 _REMEDY = (
@@ -28,7 +28,7 @@ def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
     absent = list(dict.fromkeys(_absent(task, hidden, public))) if hidden else []
     if not absent:
         return ()
-    what = f"{some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace that agents see"
+    what = f"{name_some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace that agents see"
     return (Note(reason=f"an agent can never make failing_command pass: {what}", remedy=_REMEDY),)
 
 
@@ -65,4 +65,11 @@ def _only_in(name: str, hidden: bytes | None, public: Tree, path: str) -> bool:
     if hidden is None:
         return False
     defines = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%b\b" % re.escape(name.encode()), re.MULTILINE)
-    return bool(defines.search(hidden)) and not defines.search(data_at(public, path, at_least=_LONGEST) or b"")
+    return bool(defines.search(hidden)) and not defines.search(_beginning(public, path))
+
+
+def _beginning(public: Tree, path: str) -> bytes:
+    try:
+        return public.read(path, limit=_LONGEST)
+    except (ToolError, OSError):
+        return b""

@@ -22,22 +22,22 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import AgentResult, AttemptContext
 from agentbench_core.plugin.scorer import Calibration
 from agentbench_core.run.attempt import run_attempt
+from agentbench_core.run.auditing import TaskAuditing
 from agentbench_core.run.calibration import calibration
-from agentbench_core.run.change import some
 from agentbench_core.run.failing_command import notes_on
-from agentbench_core.run.leaks import LeakCheck
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Baseline, Prepared
 from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
 from agentbench_core.run.records import Findings
 from agentbench_core.run.reference import ApplyReference
-from agentbench_core.run.rules import NOT_PROVEN, Note, Problem, Rule
+from agentbench_core.run.rules import NOT_AUDITED, NOT_PROVEN, REMEDIES, Note, Problem, Rule
 from agentbench_core.run.session import Session
 from agentbench_core.run.variant import Ready, Variant
+from agentbench_core.values.change import Change
 from agentbench_core.values.execution import Output
 from agentbench_core.values.failures import UNSCORED
 from agentbench_core.values.record import Score
-from agentbench_core.workspace.snapshot import Change
+from agentbench_core.values.text import name_some
 from agentbench_core.workspace.tree import Tree
 
 
@@ -61,8 +61,8 @@ class Look:
     after: Mapping[str, str] | None
     calibration: Calibration | None
     """What the scorer found out from the oracle, if it calibrates itself."""
-    leaks: tuple[Problem, ...]
-    """Those of the problems that are leaks: looked for once, and then as they were."""
+    audited: tuple[Problem, ...]
+    """Those of the problems that auditors found: they look once."""
     notes: tuple[Note, ...]
     """What is no problem, and should be known."""
     duration_sec: float
@@ -74,11 +74,11 @@ def look_at(
     session: Session,
     *,
     each_test: bool,
-    leaks: tuple[Problem, ...] | None = None,
+    audited: tuple[Problem, ...] | None = None,
 ) -> Look:
     """Check a task once, in fresh forks and starts; only its set-up is shared.
 
-    ``leaks`` are those that an earlier look found: they come of the set-up, and are not looked for again.
+    ``audited`` are the problems that auditors found in an earlier look: they come of the set-up, and stay.
 
     Raises:
         Interrupted: it was stopped.
@@ -90,7 +90,7 @@ def look_at(
     plan = AttemptPlan(
         run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
-    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, each_test=each_test, leaks=leaks)
+    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, each_test=each_test, audited=audited)
     try:
         looking.go()
     except (Interrupted, UnavailableError, RunStoppedError):
@@ -106,7 +106,7 @@ def look_at(
         before=looking.before,
         after=looking.after,
         calibration=looking.calibration,
-        leaks=looking.leaks or (),
+        audited=looking.audited or (),
         notes=looking.notes,
         duration_sec=time.monotonic() - started,
     )
@@ -119,7 +119,7 @@ class _Looking:
     log: WarningLog
     redactor: Redactor
     each_test: bool
-    leaks: tuple[Problem, ...] | None
+    audited: tuple[Problem, ...] | None
     problems: list[Problem] = attrs.field(factory=list)
     before: Mapping[str, str] | None = None
     after: Mapping[str, str] | None = None
@@ -131,13 +131,16 @@ class _Looking:
     def found(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
         """Note a problem."""
         output = printed.tail(self.redactor) if printed else ""
-        self.problems.append(Problem(rule=rule, reason=self.redactor.clean_text(reason), output=output))
+        reason = self.redactor.clean_text(reason)
+        self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
     def go(self) -> None:
         """Check one rule after the other; one that is broken does not hide the next."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
+        if not self.plan.variant.auditors:
+            self.notes += (NOT_AUDITED,)
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
         except SetupError as error:
@@ -152,11 +155,11 @@ class _Looking:
             self._oracle(baseline)
         if not self.problems and self.calibration and (self.calibration.obstacle or self.calibration.not_failing):
             self.found(Rule.BASELINE_RUNS, self.calibration.obstacle or self.calibration.not_failing)
-        self._leaks(prepared, baseline)
+        self._audit(prepared, baseline)
 
-    def _leaks(self, prepared: Prepared, baseline: Baseline) -> None:
-        if self.leaks is None:
-            check = LeakCheck(
+    def _audit(self, prepared: Prepared, baseline: Baseline) -> None:
+        if self.audited is None:
+            auditing = TaskAuditing(
                 plan=self.plan,
                 shared=self.session.shared,
                 prepared=prepared,
@@ -165,12 +168,11 @@ class _Looking:
                 log=self.log,
                 note=self.log.note,
             )
-            known = len(self.problems)
-            for problem in check.problems(self.session.stop):
-                self.found(problem.rule, problem.reason)
-            self.leaks = tuple(self.problems[known:])
-        else:
-            self.problems += [attrs.evolve(leak) for leak in self.leaks]  # seen another time
+            self.audited = tuple(
+                Problem(rule=each.rule, reason=self.redactor.clean_text(each.reason), remedy=each.remedy)
+                for each in auditing.problems(self.session.stop)
+            )
+        self.problems += [attrs.evolve(problem) for problem in self.audited]  # counted once per look
 
     def _baseline(self, prepared: Prepared) -> Baseline:
         self.session.stop.check()
@@ -222,10 +224,10 @@ class _Looking:
         expected = self.plan.task.spec.validation
         stale = [name for name in expected.fail_to_pass if before.get(name) == "passed"]
         if stale:
-            self.found(Rule.FAIL_TO_PASS, f"fail_to_pass names what passes already: {some(stale)}")
+            self.found(Rule.FAIL_TO_PASS, f"fail_to_pass names what passes already: {name_some(stale)}")
         failing = [f"{t} ({before.get(t, 'not run')})" for t in expected.pass_to_pass if before.get(t) != "passed"]
         if failing:
-            self.found(Rule.PASS_TO_PASS, f"pass_to_pass names what does not pass before the fix: {some(failing)}")
+            self.found(Rule.PASS_TO_PASS, f"pass_to_pass names what does not pass before the fix: {name_some(failing)}")
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()
@@ -238,7 +240,7 @@ class _Looking:
         self.solved = change.kept
         if change.dropped:
             names = ", ".join(label.name for label in change.labels)
-            said = f"the oracle changes what agents may not ({names}): {some(change.dropped)}"
+            said = f"the oracle changes what agents may not ({names}): {name_some(change.dropped)}"
             self.found(Rule.ORACLE_MAY_EDIT, said)
         if not change.kept:
             self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")

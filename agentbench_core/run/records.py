@@ -59,7 +59,7 @@ class Findings:
     agent: AgentEnd | None = None
     change: FrozenChange | None = None
     score: Score | None = None
-    suspicions: tuple[Label, ...] = ()
+    audit_labels: tuple[Label, ...] = ()
     trouble: str = ""
     """What ended it before or beside the agent, in words."""
     error: BaseException | None = None
@@ -211,7 +211,7 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
         labels += found.change.labels
     if found.score:
         labels += found.score.labels
-    labels += found.suspicions
+    labels += found.audit_labels
     return tuple(labels)
 
 

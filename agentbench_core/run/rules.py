@@ -8,7 +8,7 @@ import attrs
 
 
 class Rule(enum.StrEnum):
-    """What a fair task holds to."""
+    """What a fair task holds to. Auditors have rules of their own beside these."""
 
     SETUP = "setup"
     BASELINE_FAILS = "baseline_fails"
@@ -24,9 +24,6 @@ class Rule(enum.StrEnum):
     ORACLE_PASSES = "oracle_passes"
     ORACLE_IN_TIME = "oracle_in_time"
     CHECKED = "checked"
-    NO_HISTORY = "no_history"
-    HIDDEN_ABSENT = "hidden_absent"
-    NETWORK_OFF = "network_off"
 
 
 _LATE = "Raise environment.timeout_sec; or, if the bug is that it hangs, set validation.failing_timeout_ok."
@@ -46,9 +43,6 @@ REMEDIES = {
     Rule.ORACLE_PASSES: "Correct the oracle, or the tests that it does not pass.",
     Rule.ORACLE_IN_TIME: "Raise environment.timeout_sec, or make the tests faster.",
     Rule.CHECKED: "What comes after this is not known: correct what broke, and validate again.",
-    Rule.NO_HISTORY: "Let set-up leave git as it was: no fetch, no commit; take repositories out of the image.",
-    Rule.HIDDEN_ABSENT: "Take it out of repo, setup, image or description, whichever has it.",
-    Rule.NETWORK_OFF: "The sandbox lets agents out: ask for network_policy always, or correct the sandbox.",
 }
 """What to do about each rule that is broken."""
 
@@ -64,11 +58,18 @@ class Note:
 NOT_PROVEN = Note(reason="no reference solution: not proven solvable", remedy="Add one: oracle.patch or oracle.script.")
 """Of a task without an oracle: what can be checked without one is checked."""
 
+NOT_AUDITED = Note(
+    reason="no auditor is in use: whether agents can reach the solution is not known",
+    remedy="Install agentbench-integrity, or name an auditor: --set auditors=[NAME].",
+)
+"""Of every task where no plugin audits."""
+
 
 @attrs.frozen(kw_only=True)
 class Problem:
-    """A rule that does not hold, why, and the end of what was printed."""
+    """A rule that does not hold, why, what to do about it, and the end of what was printed."""
 
-    rule: Rule
+    rule: str
     reason: str
+    remedy: str
     output: str = ""

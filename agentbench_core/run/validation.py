@@ -186,8 +186,8 @@ def validate(
         def find(task: Task) -> Finding:
             looks: list[Look] = []
             for number in range(1, times + 1):
-                leaks = looks[0].leaks if looks else None
-                looks.append(look_at(task, variant, session, each_test=each_test, leaks=leaks))
+                audited = looks[0].audited if looks else None
+                looks.append(look_at(task, variant, session, each_test=each_test, audited=audited))
                 watcher.looked(task, number, looks[-1])
             finding = Finding(task=task, looks=tuple(looks), strict=strict)
             watcher.finished(finding)

@@ -76,6 +76,7 @@ class Variant:
     llm: Ready | None
     sandbox: Ready
     scorer: Ready
+    auditors: tuple[Ready, ...]
     reporters: tuple[Ready, ...]
 
     def agent_for(self, task: Task) -> Ready:
@@ -85,7 +86,7 @@ class Variant:
 
     def try_out(self) -> None:
         """Make everything that attempts will make, so that what cannot be made stops the run before it begins."""
-        for ready in (*self.agents.values(), *self.tools, self.scorer):
+        for ready in (*self.agents.values(), *self.tools, self.scorer, *self.auditors):
             ready.make()
 
     @property
@@ -96,7 +97,8 @@ class Variant:
     @property
     def plugins(self) -> Collection[str]:
         """Names of the plugins on which results can depend."""
-        used = [*self.agents.values(), *self.tools, self.sandbox, self.scorer, *([self.llm] if self.llm else [])]
+        used = [*self.agents.values(), *self.tools, self.sandbox, self.scorer, *self.auditors]
+        used += [self.llm] if self.llm else []
         return {ready.component.source.plugin for ready in used}
 
     @property
@@ -179,6 +181,7 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
         llm=None,
         sandbox=_ready(registry, resolved, "sandbox", settings.sandbox.name),
         scorer=_ready(registry, resolved, "scorer", settings.scorer.name),
+        auditors=tuple(_ready(registry, resolved, "auditor", auditor) for auditor in settings.auditors),
         reporters=tuple(_ready(registry, resolved, "reporter", reporter) for reporter in settings.reporters),
     )
 

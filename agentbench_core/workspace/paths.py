@@ -43,8 +43,3 @@ def components(path: str) -> tuple[str, ...]:
     except UnicodeEncodeError:
         raise PathEscapeError(f"{path!r} cannot be a file name") from None
     return parts
-
-
-def printable(path: str) -> str:
-    """A path for a message or a record: bytes that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")

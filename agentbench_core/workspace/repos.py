@@ -24,9 +24,10 @@ import platformdirs
 from agentbench_core.errors import InputError, ToolError, UnavailableError
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.task import Repo
+from agentbench_core.values.text import printable
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git, GitFailedError
 from agentbench_core.workspace.listing import TreeEntry
-from agentbench_core.workspace.paths import TOOL_CACHES, printable
+from agentbench_core.workspace.paths import TOOL_CACHES
 from agentbench_core.workspace.pristine import Bounds, write_workspace
 from agentbench_core.workspace.tree import Tree, remove_tree
 

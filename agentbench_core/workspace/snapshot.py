@@ -16,16 +16,17 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 import attrs
 
 from agentbench_core.errors import PathEscapeError, SandboxError, ToolError
+from agentbench_core.values.change import Change
 from agentbench_core.values.limits import Deadline
+from agentbench_core.values.text import printable
 from agentbench_core.workspace import listing
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git
 from agentbench_core.workspace.listing import TreeEntry
-from agentbench_core.workspace.paths import printable
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 64 * 1024 * 1024
@@ -44,21 +45,6 @@ class Snapshot:
 
     tree: str
     oddities: tuple[str, ...] = ()
-
-
-@attrs.frozen
-class Change:
-    """One path that differs. Modes are git's (100644, 100755, 120000), ids are blobs; empty where there is none.
-
-    A link is a change with mode 120000 whose blob is its target.
-    """
-
-    path: str
-    kind: Literal["added", "modified", "deleted"]
-    old_mode: str = ""
-    new_mode: str = ""
-    old_blob: str = ""
-    new_blob: str = ""
 
 
 @attrs.frozen

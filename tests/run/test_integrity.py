@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, Integrity, Label, dump, load, open_run
-from agentbench_core.run import attempt
+from agentbench_core.builtin.audit.auditor import IntegrityAuditor
 from agentbench_core.testing.run_directory import write_run
 from agentbench_core.values.integrity import worst
 
@@ -168,10 +168,10 @@ def test_an_attempt_that_cannot_be_looked_at_is_scored(
     def break_down(*_: object) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(attempt, "suspicions", break_down)
+    monkeypatch.setattr(IntegrityAuditor, "audit_attempt", break_down)
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
     (record,) = records()
     assert (record["scored"], record["result"]["passed"]) == (True, True)
     assert record["integrity"] == "tamper_suspected"
-    assert "could not be looked at: RecursionError: too deep" in record["labels"][-1]["evidence"]
+    assert "could not look at the attempt: RecursionError: too deep" in record["labels"][-1]["evidence"]

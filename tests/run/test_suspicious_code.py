@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbench_core
+from agentbench_core.builtin.audit.auditor import suspicious_edits
+from agentbench_core.builtin.audit.code_scan import PARSED, Edit, hits, kinds
 from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.run.integrity import suspicious_edits
 from agentbench_core.run.preparation import hidden_paths
-from agentbench_core.run.suspicious_code import PARSED, Edit, hits, kinds
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.patching import apply_hunks, parse_patch
 from agentbench_core.workspace.snapshot import Snapshots
@@ -345,7 +345,7 @@ def test_calls_in_calls_are_no_work_without_end(monkeypatch: pytest.MonkeyPatch)
             looked.append(name)
             return super().__contains__(name)
 
-    monkeypatch.setattr("agentbench_core.run.suspicious_names.UNPACKING", Counting({"b64decode"}))
+    monkeypatch.setattr("agentbench_core.builtin.audit.code_patterns.UNPACKING", Counting({"b64decode"}))
     assert found("exec(" * 20 + f"[{'1,' * 20_000}]" + ")" * 20) == []
     assert 20 <= len(looked) <= 21 * 2000
     assert found("exec(" * 20 + "b64decode(x)" + ")" * 20) == ["1: runs what it has unpacked"]
@@ -380,7 +380,7 @@ def test_no_reference_solution_is_suspected(snapshots: Snapshots, tmp_path: Path
         solved(task, work)
         changes = snapshots.freeze(base, work).changes
         assert changes, task.spec.id
-        assert suspicious_edits(changes, snapshots, hidden_paths(task)) is None, task.spec.id
+        assert suspicious_edits(changes, snapshots.contents, hidden_paths(task)) is None, task.spec.id
 
 
 def test_a_change_as_it_was_frozen(snapshots: Snapshots, tmp_path: Path) -> None:
@@ -392,10 +392,10 @@ def test_a_change_as_it_was_frozen(snapshots: Snapshots, tmp_path: Path) -> None
     base = snapshots.take(work)
     (work / "old.py").rename(work / "new.py")
     (work / "kept.py").write_text("import atexit\nimport os\n")
-    assert suspicious_edits(snapshots.freeze(base, work).changes, snapshots, ()) is None
+    assert suspicious_edits(snapshots.freeze(base, work).changes, snapshots.contents, ()) is None
     (work / "kept.py").write_text("import atexit\nimport os\nos._exit(0)\n")
     (work / "more.py").write_text("import gc\ngc.get_objects()\n")
-    label = suspicious_edits(snapshots.freeze(base, work).changes, snapshots, ())
+    label = suspicious_edits(snapshots.freeze(base, work).changes, snapshots.contents, ())
     assert label is not None
     assert label.name == "tamper_suspected"
     assert label.evidence == ("kept.py:3: ends the process by force, more.py:2: looks at all objects of the process")

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentbench_core.builtin.audit.history_commands import looking_back, project_names
+from agentbench_core.builtin.audit.secret_text import Lines, Secrets, SecretText, canaries_in
+from agentbench_core.builtin.audit.trajectory import Told, suspicious_steps
 from agentbench_core.evidence import journal, layout
-from agentbench_core.run.leak_text import Lines, Secrets, SecretText, canaries_in
-from agentbench_core.run.looking_back import looking_back, project_names
-from agentbench_core.run.trajectory import Told, suspicious_steps
 from agentbench_core.workspace.tree import Tree
 
 CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"
@@ -243,8 +243,8 @@ def test_the_names_of_a_project(tmp_path: Path) -> None:
 
 def test_damaged_and_endless_lines(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read for canaries, piece by piece, and do not hide what follows."""
-    monkeypatch.setattr("agentbench_core.run.trajectory._LONGEST", 1 << 16)
-    monkeypatch.setattr("agentbench_core.run.trajectory._CHUNK", 1 << 12)
+    monkeypatch.setattr("agentbench_core.builtin.audit.trajectory._LONGEST", 1 << 16)
+    monkeypatch.setattr("agentbench_core.builtin.audit.trajectory._CHUNK", 1 << 12)
     canary = "the canary of checks/test_clamp.py"
     (attempt.directory / "agent").mkdir()
     calls = attempt.directory / layout.TOOL_CALLS

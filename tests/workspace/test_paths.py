@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core.errors import PathEscapeError
+from agentbench_core.values.text import printable
 from agentbench_core.workspace.naming import quoted, unquoted
-from agentbench_core.workspace.paths import components, printable
+from agentbench_core.workspace.paths import components
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 
-from agentbench_core.errors import ToolError
-from agentbench_core.plugin.contracts import Workspace
+from agentbench_core import ToolError, Workspace
 
 _WORDS_MOST = 2000  # of one command
 _SHOWN = 120  # characters

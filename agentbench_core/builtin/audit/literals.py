@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from agentbench_core.run import suspicious_names as names
+from agentbench_core.builtin.audit import code_patterns as names
 
 UNKNOWN = "\ue000"
 """Stands for what is not known of a text."""

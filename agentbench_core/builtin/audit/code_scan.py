@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from agentbench_core.run import suspicious_names as names
-from agentbench_core.run.literals import UNKNOWN, Literals, Room, TooMuch
-from agentbench_core.values.python import parse_python
+from agentbench_core import parse_python
+from agentbench_core.builtin.audit import code_patterns as names
+from agentbench_core.builtin.audit.literals import UNKNOWN, Literals, Room, TooMuch
 
 PARSED = 1 << 19
 """Bytes of a file whose syntax is read; of a longer one words are."""

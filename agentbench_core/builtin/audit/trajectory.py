@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import attrs
 
-from agentbench_core.evidence import layout
-from agentbench_core.run.leak_text import ENOUGH, Lines, Secrets, canaries_in, texts_in
-from agentbench_core.run.looking_back import looking_back
+from agentbench_core.builtin.audit.history_commands import looking_back
+from agentbench_core.builtin.audit.secret_text import ENOUGH, Lines, Secrets, canaries_in, texts_in
 
+_CONVERSATION = "agent/conversation.jsonl"
+_TOOL_CALLS = "agent/tool_calls.jsonl"
 _LONGEST = 16 << 20
 """Bytes of a line of the trajectory; in a longer one only canaries are looked for."""
 _CHUNK = 1 << 20
@@ -55,10 +56,10 @@ def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], t
         told: what it may know.
     """
     reading = _Reading(secrets, hidden, told)
-    for place, side, text in _conversation(directory / layout.CONVERSATION):
+    for place, side, text in _conversation(directory / _CONVERSATION):
         reading.text(place, side, text)
     # Tool calls come after, though they happened meanwhile: what is named by its step is named best.
-    for step in _steps(directory / layout.TOOL_CALLS):
+    for step in _steps(directory / _TOOL_CALLS):
         reading.step(step)
     return reading.found()
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from agentbench_core.plugin.contracts import Sandbox
-from agentbench_core.values.limits import Deadline
+from agentbench_core import Deadline, Sandbox
 
 _LACKING = 42
 _DONE = "\1done"

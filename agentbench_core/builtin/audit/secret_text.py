@@ -8,10 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
-from agentbench_core.errors import ToolError
-from agentbench_core.inputs.suite import Task
-from agentbench_core.run.preparation import hidden_paths
-from agentbench_core.workspace.tree import Tree
+from agentbench_core import Audit, ToolError, Tree
 
 SHORTEST = 40
 """Characters of a line that hardly anybody writes twice."""
@@ -52,7 +49,7 @@ class Secrets:
         return tuple(text for text in (*self.tests, self.oracle) if text.lines)
 
 
-def secrets_of(task: Task, public: Tree) -> Secrets:
+def secrets_of(audit: Audit, public: Tree) -> Secrets:
     """The secrets of a task: its hidden tests, and what its oracle adds and does not merely move.
 
     A hidden file may be a copy of a public one. It has no lines here if all of them stand in the file at the same path
@@ -61,15 +58,15 @@ def secrets_of(task: Task, public: Tree) -> Secrets:
     canaries: dict[str, str] = {}
     known: set[str] = set()
     tests = []
-    for path, file in zip(hidden_paths(task), task.hidden, strict=True):
-        text = _text(file.data)
+    for path, data in audit.hidden_files.items():
+        text = _text(data)
         canaries |= {name.lower(): path for name in _CANARY.findall(text)}
         lines = _distinctive(text.splitlines())
-        there = _text(data_at(public, path, at_least=len(file.data)) or b"")
+        there = _text(data_at(public, path, at_least=len(data)) or b"")
         known |= canaries_in(there, canaries)
         public_too = set(Lines(lines).found(there)).issuperset(lines)
         tests.append(SecretText(where=path, lines=() if public_too else lines))
-    solution = [text for call in task.script for text in texts_in(call.arguments)]
+    solution = [text for call in audit.solution for text in texts_in(call.arguments)]
     for text in solution:
         canaries |= {name.lower(): "the oracle" for name in _CANARY.findall(text)}
     added = [line for text in solution for line in _added(text)]
@@ -80,10 +77,10 @@ def secrets_of(task: Task, public: Tree) -> Secrets:
     )
 
 
-def new_paths(task: Task, public: Tree) -> tuple[str, ...]:
+def new_paths(hidden_files: Collection[str], public: Tree) -> tuple[str, ...]:
     """Where hidden tests lie that are no copies of public files, changed or not: paths that an agent cannot know."""
-    there = frozenset(public.files()) if task.hidden else frozenset()
-    return tuple(path for path in hidden_paths(task) if path not in there)
+    there = frozenset(public.files()) if hidden_files else frozenset()
+    return tuple(path for path in hidden_files if path not in there)
 
 
 def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:

@@ -1,0 +1,117 @@
+"""Have auditors look at a scored attempt, or at a task. What they find is beside the score."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core.errors import Interrupted
+from agentbench_core.plugin.auditor import AttemptAudit, Auditor, TaskAudit, TaskProblem
+from agentbench_core.plugin.contracts import Sandbox
+from agentbench_core.run.agent_phase import instruction, shown_output
+from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Baseline, Preparations, Prepared, hidden_paths
+from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording
+from agentbench_core.run.toolbox import Stop, open_toolbox
+from agentbench_core.values.change import Change
+from agentbench_core.values.integrity import Integrity
+from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import Label
+from agentbench_core.workspace.snapshot import Snapshots
+
+_SECONDS = 300.0  # for a task, apart from its own time, which is for agents
+
+
+def audit_attempt(
+    plan: AttemptPlan,
+    prepared: Prepared,
+    baseline: Baseline,
+    change: FrozenChange,
+    snapshots: Snapshots,
+    directory: Path | None,
+) -> tuple[Label, ...]:
+    """The labels of all auditors. ``directory`` has the attempt's files, if it leaves any. Raises Interrupted."""
+    labels: list[Label] = []
+    for ready in plan.variant.auditors:
+        audit = AttemptAudit(
+            **_told(plan, baseline),
+            tree=prepared.environment.workspace,
+            knows_solution=plan.agent.can("needs_oracle"),
+            effects={tool.name: tool.make().spec.effect for tool in plan.variant.tools},
+            changes=change.kept,
+            contents=snapshots.contents,
+            directory=directory,
+        )
+        auditor: Auditor = ready.make()
+        try:
+            labels += auditor.audit_attempt(audit)
+        except Interrupted:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw: suspect, and scored
+            reason = f"auditor {ready.name} could not look at the attempt: {type(error).__name__}: {error}"
+            labels.append(Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=reason))
+    return tuple(labels)
+
+
+@attrs.frozen(kw_only=True)
+class TaskAuditing:
+    """The audit of one task. ``solved`` is what its reference solution changes, if that is known."""
+
+    plan: AttemptPlan
+    shared: Preparations
+    prepared: Prepared
+    baseline: Baseline
+    solved: Sequence[Change]
+    log: AttemptEvents
+    note: Callable[[str], None]
+
+    def problems(self, stop: Deadline) -> Sequence[TaskProblem]:
+        """What all auditors find. Raises SandboxError, Interrupted."""
+        deadline = stop.within(_SECONDS)
+        found: list[TaskProblem] = []
+        for ready in self.plan.variant.auditors:
+            audit = TaskAudit(
+                **_told(self.plan, self.baseline),
+                tree=self.shared.source(self.plan.task),
+                solved=self.solved,
+                open_sandbox=lambda: self._open_sandbox(deadline),
+                isolated=self.plan.variant.sandbox.can("isolated"),
+                network=self.plan.task.spec.environment.network_policy == "always",
+                deadline=deadline,
+                note=self.note,
+            )
+            auditor: Auditor = ready.make()
+            found += auditor.audit_task(audit)
+        return found
+
+    @contextlib.contextmanager
+    def _open_sandbox(self, deadline: Deadline) -> Iterator[Sandbox]:
+        environment = self.prepared.environment
+        workspace = self.shared.fork(self.plan.task, environment, "workspace", hidden=False)
+        recording = Recording(log=self.log, files=MemoryEvidence())
+        try:
+            with open_toolbox(
+                self.plan, environment, workspace, deadline=deadline, recording=recording, stop=Stop()
+            ) as toolbox:
+                assert toolbox.sandbox is not None
+                yield toolbox.sandbox
+        finally:
+            self.shared.discard(workspace)
+
+
+def _told(plan: AttemptPlan, baseline: Baseline) -> Mapping[str, Any]:
+    """What both kinds of audits have in common."""
+    task, output = plan.task, shown_output(baseline)
+    return {
+        "task_id": task.spec.id,
+        "validation": task.spec.validation,
+        "hidden_files": {path: file.data for path, file in zip(hidden_paths(task), task.hidden, strict=True)},
+        "solution": task.script,
+        "instruction": instruction(task, output),
+        "failure_output": output,
+    }
