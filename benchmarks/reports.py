@@ -20,10 +20,10 @@ import attrs
 import orjson
 from click.testing import CliRunner
 
-from agentbench_core.testing import write_run
 from agentbench_core.values.events import AgentTurnStarted, Event, ToolCallFinished, ToolCallStarted
 from agentbench_core.values.record import AttemptRecord, ModelInfo
 from agentbench_report.command import report
+from agentbench_testing import write_run
 
 TASKS, REPEATS, RESAMPLES, ROUNDS = 1_000, 100, 10_000, 5
 PATHS = {name: f"tasks/task-0000/{name}/of-an-attempt" for name in ("repo", "logs", "agent", "diffs", "meta")}

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from agentbench_core.cli.main import main
-from agentbench_core.testing.fixtures import Ended as Ended  # tests import it from here
-from agentbench_core.testing.fixtures import MakeTask, RunAgentbench
+from agentbench_testing.fixtures import Ended as Ended  # tests import it from here
+from agentbench_testing.fixtures import MakeTask, RunAgentbench
 
-pytest_plugins = ["agentbench_core.testing.fixtures"]
+pytest_plugins = ["agentbench_testing.fixtures"]
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
+import agentbench_testing
 from agentbench_core import (
     AttemptContext,
     Environment,
@@ -23,10 +24,9 @@ from agentbench_core import (
     ScoringContext,
     TaskFacts,
     ToolContext,
-    testing,
 )
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
-from agentbench_core.testing import builtin_tools
+from agentbench_testing import builtin_tools
 from tests.docs_runner import PLUGIN_PAGES, has_commands, run_page
 from tests.environments import Environment as CleanEnvironment
 from tests.environments import built, environment
@@ -47,8 +47,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
-    """What an author of plugins has, the core and pip, and what pip would fetch for each build."""
-    return environment(tmp_path_factory, "author", "agentbench-core", "pip", "hatchling", "editables")
+    """What an author of plugins has, the core, the kit and pip, and what pip would fetch for each build."""
+    return environment(tmp_path_factory, "author", "agentbench-testing", "pip", "hatchling", "editables")
 
 
 @pytest.mark.index
@@ -146,7 +146,7 @@ def test_what_a_kind_gets_or_needs_is_in_its_page(name: str, classes: list[type]
 def test_the_overview_has_every_kind() -> None:
     """Its hook, its capabilities and its class of checks."""
     said = named("write-a-plugin")
-    checks = {name for name in testing.__all__ if name.endswith("Conformance")}
+    checks = {name for name in dir(agentbench_testing) if name.endswith("Conformance")}
     words = {word for kind in KINDS.values() for word in kind.capabilities}
     assert {each.hook for each in REGISTRATIONS.values()} | checks | words <= said
 

@@ -18,6 +18,7 @@ STARTS = re.compile(
     r"|pty\.\w+|asyncio\.create_subprocess\w*|(multiprocessing|concurrent\.futures\.process)\..*"
 )
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
+KIT = "plugins/agentbench-testing/src/agentbench_testing"
 MECHANIC = "plugins/agentbench-openrouter/src/agentbench_openrouter/testing/workshop"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
@@ -27,8 +28,8 @@ KNOWN = {
     "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",
     "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
     "agentbench_core/plugin/checking.py": "Python, to import the module of a plugin that is installed",
-    "agentbench_core/testing/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
-    "agentbench_core/testing/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
+    f"{KIT}/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
+    f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
     f"{MECHANIC}/judging.py": "sent into a sandbox as text, and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
@@ -74,7 +75,7 @@ def test_no_process_works_in_a_workspace() -> None:
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
         ("agentbench_core/builtin/local/process.py", "'/'"),
-        ("agentbench_core/testing/fixtures.py", "cwd or tmp_path"),  # of a test
+        (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # of a test
         (f"{DOCKER}/building.py", "'/'"),
         (f"{DOCKER}/disk.py", "'/'"),
         (f"{DOCKER}/inside/supervising.py", "directory"),  # inside a container

@@ -30,7 +30,7 @@ def check_plugins(app: App, name: str | None, as_json: bool) -> int:
     """Look at the plugin NAME (or that of the component or distribution NAME), or at all of them.
 
     What can be seen without a task: how it loads, what it registers, its options, the methods of what it makes, its
-    metadata. That it also does what its kind must do is shown by the classes of agentbench_core.testing. Exits 1 when
+    metadata. That it also does what its kind must do is shown by the classes of agentbench_testing. Exits 1 when
     there is a problem.
     """
     looked_at = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.testing import write_run
-from agentbench_core.testing.fixtures import RunAgentbench
+from agentbench_testing import write_run
+from agentbench_testing.fixtures import RunAgentbench
 
 
 def test_plugins_show_lists_options(agentbench: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentbench_core import Agent
 from agentbench_core.builtin.adversaries import endings
 from agentbench_core.builtin.adversaries.script import ScriptedAdversary
-from agentbench_core.testing import AdversaryConformance, AgentConformance
+from agentbench_testing import AdversaryConformance, AgentConformance
 
 SCRIPTS = {script.name: script for script in endings.SCRIPTS}
 

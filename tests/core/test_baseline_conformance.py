@@ -7,7 +7,7 @@ from typing import ClassVar
 from agentbench_core import Agent
 from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import BaselineOptions, NoOptions, ScriptedOptions
-from agentbench_core.testing import AgentConformance, ModelAgentConformance
+from agentbench_testing import AgentConformance, ModelAgentConformance
 
 
 class TestBaseline(ModelAgentConformance):

@@ -30,9 +30,9 @@ from agentbench_core import (
     option,
 )
 from agentbench_core.plugin.conversation import shown
-from agentbench_core.testing import ContextDouble, calls, open_bench, says
-from agentbench_core.testing.agent_stage import unpaired
-from agentbench_core.testing.answers import tokens_of
+from agentbench_testing import ContextDouble, calls, open_bench, says
+from agentbench_testing.checks.agent.stage import unpaired
+from agentbench_testing.doubles.models import tokens_of
 
 Make = Callable[..., AbstractContextManager[ContextDouble]]
 

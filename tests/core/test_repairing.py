@@ -24,8 +24,8 @@ from agentbench_core import (
     repair_loop,
     rerun,
 )
-from agentbench_core.testing import FAILING_COMMAND, FIX, ContextDouble, calls, open_bench, says
-from agentbench_core.testing.bench import builtin_tools
+from agentbench_testing import FAILING_COMMAND, FIX, ContextDouble, calls, open_bench, says
+from agentbench_testing.doubles.workbench import builtin_tools
 
 Make = Callable[..., AbstractContextManager[ContextDouble]]
 

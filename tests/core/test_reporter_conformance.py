@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentbench_core import Reporter
 from agentbench_core.builtin.console import Console
 from agentbench_core.builtin.options import NoOptions
-from agentbench_core.testing import ReporterConformance
+from agentbench_testing import ReporterConformance
 
 
 class TestConsole(ReporterConformance):

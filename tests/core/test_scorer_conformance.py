@@ -8,7 +8,7 @@ from typing import ClassVar
 from agentbench_core import Scorer
 from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import NoOptions
-from agentbench_core.testing import ScorerConformance
+from agentbench_testing import ScorerConformance
 
 COMMAND = "python -m pytest -q checks/test_adding.py"
 TESTS = ("checks/test_adding.py::TestAdd::test_two_numbers",)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from agentbench_core import Tool, unified_diff
 from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
-from agentbench_core.testing import BROKEN, FIX, ToolConformance
+from agentbench_testing import BROKEN, FIX, ToolConformance
 
 
 class TestListFiles(ToolConformance):

@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 from agentbench_core import AttemptRow, FailureReason, InputError, Label, RunView, dump, open_run
 from agentbench_core.evidence import journal
 from agentbench_core.evidence.repair import rebuild
-from agentbench_core.testing import write_run
 from agentbench_core.values.record import AttemptRecord
+from agentbench_testing import write_run
 
 
 def test_rows_are_the_records(tmp_path: Path) -> None:

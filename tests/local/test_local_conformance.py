@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentbench_core import SandboxProvider
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.testing import SandboxConformance
+from agentbench_testing import SandboxConformance
 
 
 class TestLocal(SandboxConformance):

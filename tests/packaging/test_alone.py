@@ -1,4 +1,4 @@
-"""Each plugin with the core and nothing else: what it needs and does not say would be missing here.
+"""Each plugin with the core, the kit and nothing else: what it needs and does not say would be missing here.
 
 All of its own tests are collected, which imports them and what they import, but for those that need an engine or a
 browser. CI's time is short, so only the files are run there that go through the plugin's door; all others run with
@@ -19,6 +19,7 @@ from tests.environments import ROOT, Environment, built, environment
 
 pytestmark = pytest.mark.index
 
+KIT = "agentbench-testing"
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 LONG = (
     *("openrouter/tests/test_openrouter_mechanic_repairs.py", "openrouter/tests/test_openrouter_mechanic_shell.py"),
@@ -61,9 +62,9 @@ def alone(name: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_its_own_tests_pass(
     name: str, alone: Environment, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """All of them are found, and no other plugin is there."""
+    """All of them are found, and no other plugin is there but the kit."""
     installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)
-    assert {row["distribution"] for row in installed} == {"agentbench-core", name}
+    assert {row["distribution"] for row in installed} | {KIT} == {"agentbench-core", KIT, name}
     assert [row for row in installed if row["status"] != "ok"] == []
 
     deselected = [part for path in LONG for part in ("--deselect", f"plugins/agentbench-{path}")]

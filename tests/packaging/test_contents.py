@@ -19,13 +19,14 @@ PROJECTS = [
     *sorted(path.parent for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/pyproject.toml")),
 ]
 NAMES = [tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"] for project in PROJECTS]
+WITHOUT_A_PLUGIN = "agentbench-testing"
 PYTHONS = ("3.11", "3.12", "3.13")
 """Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
     "agentbench-core": (
         *("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),
-        *("agentbench_core/builtin/tests_scorer/inside/runner.py", "agentbench_core/testing/__init__.py"),
+        "agentbench_core/builtin/tests_scorer/inside/runner.py",
         *("agentbench_core/templates/common/pyproject.toml.tmpl", "agentbench_core/templates/agent/plugin.py.tmpl"),
     ),
     "agentbench-docker": (
@@ -39,6 +40,7 @@ EASILY_FORGOTTEN = {
         "agentbench_report/html/templates/page.html.j2",
     ),
     "agentbench-subagents": ("agentbench_subagents/prompts/packer_v1.txt",),
+    "agentbench-testing": ("agentbench_testing/__init__.pyi", "agentbench_testing/fixtures.py"),
 }
 """Files that are no modules, or that run elsewhere."""
 
@@ -59,8 +61,10 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
     kept = {str(path.relative_to(package.parent)): path.read_bytes() for path in package.rglob("*") if path.is_file()}
     info = f"{module}-{version_of(distribution)}.dist-info/"
     assert {name: data for name, data in packed.items() if not name.startswith(info)} == kept
+    plugin = {"entry_points.txt"} if distribution.name != WITHOUT_A_PLUGIN else set()
     assert {name.removeprefix(info) for name in packed if name.startswith(info)} == {
-        *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
+        *("METADATA", "RECORD", "WHEEL", "licenses/LICENSE"),
+        *plugin,
     }
     assert packed[f"{info}licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
     assert {f"{module}/py.typed", *EASILY_FORGOTTEN.get(distribution.name, ())} <= packed.keys()
@@ -69,6 +73,9 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
 def test_its_entry_points_are_those_of_the_project(distribution: Distribution) -> None:
     """A plugin each; the core has the commands, too."""
     project = project_of(distribution)
+    if distribution.name == WITHOUT_A_PLUGIN:
+        assert "entry-points" not in project
+        return
     packed = files_of(distribution.wheel)
     (text,) = (data.decode() for name, data in packed.items() if name.endswith("entry_points.txt"))
     (plugin,) = project["entry-points"]["agentbench"].items()
@@ -92,9 +99,18 @@ def test_its_metadata(distribution: Distribution) -> None:
         pythons = [each.rpartition(" ")[2] for each in found.classifiers or () if " Python :: 3." in each]
         assert pythons == list(PYTHONS)
         on_core = [str(each.specifier) for each in found.requires_dist or () if each.name == "agentbench-core"]
-        assert on_core == ([] if distribution.name == "agentbench-core" else ["<0.2,>=0.1"])
+        assert on_core == {"agentbench-core": [], "agentbench-testing": [f"=={__version__}"]}.get(
+            distribution.name, ["<0.2,>=0.1"]
+        )
     if distribution.name == "agentbench-core":
         assert version_of(distribution) == __version__
+
+
+def test_all_is_every_plugin() -> None:
+    """``agentbench-core[all]`` brings the plugins of this checkout, and no example."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    plugins = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+    assert extras["all"] == [f"{name}>=0.1,<0.2" for name in plugins]
 
 
 def test_the_sdist_makes_the_same_wheel(distribution: Distribution, tmp_path: Path) -> None:

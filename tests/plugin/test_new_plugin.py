@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from agentbench_core.errors import InputError
 from agentbench_core.inputs.new_plugin import PLUGIN_KINDS, plugin_names, write_plugin
-from agentbench_core.testing.fixtures import MakeTask, RunAgentbench
+from agentbench_testing.fixtures import MakeTask, RunAgentbench
 from tests.environments import ROOT
 
 KINDS = list(PLUGIN_KINDS)

@@ -19,9 +19,9 @@ from agentbench_core import Deadline, TaskFacts
 from agentbench_core.builtin.adversaries import battery
 from agentbench_core.builtin.adversaries.script import Script, ScriptedAdversary
 from agentbench_core.run.sampling import sampled_pairs
-from agentbench_core.testing import make_context
-from agentbench_core.testing.bench import Bench, open_bench
-from agentbench_core.testing.program import Files
+from agentbench_testing import make_context
+from agentbench_testing.doubles.sample_program import Files
+from agentbench_testing.doubles.workbench import Bench, open_bench
 
 COMMAND = "python -m pytest -q"
 FILES = {

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from agentbench_core import open_run, shorten
 from agentbench_core.cli.progress import PlainProgress
 from agentbench_core.run import agent_phase
-from agentbench_core.testing.program import FIX
+from agentbench_testing.doubles.sample_program import FIX
 
 AGENTS = """
     import sys, time

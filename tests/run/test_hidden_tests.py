@@ -10,7 +10,7 @@ import pytest
 
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.run.preparation import Preparations
-from agentbench_core.testing.program import write_files
+from agentbench_testing.doubles.sample_program import write_files
 
 PATCH = """\
 --- a/app.py

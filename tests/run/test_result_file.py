@@ -10,8 +10,8 @@ import pytest
 
 from agentbench_core import Command, Deadline, ScoringContext, Validation
 from agentbench_core.plugin.scorer import read_result
-from agentbench_core.testing import Bench, open_bench
-from agentbench_core.testing.watched import WatchedEnvironment
+from agentbench_testing import Bench, open_bench
+from agentbench_testing.checks.scorer.watched import WatchedEnvironment
 
 REPORT = b"<testsuites/>"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentbench_core import Agent, AgentResult, AttemptContext, ToolCall, ToolResult
-from agentbench_core.testing import AdversaryConformance
+from agentbench_testing import AdversaryConformance
 
 
 class Equal:

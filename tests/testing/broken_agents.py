@@ -26,7 +26,7 @@ from agentbench_core import (
     ToolCall,
     ToolResult,
 )
-from agentbench_core.testing import ModelAgentConformance
+from agentbench_testing import ModelAgentConformance
 
 PATIENCE = 3  # answers without a call, and requests that are too long
 

@@ -26,7 +26,7 @@ from agentbench_core import (
     ToolCall,
     Usage,
 )
-from agentbench_core.testing import Fault, Remote, RemoteLLMConformance, Reply
+from agentbench_testing import Fault, Remote, RemoteLLMConformance, Reply
 
 TICK = 0.01
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentbench_core import Reporter, RunView, visible
-from agentbench_core.testing import ReporterConformance
+from agentbench_testing import ReporterConformance
 
 
 class Pages:

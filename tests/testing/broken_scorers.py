@@ -27,7 +27,7 @@ from agentbench_core import (
     ToolError,
     option,
 )
-from agentbench_core.testing import ScorerConformance
+from agentbench_testing import ScorerConformance
 
 SAID = "said.txt"
 _RUN = '{command} > "$AGENTBENCH_RESULTS/said.txt" 2>&1; code=$?; cat "$AGENTBENCH_RESULTS/said.txt"; exit $code'

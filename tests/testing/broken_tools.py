@@ -23,7 +23,7 @@ from agentbench_core import (
     option,
     unified_diff,
 )
-from agentbench_core.testing import ToolConformance
+from agentbench_testing import ToolConformance
 
 MOST = 10_000
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from agentbench_core import Agent, AgentResult, AttemptContext, AttemptStop, ToolCall, ToolResult
-from agentbench_core.testing import WrappedAgentConformance
+from agentbench_testing import WrappedAgentConformance
 
 
 class CarefulWrapper:

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import Deadline, ExecResult, Load, Sandbox, SandboxError, ToolError, fork
-from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, changed
+from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, SandboxDouble, changed
 
 
 class SplitsText(SandboxDouble):

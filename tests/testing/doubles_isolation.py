@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import Command, Deadline, ExecResult, Output, Sandbox, SandboxError
-from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, answers, changed
+from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, SandboxDouble, answers, changed
 
 STATUS = "CapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t{1}\nCapAmb:\t{0}\nNoNewPrivs:\t{2}\nSeccomp:\t{3}\n"
 NONE = "0000000000000000"

@@ -17,7 +17,7 @@ import attrs
 
 from agentbench_core import OUTPUT_CAP, Command, Deadline, ExecResult, Interrupted, Output, SandboxError
 from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.testing.doubles import Call, EnvironmentDouble, SandboxDouble, changed, changed_once
+from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, SandboxDouble, changed, changed_once
 
 HALF = OUTPUT_CAP // 2
 Process = subprocess.Popen[bytes]

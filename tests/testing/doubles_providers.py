@@ -24,9 +24,9 @@ from agentbench_core import (
 )
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.testing import RecordingLog
-from agentbench_core.testing.doubles import EnvironmentDouble, ProviderDouble, SandboxDouble
 from agentbench_core.values.task import Setup
+from agentbench_testing import RecordingLog
+from agentbench_testing.doubles.sandboxes import EnvironmentDouble, ProviderDouble, SandboxDouble
 
 
 class SetsUpNothing(EnvironmentDouble):

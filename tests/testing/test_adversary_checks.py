@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.testing import AdversaryConformance, Bench, open_bench
+from agentbench_testing import AdversaryConformance, Bench, open_bench
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_adversaries.py")))
 DOUBLES = BROKEN["DOUBLES"]

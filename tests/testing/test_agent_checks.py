@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agentbench_core import Message, ToolCall
-from agentbench_core.testing import AgentConformance, Bench, ModelAgentConformance, open_bench
-from agentbench_core.testing.agent_stage import unpaired
+from agentbench_testing import AgentConformance, Bench, ModelAgentConformance, open_bench
+from agentbench_testing.checks.agent.stage import unpaired
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_agents.py")))
 DOUBLES = BROKEN["DOUBLES"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import runpy
 from collections.abc import Mapping
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agentbench_core import testing
+import agentbench_testing as kit
 from agentbench_core.plugin.kinds import KINDS
+from agentbench_testing import conformance as page
 
-HERE, ROOMS = Path(__file__).parent, Path(testing.__file__).parent
+HERE, PACKAGE = Path(__file__).parent, Path(kit.__file__).parent
 CONFORMANCE: Mapping[str, tuple[str, str]] = {
     "sandbox": ("IsolatedSandboxConformance", "doubles_*.py"),
     "llm": ("RemoteLLMConformance", "broken_llms.py"),
@@ -28,11 +30,11 @@ SPECIAL = {
     "adversarial agents": ("AdversaryConformance", "broken_adversaries.py"),
 }
 """Those for some plugins of a kind, which have other checks."""
-TITLES = [name for name in testing.__all__ if name.endswith("Conformance")]
+TITLES = [name for name in dir(kit) if name.endswith("Conformance")]
 
 
 def checks(conformance: str) -> set[str]:
-    return {name for name in dir(getattr(testing, conformance)) if name.startswith("test_")}
+    return {name for name in dir(getattr(kit, conformance)) if name.startswith("test_")}
 
 
 def test_every_kind_has_its_checks() -> None:
@@ -60,22 +62,23 @@ def test_every_class_is_one_of_them_or_within_one() -> None:
 
 def test_the_table_names_every_class() -> None:
     """And the hook that must be given is one that says so when it is forgotten."""
-    text = testing.__doc__ or ""
+    text = page.__doc__ or ""
     assert [title for title in TITLES if title not in text] == []
     rows = re.findall(r"^\S.{26}(\w.*Conformance)\s{2,}(\w[\w, ]*)$", text, re.MULTILINE)
     named = {title: hooks.split(", ") for titles, hooks in rows for title in titles.split(", ")}
     assert set(named) == set(TITLES)
     for title, hooks in named.items():
-        assert [hook for hook in hooks if not callable(getattr(getattr(testing, title), hook))] == []
+        assert [hook for hook in hooks if not callable(getattr(getattr(kit, title), hook))] == []
+
+
+def test_every_class_is_on_the_page() -> None:
+    """Authors find all of them in one file."""
+    assert [title for title in TITLES if getattr(kit, title).__module__ != page.__name__] == []
 
 
 def test_failing_checks_show_their_values() -> None:
-    """pytest must be told of a room before it is imported; so each room that has checks or fixtures is on the list."""
-    with_checks = {path.stem for path in ROOMS.glob("*.py") if _has_checks(path)}
-    assert with_checks - set(testing._ROOMS) == set()
-    assert set(testing._ROOMS) <= {path.stem for path in ROOMS.glob("*.py")}
-
-
-def _has_checks(path: Path) -> bool:
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
-    return any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in nodes)
+    """pytest rewrites the assertions of a module, if it is told of it before it is imported."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text("utf-8")))):
+            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+            assert type(importlib.import_module(name).__loader__).__name__ == "AssertionRewritingHook", name

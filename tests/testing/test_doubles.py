@@ -16,7 +16,7 @@ from agentbench_core import AgentBenchError, SandboxProvider
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.preparation import Preparation
 from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage
+from agentbench_testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage
 
 CHECKS = sorted(name for name in dir(IsolatedSandboxConformance) if name.startswith("test_"))
 DOUBLES: dict[str, type] = {

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AgentResult, AttemptContext, DeadlineExceeded, FailureReason
-from agentbench_core.testing import (
+from agentbench_testing import (
     FakeClock,
     MakeSuite,
     MakeTask,
@@ -79,9 +79,9 @@ def test_a_suite_by_the_command(
     assert refused.err
 
 
-OWN_CONFTEST = 'pytest_plugins = ["agentbench_core.testing.fixtures"]\n'
+OWN_CONFTEST = 'pytest_plugins = ["agentbench_testing.fixtures"]\n'
 OWN_TEST = """
-from agentbench_core.testing import MakeTask, RunAgentbench
+from agentbench_testing import MakeTask, RunAgentbench
 
 def test_it(make_task: MakeTask, make_suite, run_agentbench: RunAgentbench, tmp_path):
     assert make_task() == tmp_path / "tasks/mini/one"
@@ -175,7 +175,7 @@ def test_what_a_reporter_was_given(tmp_path: Path) -> None:
 
 RECORDING = """
     from agentbench_core import NoOptions, Register, Reporter, hookimpl
-    from agentbench_core.testing import RecordingReporter
+    from agentbench_testing import RecordingReporter
 
     KEPT = RecordingReporter()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import LLM, AgentBenchError
-from agentbench_core.testing import LLMConformance, Planned, RemoteLLMConformance, ScriptedLLM
+from agentbench_testing import LLMConformance, Planned, RemoteLLMConformance, ScriptedLLM
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_llms.py")))
 DOUBLES = BROKEN["DOUBLES"]

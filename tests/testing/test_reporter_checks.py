@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.testing import ReporterConformance
-from agentbench_core.testing.reporter_stage import RUNS, Stage
+from agentbench_testing import ReporterConformance
+from agentbench_testing.checks.reporter import RUNS, Stage
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_reporters.py")))
 DOUBLES = BROKEN["DOUBLES"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.testing import Bench, ScorerConformance, open_bench
-from agentbench_core.testing.scorer_stage import Court
+from agentbench_testing import Bench, ScorerConformance, open_bench
+from agentbench_testing.checks.scorer.stage import Court
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_scorers.py")))
 DOUBLES = BROKEN["DOUBLES"]

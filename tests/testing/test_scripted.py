@@ -28,7 +28,8 @@ from agentbench_core import (
     Usage,
     Warning_,
 )
-from agentbench_core.testing import (
+from agentbench_core.values.events import ToolCallStarted
+from agentbench_testing import (
     FAILING_COMMAND,
     FIX,
     CallDouble,
@@ -39,7 +40,6 @@ from agentbench_core.testing import (
     make_context,
     says,
 )
-from agentbench_core.values.events import ToolCallStarted
 
 ASKED = Request(messages=(Message(role="user", content="What now?"),), model="maker/model")
 READ = ToolCall(tool="read_file", arguments={"path": "README.md"})

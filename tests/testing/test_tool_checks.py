@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentbench_core.testing import Bench, ToolConformance, open_bench
-from agentbench_core.testing.schemas import fits, misfits
+from agentbench_testing import Bench, ToolConformance, open_bench
+from agentbench_testing.checks.schemas import fits, misfits
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_tools.py")))
 DOUBLES = BROKEN["DOUBLES"]

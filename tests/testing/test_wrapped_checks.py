@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core.testing import Bench, WrappedAgentConformance, open_bench
+from agentbench_testing import Bench, WrappedAgentConformance, open_bench
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_wrapped.py")))
 DOUBLES = BROKEN["DOUBLES"]

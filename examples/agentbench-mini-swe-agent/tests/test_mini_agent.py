@@ -13,9 +13,9 @@ import attrs
 import pytest
 
 from agentbench_core import AgentResult, BudgetExceeded, Completion, InputError, Message, ToolCall, Usage
-from agentbench_core.testing import Answer, ContextDouble, calls, make_context, says
 from agentbench_mini_swe_agent.options import MiniSweAgentOptions
 from agentbench_mini_swe_agent.plugin import mini_swe_agent
+from agentbench_testing import Answer, ContextDouble, calls, make_context, says
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agentbench_core import Agent, Request, ToolCall
-from agentbench_core.testing import Answer, ModelAgentConformance, calls
 from agentbench_mini_swe_agent.options import MiniSweAgentOptions
 from agentbench_mini_swe_agent.plugin import mini_swe_agent
+from agentbench_testing import Answer, ModelAgentConformance, calls
 
 REPAIR = "sed -i 's/left - right/left + right/' adding.py"
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

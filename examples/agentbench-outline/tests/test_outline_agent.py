@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from agentbench_core import AgentResult, ModelFacts, Tool, ToolCall, Warning_
-from agentbench_core.testing import FIX, ContextDouble, builtin_tools, make_context
 from agentbench_outline.agent import OutlineFirst
 from agentbench_outline.naming import imported, named
 from agentbench_outline.options import OutlineFirstOptions, OutlineOptions
 from agentbench_outline.tool import Outline
+from agentbench_testing import FIX, ContextDouble, builtin_tools, make_context
 
 PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 OFFERED: Sequence[Tool] = (*builtin_tools(), Outline(OutlineOptions()))

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from agentbench_core import Agent, Tool
-from agentbench_core.testing import ModelAgentConformance, ToolConformance
 from agentbench_outline.agent import OutlineFirst
 from agentbench_outline.options import OutlineFirstOptions, OutlineOptions
 from agentbench_outline.tool import Outline
+from agentbench_testing import ModelAgentConformance, ToolConformance
 
 MANY = "".join(f"def f{number}(): '''{'x' * 200}'''\n" for number in range(2300))
 assert len(MANY) < OutlineOptions().max_bytes

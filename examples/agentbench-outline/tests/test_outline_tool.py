@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from agentbench_core import ToolCall, ToolResult
-from agentbench_core.testing import Bench, make_context, open_bench
 from agentbench_outline.options import OutlineOptions
 from agentbench_outline.outlining import NotPythonError, outlined
 from agentbench_outline.tool import Outline
+from agentbench_testing import Bench, make_context, open_bench
 
 CART = '''\
 """A module."""

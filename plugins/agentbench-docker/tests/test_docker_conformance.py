@@ -11,11 +11,11 @@ import pytest
 from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
 from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import NoOptions
-from agentbench_core.testing import Bench, IsolatedSandboxConformance, ScorerConformance
-from agentbench_core.testing.scorer_stage import Court
-from agentbench_core.testing.scorer_verdicts import VerdictChecks
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
+from agentbench_testing import Bench, IsolatedSandboxConformance, ScorerConformance
+from agentbench_testing.checks.scorer.checks import VerdictChecks
+from agentbench_testing.checks.scorer.stage import Court
 
 
 @pytest.fixture(scope="module", autouse=True)

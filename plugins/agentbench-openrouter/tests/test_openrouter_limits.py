@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentbench_core import Deadline, Interrupted, LLMError, Message, Request
-from agentbench_core.testing import CallDouble, Told
 from agentbench_openrouter.limiter import COOLDOWN_SEC, PROBE_EVERY_SEC, Limiter
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
 from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble, Told
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

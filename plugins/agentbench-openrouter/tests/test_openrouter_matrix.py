@@ -12,7 +12,6 @@ import attrs
 import pytest
 
 from agentbench_core import Completion, Deadline, ExpectedCalls, LLMError, Message, Request, Usage
-from agentbench_core.testing import CallDouble
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import (
@@ -28,6 +27,7 @@ from agentbench_openrouter.testing import (
     in_turn,
 )
 from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

@@ -21,7 +21,6 @@ from agentbench_core import (
     ToolSpec,
     UnavailableError,
 )
-from agentbench_core.testing import CallDouble
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import (
@@ -36,6 +35,7 @@ from agentbench_openrouter.testing import (
     model,
 )
 from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 SECRET = "sk-or-v1-PLANTED0123456789"

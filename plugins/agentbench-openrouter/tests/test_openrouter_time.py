@@ -26,12 +26,12 @@ from agentbench_core import (
     UnavailableError,
     Usage,
 )
-from agentbench_core.testing import CallDouble
 from agentbench_openrouter.exchange import Line
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
 from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
 from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import FailureReason, InputError, RunView
-from agentbench_core.testing import write_run
 from agentbench_report.comparison.alignment import Missing, align
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.reading import read
+from agentbench_testing import write_run
 
 
 def counts(task_id: str, digest: str, *, passed: int = 0, failed: int = 0, missing: int = 0) -> TaskCounts:

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
-from agentbench_core.testing import write_run
 from agentbench_report.command import report
 from agentbench_report.commands.options import allowed
 from agentbench_report.comparison.comparable import Comparability, Refusal, check, require
@@ -20,6 +19,7 @@ from agentbench_report.comparison.environments import FILE
 from agentbench_report.comparison.grounds import FLAGS, Ground
 from agentbench_report.counts import RunCounts
 from agentbench_report.reading import read
+from agentbench_testing import write_run
 
 ENDINGS = {f"task-{n}": n % 2 == 0 for n in range(8)}
 FACTS = {

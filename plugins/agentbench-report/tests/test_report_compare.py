@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench_core import AttemptRecord, FailureReason, InputError
-from agentbench_core.testing import write_run
 from agentbench_report.command import report
+from agentbench_testing import write_run
 
 CASES = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
 

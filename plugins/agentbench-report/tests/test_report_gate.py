@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, Label
 from agentbench_core.cli.main import main
-from agentbench_core.testing import write_run
 from agentbench_core.values.events import Event, LLMRequest, LLMResponse
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import least_pairs
@@ -25,6 +24,7 @@ from agentbench_report.gate.config import GateRules
 from agentbench_report.gate.decision import decide
 from agentbench_report.reading import read
 from agentbench_report.statistics import PairTable, noninferiority
+from agentbench_testing import write_run
 
 Endings = Mapping[str, Any]
 LENIENT = "min_pairs: 1\nmin_paired_share: 0\nmax_infrastructure_share: 1\n"

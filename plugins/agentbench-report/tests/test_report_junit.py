@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import FailureReason
-from agentbench_core.testing import write_run
 from agentbench_report.gate.config import LABELS, GateRules
 from agentbench_report.gate.decision import decide
 from agentbench_report.gate.junit import junit_xml, refused_junit
 from agentbench_report.gate.report import GateReport
 from agentbench_report.reading import read
+from agentbench_testing import write_run
 
 RULES = GateRules(margin=0.05, min_pairs=60, min_pass_rate=0, labels=LABELS)
 HOSTILE = "\x00\x1b[31m\ufffe\ud800]]></system-out><failure/>\"'&\u202egnp\x85\r\n"

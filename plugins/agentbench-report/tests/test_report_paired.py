@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench_core import AttemptRecord, FailureReason, InputError
-from agentbench_core.testing import Ending, write_run
 from agentbench_report.command import report
 from agentbench_report.comparison.alignment import align
 from agentbench_report.comparison.estimates import Method, Question, estimate
 from agentbench_report.comparison.fenced import fenced
 from agentbench_report.reading import read
 from agentbench_report.statistics import exact_power, tango_mean, wilson
+from agentbench_testing import Ending, write_run
 
 CASES = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
 

@@ -13,10 +13,10 @@ import pytest
 
 from agentbench_core import AttemptRecord
 from agentbench_core.cli.main import main
-from agentbench_core.testing import write_run
 from agentbench_core.values.events import LLMRequest
 from agentbench_report.statistics import exact_power, exact_tasks
 from agentbench_report.statistics.power import t_power, t_tasks
+from agentbench_testing import write_run
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())["cases"]
 

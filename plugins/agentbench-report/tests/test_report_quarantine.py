@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
-from agentbench_core.testing import write_run
 from agentbench_core.values.rates import wilson as of_the_core
 from agentbench_report.command import report
 from agentbench_report.reading import read
 from agentbench_report.statistics import wilson
+from agentbench_testing import write_run
 
 WHY = "2 of 20 looks flaked in docker, 10.0% (95% interval 2.8% to 30.1%), 2026-01-01"
 Endings = Mapping[str, Any]

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label, NoOptions, Reporter
 from agentbench_core.cli.main import main
-from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
 from agentbench_report.counts import TaskCounts
 from agentbench_report.reading import read
 from agentbench_report.reporter import SummaryReporter
+from agentbench_testing import ReporterConformance, write_run
 
 README = Path(__file__).parent.parent / "README.md"
 SHOWN = README.read_text().partition("$ agentbench report summary --run DIR\n")[2].partition("```")[0]

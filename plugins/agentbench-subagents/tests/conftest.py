@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentbench_core.testing import Bench, ContextDouble, open_bench
 from agentbench_core.workspace.repos import directory_commit
+from agentbench_testing import Bench, ContextDouble, open_bench
 
 SHOP = {
     "src/shop/__init__.py": "from shop.cart import Cart\n",

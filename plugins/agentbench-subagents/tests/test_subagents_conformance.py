@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentbench_core import Agent, Request, Tool, ToolCall
-from agentbench_core.testing import FIX, Answer, ModelAgentConformance, ToolConformance
 from agentbench_subagents.locate import LocateFailures
 from agentbench_subagents.options import ContextPackerOptions, SubagentsOptions
 from agentbench_subagents.packer import ContextPacker
 from agentbench_subagents.routing import Subagents
+from agentbench_testing import FIX, Answer, ModelAgentConformance, ToolConformance
 
 
 class TestContextPacker(ModelAgentConformance):

@@ -7,10 +7,10 @@ import attrs
 import pytest
 
 from agentbench_core import Budget, BudgetExceeded, Completion, LLMError, Mandate, Prompt, StopRules, ToolCall
-from agentbench_core.testing import calls, says
-from agentbench_core.testing.agent_stage import unpaired
 from agentbench_subagents.consulting import Consultation, Failure, Role
 from agentbench_subagents.reports import CandidateFile, SearchReport, Snippet
+from agentbench_testing import calls, says
+from agentbench_testing.checks.agent.stage import unpaired
 
 SEARCHER = Role(
     name="searcher",

@@ -17,10 +17,10 @@ from agentbench_core import (
     ToolResult,
     ToolSpec,
 )
-from agentbench_core.testing import builtin_tools
 from agentbench_subagents.gathering import Gathered, gather
 from agentbench_subagents.packing import pack
 from agentbench_subagents.ranking import Candidate, Group, in_command
+from agentbench_testing import builtin_tools
 
 OUTPUT = """\
 tests/test_cart.py:9: in test_mean

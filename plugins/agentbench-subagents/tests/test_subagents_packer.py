@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from agentbench_core import ModelFacts, ToolCall
-from agentbench_core.testing import builtin_tools, calls, says
 from agentbench_subagents.options import ContextPackerOptions
 from agentbench_subagents.packer import ContextPacker
+from agentbench_testing import builtin_tools, calls, says
 
 
 def solve(double: Any, **options: Any) -> Any:

@@ -19,10 +19,10 @@ from agentbench_core import (
     Request,
     ToolCall,
 )
-from agentbench_core.testing import builtin_tools, calls, says
-from agentbench_core.testing.agent_stage import unpaired
 from agentbench_subagents.options import SubagentsOptions
 from agentbench_subagents.routing import Subagents, roles
+from agentbench_testing import builtin_tools, calls, says
+from agentbench_testing.checks.agent.stage import unpaired
 
 FOUND = {"files": [{"path": "src/shop/money.py", "why": "sums"}], "summary": "it drops the first price"}
 USELESS = (

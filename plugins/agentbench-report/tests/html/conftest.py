@@ -28,9 +28,9 @@ from agentbench_core import (
     Warning_,
     dump,
 )
-from agentbench_core.testing import write_run
 from agentbench_core.values import events
 from agentbench_report.html.page import write
+from agentbench_testing import write_run
 
 if TYPE_CHECKING:  # only tests with a browser need it
     from playwright.sync_api import Browser, Page

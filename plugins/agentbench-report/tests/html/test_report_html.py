@@ -23,11 +23,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, Reporter, visible
-from agentbench_core.testing import ReporterConformance, write_run
 from agentbench_report.command import report
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
 from agentbench_report.html.reporter import HtmlReporter
+from agentbench_testing import ReporterConformance, write_run
 
 Make = Callable[..., Any]
 Report = Callable[..., Path]

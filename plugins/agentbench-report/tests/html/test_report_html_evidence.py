@@ -20,12 +20,12 @@ from agentbench_core import (
     ToolCall,
     Warning_,
 )
-from agentbench_core.testing import write_run
 from agentbench_core.values import events
 from agentbench_report.html import texts, timeline
 from agentbench_report.html.conversation import conversations
 from agentbench_report.html.texts import Text, Texts
 from agentbench_report.html.wording import seconds, usd
+from agentbench_testing import write_run
 
 
 @pytest.fixture

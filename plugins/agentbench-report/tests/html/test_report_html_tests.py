@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentbench_core import RunView, visible
-from agentbench_core.testing import write_run
 from agentbench_report.html import results
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
 from agentbench_report.html.texts import Texts
+from agentbench_testing import write_run
 
 Make = Callable[..., Any]
 Show = Callable[..., str]

@@ -1,0 +1,229 @@
+"""Checks: how a command is run, which variables it gets, and what is kept of its output."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from agentbench_core import OUTPUT_CAP, Output
+from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
+from agentbench_testing.doubles.observing import pulse, refused, same, text_of
+
+HALF = OUTPUT_CAP // 2
+
+
+class CommandChecks(Hooks):
+    """``Sandbox.exec``: commands, directories and exit codes."""
+
+    def test_a_command_that_succeeds(self, shared: Started) -> None:
+        """Exit code 0, and it was not stopped."""
+        result = shared.run("true")
+        assert (result.exit_code, result.timed_out, result.ok) == (0, False, True)
+
+    def test_a_command_that_fails(self, shared: Started) -> None:
+        """Its exit code is data, as it is."""
+        assert [shared.run(f"exit {code}").exit_code for code in (1, 7, 255)] == [1, 7, 255]
+
+    def test_a_command_that_a_signal_ends(self, shared: Started) -> None:
+        """128 + n stands for signal n."""
+        codes = [shared.run(f"kill -{number} $$").exit_code for number in (signal.SIGKILL, signal.SIGTERM)]
+        assert codes == [128 + signal.SIGKILL, 128 + signal.SIGTERM]
+
+    def test_a_program_that_does_not_exist(self, shared: Started) -> None:
+        """127, as a shell says it; the machinery is not broken."""
+        assert shared.run(["agentbench-no-such-program"]).exit_code == 127
+
+    def test_a_program_that_cannot_be_executed(self, shared: Started) -> None:
+        """126, as a shell says it."""
+        assert shared.run(["/"]).exit_code == 126
+
+    def test_exit_code_124_is_no_timeout(self, shared: Started) -> None:
+        """Only the clock of the harness says that time is over, never an exit code."""
+        result = shared.run("exit 124")
+        assert (result.exit_code, result.timed_out) == (124, False)
+
+    def test_text_goes_to_a_shell(self, shared: Started) -> None:
+        """Pipes, variables and several lines."""
+        assert shared.run("a=two\nprintf 'one\\n%s\\n' \"$a\" | tail -n 1").stdout.data == b"two\n"
+
+    def test_arguments_are_passed_as_they_are(self, shared: Started) -> None:
+        """No shell looks at a sequence: spaces, quotes, newlines, ``$``, globs and empty arguments stay."""
+        arguments = ["two words", "'\"`", "a\nb", "$HOME $(id)", "*", "", "\\", "-n", "é", ";true"]
+        result = shared.run([self.python, "-c", "import sys; sys.stdout.write('|'.join(sys.argv[1:]))", *arguments])
+        assert result.stdout.data == "|".join(arguments).encode()
+
+    def test_long_arguments(self, shared: Started) -> None:
+        """100 kB in one argument: agents send whole files."""
+        word = "x" * 100_000
+        assert shared.run(f"printf %s {word}").stdout.data == word.encode()
+
+    def test_a_call_starts_anew(self, shared: Started) -> None:
+        """What a shell changes about itself is gone in the next call."""
+        before = shared.ask("pwd; umask; ulimit -n; echo $-")
+        shared.run("cd /; umask 077; ulimit -n 64; set -f; exec 3</dev/null")
+        assert shared.ask("pwd; umask; ulimit -n; echo $-") == before
+
+    def test_commands_run_in_the_workspace(self, shared: Started) -> None:
+        """In the fork of the prepared tree that the sandbox was started over."""
+        assert shared.ask("cat text made") == "pristine\none\ntwo"
+
+    def test_a_directory_below_the_workspace(self, shared: Started) -> None:
+        """``cwd`` is relative to the workspace."""
+        result = shared.run("cat module.py", cwd="package")
+        assert result.stdout.data == b"ANSWER = 41\n"
+
+    def test_a_directory_that_is_missing(self, shared: Started) -> None:
+        """A refusal that an agent understands, not broken machinery; and nothing runs."""
+        with refused("not_found"):
+            shared.run("touch ran-nowhere", cwd="no/such/directory")
+        assert not (shared.workspace / "ran-nowhere").exists()
+
+    def test_standard_input_is_empty(self, shared: Started) -> None:
+        """Who reads gets the end of the file at once."""
+        result = shared.run("cat; read line || echo the end", seconds=self.patience)
+        assert (result.timed_out, result.stdout.data) == (False, b"the end\n")
+
+    def test_the_host_sees_what_commands_write(self, shared: Started) -> None:
+        """The workspace on the host is the one inside: what is written is there when the call is over."""
+        shared.run("mkdir -p out/deep; echo inside > out/deep/file; chmod 755 out/deep/file; ln -s file out/deep/link")
+        made = shared.workspace / "out" / "deep"
+        assert text_of(made / "file") == "inside\n"
+        assert (made / "file").stat().st_mode & 0o777 == 0o755
+        assert str((made / "link").readlink()) == "file"
+
+    def test_commands_see_what_the_host_writes(self, shared: Started) -> None:
+        """Also between two calls: tools of an agent edit files on the host."""
+        place = shared.workspace / "from-the-host"
+        place.write_text("first\n")
+        assert shared.ask("cat from-the-host") == "first"
+        place.write_text("second\n")
+        assert shared.ask("cat from-the-host") == "second"
+
+    def test_ordinary_commands_hit_no_limit(self, shared: Started) -> None:
+        """``limits_hit`` is empty unless the kernel has counted something."""
+        assert shared.run("exit 1").limits_hit == ()
+
+    def test_load_is_that_of_the_command(self, shared: Started) -> None:
+        """``load`` counts from a command's own beginning, and is ``None`` where nobody counts."""
+        work = "import time\nwhile time.process_time() < 0.4: pass"
+        busy, idle = shared.run([self.python, "-c", work]).load, shared.run("true").load
+        assert busy.cpu_sec is None or busy.cpu_sec > 0.3
+        assert idle.cpu_sec is None or idle.cpu_sec < 0.2
+        assert idle.throttled_sec is None or idle.throttled_sec < 0.2
+        assert idle.oom_kills in (None, 0)
+
+
+class OutputChecks(Hooks):
+    """Streams byte by byte, and floods."""
+
+    def test_streams_are_kept_apart(self, shared: Started) -> None:
+        """Standard output and standard error."""
+        result = shared.run("echo out; echo err >&2; echo out again")
+        assert (result.stdout.data, result.stderr.data) == (b"out\nout again\n", b"err\n")
+
+    def test_bytes_that_are_no_text(self, shared: Started) -> None:
+        """Nothing is decoded, replaced or translated."""
+        result = shared.run(r"printf 'a\377\000b\r\n\033[0m'; printf '\376' >&2")
+        assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b\r\n\x1b[0m", b"\xfe")
+
+    def test_newlines_at_the_end(self, shared: Started) -> None:
+        """They are kept, and none is added."""
+        assert [shared.run(f"printf '{text}'").stdout.data for text in (r"a\n\n", "a")] == [b"a\n\n", b"a"]
+
+    def test_no_output(self, shared: Started) -> None:
+        """Nothing is nothing."""
+        result = shared.run("true")
+        assert (result.stdout, result.stderr) == (Output(), Output())
+
+    def test_output_up_to_the_cap(self, shared: Started) -> None:
+        """As many bytes as may be kept are all kept."""
+        out = shared.run(f"head -c {OUTPUT_CAP} /dev/zero").stdout
+        assert (len(out.data), out.omitted) == (OUTPUT_CAP, 0)
+
+    def test_a_flood_is_capped(self, shared: Started) -> None:
+        """Of 50 MB half the cap is kept from either end, and the rest is counted."""
+        size = 50_000_000
+        result = shared.run(f"head -c {size} /dev/zero")
+        out = result.stdout
+        assert (result.ok, len(out.head), len(out.tail)) == (True, HALF, HALF)
+        assert out.omitted == size - OUTPUT_CAP
+        assert len(out.data) < OUTPUT_CAP + 100
+
+    def test_both_ends_of_a_flood_are_kept(self, shared: Started) -> None:
+        """Head and tail are the first and the last bytes: an error stands at the end."""
+        out = shared.run("printf start; head -c 3000000 /dev/zero; printf end").stdout
+        assert same(out.head, b"start".ljust(HALF, b"\0"))
+        assert same(out.tail, b"end".rjust(HALF, b"\0"))
+
+    def test_a_flood_of_errors(self, shared: Started) -> None:
+        """Standard error is capped as standard output is."""
+        result = shared.run("head -c 3000000 /dev/zero >&2; echo out")
+        assert (result.stdout.data, len(result.stderr.head), len(result.stderr.tail)) == (b"out\n", HALF, HALF)
+        assert result.stderr.omitted == 3_000_000 - OUTPUT_CAP
+
+    def test_two_floods_at_once(self, shared: Started) -> None:
+        """Neither stream waits for the other to be read."""
+        flood = "head -c 3000000 /dev/zero"
+        result = shared.run(f"{flood} >&2; {flood}; {flood} >&2", seconds=self.patience)
+        assert (result.exit_code, result.timed_out) == (0, False)
+        assert (result.stdout.omitted, result.stderr.omitted) == (3_000_000 - OUTPUT_CAP, 6_000_000 - OUTPUT_CAP)
+
+    def test_a_command_that_closes_its_outputs(self, shared: Started) -> None:
+        """It runs on: its end counts, not the end of its output."""
+        result = shared.run("exec >&- 2>&-; sleep 0.3; touch closed-and-done; exit 9")
+        assert result.exit_code == 9
+        assert (shared.workspace / "closed-and-done").exists()
+
+    def test_a_background_process_delays_nothing(self, shared: Started) -> None:
+        """The result comes when the command ends, although others hold its output open."""
+        with pulse(shared.workspace, self.patience) as beat:
+            result = shared.run(f"({beat.script}) & echo started", seconds=self.patience)
+        assert (result.exit_code, result.timed_out, result.stdout.data) == (0, False, b"started\n")
+        assert result.duration_sec < self.patience / 2
+
+
+class VariableChecks(Hooks):
+    """``env``, HOME and TMPDIR."""
+
+    def test_variables_of_a_call(self, shared: Started) -> None:
+        """``env`` comes on top of what is there."""
+        result = shared.run('echo "$MORE"; test -n "$PATH" && echo "$HOME"', env={"MORE": "given"})
+        more, home = result.stdout.text.splitlines()
+        assert more == "given"
+        assert home
+
+    def test_variables_are_passed_as_they_are(self, shared: Started) -> None:
+        """Whatever the value: quotes, newlines, ``=``, ``$``."""
+        value = "a=b\n'\"$HOME `id` \\ é\n"
+        code = "import os, sys; sys.stdout.buffer.write(os.environb[b'VALUE'])"
+        assert shared.run([self.python, "-c", code], env={"VALUE": value}).stdout.data == value.encode()
+
+    def test_variables_end_with_their_call(self, shared: Started) -> None:
+        """The next call does not see them."""
+        shared.run("export SHELL_MADE=1", env={"ONLY_ONCE": "given"})
+        assert shared.ask('echo "[$ONLY_ONCE$SHELL_MADE]"') == "[]"
+
+    def test_variables_of_the_host_stay_there(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the harness was started with holds keys; commands see none of it, in set-up neither."""
+        monkeypatch.setenv("AGENTBENCH_PLANTED", "a secret")
+        look = "env | grep AGENTBENCH_PLANTED"  # and no more: what is seen would stand in the report of a failure
+        with stage.another() as fresh:
+            environment = fresh.prepare(fresh.spec(f"{look} > seen || true"))
+            assert text_of(environment.workspace / "seen") == ""
+            with fresh.start(environment) as started:
+                assert started.ask(f"{look} || true") == ""
+
+    def test_private_directories(self, shared: Started) -> None:
+        """HOME and TMPDIR exist, can be written, and lie outside of the workspace: they are no change of an agent."""
+        workspace = shared.ask("pwd -P")
+        for name in ("HOME", "TMPDIR"):
+            kept, place = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
+            assert kept == "kept"
+            assert not f"{place}/".startswith(f"{workspace}/")
+
+    def test_two_sandboxes_have_their_own(self, stage: Stage, shared: Started) -> None:
+        """Files in HOME and TMPDIR of one are not in those of another, of the same environment."""
+        shared.ask('touch "$HOME/private" "$TMPDIR/private"')
+        with stage.start() as other:
+            assert other.ask('ls -A "$HOME" "$TMPDIR"').count("private") == 0

@@ -1,0 +1,262 @@
+"""Checks: what a sandbox keeps from its commands: the host, the network, privileges."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench_core import ToolError
+from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
+from agentbench_testing.doubles.observing import contents
+
+_INTERFACES = """
+import fcntl, socket, struct
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _, name in socket.if_nameindex():
+    flags = struct.unpack('16xH', fcntl.ioctl(asking, 0x8913, struct.pack('256s', name.encode()))[:18])[0]
+    if flags & 1: print(name)
+"""
+"""Prints the interfaces that are up; others, such as fallback tunnels, show up in every network namespace."""
+_CONNECT = """
+import socket, sys
+for address in sys.argv[2:]:
+    try: socket.create_connection((address, int(sys.argv[1])), timeout=2).close()
+    except OSError: continue
+    print(address)
+"""
+_SEARCH = """
+import pathlib, sys
+for place in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
+    try: found = sys.argv[2][::-1].encode() in place.read_bytes()
+    except OSError: continue
+    if found: print(place)
+"""
+"""Prints where below /proc a word stands. It is given backwards: who searches shall not find himself."""
+_WRITE = "echo changed > text; echo new > new; rm -f program; mv link moved; chmod 777 text; mkdir made-here; true"
+_MAKE = """
+import os, sys, sysconfig
+places = '/ /bin /boot /dev /etc /home /lib /mnt /opt /proc/sys /root /srv /sys/fs/cgroup /usr /usr/bin /usr/local /usr/local/bin /var'
+for place in [*places.split(), os.path.dirname(sys.executable), sysconfig.get_path('purelib')]:
+    probe = os.path.join(place, 'agentbench-probe')
+    try: os.mkdir(probe)
+    except OSError: continue
+    os.rmdir(probe)
+    print(place)
+"""  # noqa: E501 - one list
+"""Prints the directories of the system in which something can be made."""
+_SOCKETS = (
+    *("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/crio/crio.sock"),
+    *("/run/containerd/containerd.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"),
+)
+
+
+class IsolationChecks(Hooks):
+    """Network, files, processes and variables of the host, and of other sandboxes."""
+
+    def test_no_network(self, stage: Stage, shared: Started) -> None:
+        """Without network there is a loopback interface at most, and nothing that listens on the host answers."""
+        assert self._interfaces(shared.ask([self.python, "-c", _INTERFACES])) <= {"lo"}
+        with _listening() as (port, addresses):
+            assert shared.ask([self.python, "-c", _CONNECT, port, *addresses]) == ""
+
+    def test_no_network_once(self, stage: Stage) -> None:
+        """The same for a command in a start of its own."""
+        with _listening() as (port, addresses):
+            connect = shlex.join([self.python, "-c", _CONNECT, port, *addresses])
+            result = stage.once(f"{shlex.join([self.python, '-c', _INTERFACES])}; echo; {connect}")
+        interfaces, _, reached = result.stdout.text.partition("\n\n")
+        assert result.ok
+        assert self._interfaces(interfaces) <= {"lo"}
+        assert reached == ""
+
+    def test_files_of_the_host(self, shared: Started, tmp_path: Path) -> None:
+        """They cannot be read by the path that they have there."""
+        (tmp_path / "planted").write_text("secret of the host\n")
+        result = shared.run(f"cat {shlex.quote(str(tmp_path / 'planted'))}")
+        assert not result.ok
+        assert "secret of the host" not in result.stdout.text
+
+    def test_reading_through_a_link(self, shared: Started, tmp_path: Path) -> None:
+        """``read_file`` follows links inside only: one that an agent makes must not lead it to the host's files."""
+        (tmp_path / "planted").write_text("secret of the host\n")
+        shared.run(["ln", "-s", str(tmp_path / "planted"), "link-to-host"])
+        shared.run(["ln", "-s", str(tmp_path), "way-to-host"])
+        for path in ("link-to-host", "way-to-host/planted", str(tmp_path / "planted")):
+            with contextlib.suppress(ToolError):
+                assert b"secret of the host" not in shared.sandbox.read_file(path, limit=1000)
+
+    def test_writing_through_a_link(self, shared: Started, tmp_path: Path) -> None:
+        """``write_file`` leaves the host's files as they are, whatever links an agent makes."""
+        place = tmp_path / "of-the-host"
+        place.mkdir()
+        (place / "planted").write_text("original\n")
+        shared.run(["ln", "-s", str(place / "planted"), "link-out"])
+        shared.run(["ln", "-s", str(place), "way-out"])
+        for path in ("link-out", "way-out/planted", "way-out/new", str(place / "planted")):
+            with contextlib.suppress(ToolError):
+                shared.sandbox.write_file(path, b"changed")
+        assert {path.name: path.read_text() for path in place.iterdir()} == {"planted": "original\n"}
+
+    def test_processes_of_the_host(self, shared: Started) -> None:
+        """They cannot be seen in /proc."""
+        with _host_process() as word:
+            assert self._search(shared, "cmdline", word) == ""
+
+    def test_variables_of_the_host_in_proc(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither process 1 nor any other one that can be seen was started with the harness's variables."""
+        word = secrets.token_hex(8)
+        monkeypatch.setenv("AGENTBENCH_PLANTED", word)
+        with stage.another() as fresh, _host_process(), fresh.start(fresh.prepare(fresh.spec())) as started:
+            assert self._search(started, "environ", word) == ""
+
+    def test_processes_of_other_sandboxes(self, stage: Stage, shared: Started) -> None:
+        """They cannot be seen either."""
+        word = secrets.token_hex(8)
+        with stage.start() as other:
+            other.run(f"sh -c ': {word}; sleep 60; true' </dev/null >/dev/null 2>&1 &")
+            assert self._search(other, "cmdline", word) != ""
+            assert self._search(shared, "cmdline", word) == ""
+
+    def test_temporary_files_of_others(self, stage: Stage, shared: Started) -> None:
+        """The directory for everybody's temporary files is another one in each sandbox and on the host."""
+        place = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - that very directory
+        with stage.start() as other:
+            other.run(["touch", str(place)])
+            try:
+                assert not place.exists()
+                assert not shared.run(["test", "-e", str(place)]).ok
+            finally:
+                other.run(["rm", "-f", str(place)])
+
+    def test_a_read_only_workspace(self, stage: Stage) -> None:
+        """Commands read it and cannot change it; HOME and TMPDIR can be written all the same."""
+        with stage.start(read_only=True) as started:
+            before = contents(started.workspace)
+            started.run(_WRITE)
+            assert contents(started.workspace) == before
+            assert started.ask('cat made && ./program && touch "$HOME/file" "$TMPDIR/file"') == "one\ntwo\nit runs"
+
+    def test_a_read_only_workspace_through_files(self, stage: Stage) -> None:
+        """``write_file`` is refused there too."""
+        with stage.start(read_only=True) as started:
+            with pytest.raises(ToolError):
+                started.sandbox.write_file("text", b"changed")
+            assert (started.workspace / "text").read_text() == "pristine\n"
+
+    def test_a_read_only_workspace_once(self, stage: Stage) -> None:
+        """A command in a start of its own cannot change it either."""
+        workspace = stage.fork()
+        before = contents(workspace)
+        stage.once(_WRITE, workspace=workspace, read_only=True)
+        assert contents(workspace) == before
+
+    def test_inputs_stay_as_they_are(self, stage: Stage, tmp_path: Path) -> None:
+        """What is given to a command is shared with others: it can be read and not changed."""
+        given = tmp_path / "given"
+        given.write_text("original\n")
+        given.chmod(0o666)
+        result = stage.once(
+            'cat "$AGENTBENCH_INPUTS/file"; echo changed >> "$AGENTBENCH_INPUTS/file"', inputs={"file": given}
+        )
+        assert result.stdout.data == b"original\n"
+        assert given.read_text() == "original\n"
+
+    def _search(self, started: Started, kind: str, word: str) -> str:
+        return started.ask([self.python, "-c", _SEARCH, kind, word[::-1]])
+
+    @staticmethod
+    def _interfaces(printed: str) -> set[str]:
+        return set(printed.split())
+
+
+class PrivilegeChecks(Hooks):
+    """The user, capabilities, the system's files."""
+
+    def test_not_root(self, shared: Started) -> None:
+        """Commands run as somebody else, in all respects."""
+        assert "0" not in shared.ask("id -u; id -ru; id -g; id -G").split()
+
+    def test_no_capabilities(self, shared: Started) -> None:
+        """No process has any, nor can it get one."""
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(_status(shared, name), 16) == 0, f"{name} is not empty"
+
+    def test_no_new_privileges(self, shared: Started) -> None:
+        """``no_new_privs`` is set: no program gives more rights than its caller has."""
+        assert _status(shared, "NoNewPrivs") == "1"
+
+    def test_system_calls_are_filtered(self, shared: Started) -> None:
+        """A seccomp filter is in force."""
+        assert _status(shared, "Seccomp") == "2"
+
+    def test_setuid_programs(self, shared: Started) -> None:
+        """One that the host puts into the workspace runs with the rights of its caller."""
+        shared.ask('cp "$(command -v id)" borrowed')
+        privileged = shared.workspace / "privileged"  # made here, so that it belongs to the harness's user
+        privileged.write_bytes((shared.workspace / "borrowed").read_bytes())
+        privileged.chmod(0o4755)
+        assert shared.ask("./privileged -u") == shared.ask("id -u")
+
+    def test_the_system_cannot_be_changed(self, shared: Started) -> None:
+        """Nothing outside of the workspace, HOME and temporary directories can be written."""
+        _demand_own_namespace(shared, "mnt")  # it would happen to the host
+        assert shared.ask([self.python, "-c", _MAKE]) == ""
+
+    def test_no_socket_of_an_engine(self, shared: Started) -> None:
+        """Whoever reaches one is root on the host."""
+        found = shared.ask(f'for place in {" ".join(_SOCKETS)}; do [ -e "$place" ] && echo "$place"; done; true')
+        assert found == ""
+
+    def test_no_disks_of_the_host(self, shared: Started) -> None:
+        """/dev has no block devices."""
+        assert shared.ask("find /dev -type b 2>/dev/null; true") == ""
+
+    def test_killing_everybody(self, stage: Stage) -> None:
+        """``kill -9 -1`` hits commands only: later calls work, files are there, and the host notices nothing."""
+        with stage.start() as started:
+            _demand_own_namespace(started, "pid")  # it would happen to the host
+            started.run("kill -9 -1")
+            after = started.run("cat text")
+        assert (after.exit_code, after.stdout.data) == (0, b"pristine\n")
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[tuple[str, list[str]]]:
+    """A port of the host that answers on all of its addresses, and some of these."""
+    addresses = ["127.0.0.1"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
+        asking.connect(("192.0.2.1", 9))  # nothing is sent: this asks which address would be used
+        addresses.append(asking.getsockname()[0])
+    with socket.create_server(("", 0)) as server:
+        yield str(server.getsockname()[1]), addresses
+
+
+@contextlib.contextmanager
+def _host_process() -> Iterator[str]:
+    """A process of the host with a word in its command line, and the harness's variables."""
+    word = secrets.token_hex(8)
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()", word]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(os.environ)) as process:
+        assert process.stdin is not None
+        yield word
+        process.stdin.close()
+
+
+def _status(shared: Started, name: str) -> str:
+    lines = shared.ask("cat /proc/self/status").splitlines()
+    return next(line.split(":")[1].strip() for line in lines if line.startswith(f"{name}:"))
+
+
+def _demand_own_namespace(shared: Started, kind: str) -> None:
+    """Before a check does harm: it must happen in a namespace that is not the harness's own."""
+    inside = shared.ask(["readlink", f"/proc/self/ns/{kind}"])
+    assert inside != str(Path(f"/proc/self/ns/{kind}").readlink()), f"the {kind} namespace is the host's"

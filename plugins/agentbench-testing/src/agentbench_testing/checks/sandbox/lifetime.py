@@ -1,0 +1,185 @@
+"""Checks: what lives between calls, how a sandbox is closed, and that nothing outlives its time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError
+from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
+from agentbench_testing.doubles.observing import LONG, Pulse, pulse, text_of
+
+_ASIDE = "</dev/null >/dev/null 2>&1 &"
+_BECOME = "os.execvp('sh', ['sh', '-c', sys.argv[1]])"
+_SETSID = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {_BECOME}\nos.wait()"
+_ORPHAN = f"import os, sys, time\nif os.fork() == 0:\n    if os.fork() == 0: {_BECOME}\n    os._exit(0)\ntime.sleep(60)"
+
+
+class LifetimeChecks(Hooks):
+    """Background processes and ``Sandbox.close``."""
+
+    def test_background_processes_live_on(self, stage: Stage) -> None:
+        """A server that one call starts is there for the next one, until the sandbox is closed."""
+        with stage.start() as started, pulse(started.workspace, self.patience) as beat:
+            started.run(f"({beat.script}) {_ASIDE} echo $! > server-id")
+            assert beat.lives()
+            assert started.run("kill -0 $(cat server-id)").ok
+            assert beat.lives()
+
+    def test_a_background_process_that_prints(self, stage: Stage) -> None:
+        """Nobody listens any more, but it neither waits for a reader nor dies of it."""
+        with stage.start() as started, pulse(started.workspace, self.patience) as beat:
+            started.run(f"(sleep 0.5; head -c 300000 /dev/zero; echo more >&2; {beat.script}) & echo started")
+            assert beat.lives()
+
+    def test_close_kills_background_processes(self, stage: Stage) -> None:
+        """Also those in a session of their own; they are gone when ``close`` returns."""
+        code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
+        with stage.start() as started, pulse(started.workspace, self.patience) as beat:
+            started.run(f'{self.python} -c "$CODE" "$SCRIPT" {_ASIDE}', env={"CODE": code, "SCRIPT": beat.script})
+            assert beat.lives()
+            started.sandbox.close()
+            assert beat.has_died(), "a process outlived the sandbox"
+
+    def test_closing_twice(self, stage: Stage) -> None:
+        """The second time does nothing."""
+        with stage.start() as started:
+            started.sandbox.close()
+            started.sandbox.close()
+
+    def test_closing_while_a_command_runs(self, stage: Stage) -> None:
+        """From another thread: the command dies, and its caller gets a SandboxError instead of a result."""
+        with (
+            stage.start() as started,
+            pulse(started.workspace, self.patience) as beat,
+            beat.at_first_beat(started.sandbox.close),
+        ):
+            with pytest.raises(SandboxError):
+                started.sandbox.exec(f"({beat.script}) & wait", deadline=Deadline(self.patience))
+            assert beat.has_died(), "the command outlived the sandbox"
+
+    def test_no_command_after_closing(self, stage: Stage) -> None:
+        """Who asks for one gets a SandboxError, and nothing runs."""
+        with stage.start() as started:
+            started.sandbox.close()
+            with pytest.raises(SandboxError):
+                started.run("touch ran-after-closing")
+            assert not (started.workspace / "ran-after-closing").exists()
+
+    def test_the_workspace_outlives_the_sandbox(self, stage: Stage) -> None:
+        """It is frozen and compared after everything is dead: it stays, with what commands wrote."""
+        with stage.start() as started:
+            started.run("echo changed > text")
+            started.sandbox.close()
+            assert text_of(started.workspace / "text") == "changed\n"
+            assert (started.workspace / "package" / "module.py").exists()
+
+
+class DeadlineChecks(Hooks):
+    """Deadlines that pass, and deadlines that somebody ends."""
+
+    def test_a_command_ends_at_its_deadline(self, shared: Started) -> None:
+        """It is killed then; that is a result, without an exit code."""
+        result = shared.run("sleep 60", seconds=0.5)
+        assert (result.exit_code, result.timed_out, result.ok) == (None, True, False)
+        assert 0.4 < result.duration_sec < self.patience
+
+    def test_duration(self, shared: Started) -> None:
+        """Seconds from the start of the command to its end."""
+        assert 0.3 <= shared.run("sleep 0.3").duration_sec < self.patience
+
+    def test_output_before_the_deadline(self, shared: Started) -> None:
+        """What was printed until then is kept, of both streams."""
+        result = shared.run("echo so far; echo so bad >&2; sleep 60", seconds=1.0)
+        assert (result.timed_out, result.stdout.data, result.stderr.data) == (True, b"so far\n", b"so bad\n")
+
+    def test_a_flood_ends_at_its_deadline(self, shared: Started) -> None:
+        """However much comes: it is still killed, and counted."""
+        result = shared.run("yes & exec yes >&2", seconds=1.0)
+        assert (result.exit_code, result.timed_out) == (None, True)
+        assert result.stdout.omitted > 0
+        assert result.duration_sec < self.patience
+
+    def test_no_time_left(self, shared: Started) -> None:
+        """Nothing is run any more."""
+        result = shared.run("touch ran-too-late", seconds=0)
+        assert (result.exit_code, result.timed_out) == (None, True)
+        assert not (shared.workspace / "ran-too-late").exists()
+
+    def test_the_sandbox_outlives_a_deadline(self, shared: Started) -> None:
+        """The next call works as if nothing had been."""
+        assert shared.run("echo kept > before; sleep 60", seconds=0.5).timed_out
+        assert shared.ask("cat before") == "kept"
+
+    def test_a_deadline_kills_the_command(self, shared: Started) -> None:
+        """The shell itself."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, beat.script)
+
+    def test_a_deadline_kills_children(self, shared: Started) -> None:
+        """What the command waits for."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, ["sh", "-c", 'sh -c "$0"; echo over', beat.script])
+
+    def test_a_deadline_kills_background_processes(self, shared: Started) -> None:
+        """What the command has put aside."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, f"({beat.script}) </dev/null >/dev/null 2>&1 & wait")
+
+    def test_a_deadline_kills_other_sessions(self, shared: Started) -> None:
+        """``setsid`` does not help: a process group is not enough to kill."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, [self.python, "-c", _SETSID, beat.script])
+
+    def test_a_deadline_kills_orphans(self, shared: Started) -> None:
+        """A double fork does not help: following parents is not enough to find all."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, [self.python, "-c", _ORPHAN, beat.script])
+
+    def test_a_deadline_kills_who_ignores_signals(self, shared: Started) -> None:
+        """Asking is not enough."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, f"trap '' TERM HUP INT QUIT; {beat.script}")
+
+    def test_a_deadline_kills_who_closes_its_outputs(self, shared: Started) -> None:
+        """The end of its output is not its end."""
+        with pulse(shared.workspace, self.patience) as beat:
+            self._dies(shared, beat, f"exec >&- 2>&-; {beat.script}")
+
+    def test_interrupting(self, shared: Started) -> None:
+        """Who ends a deadline gets the reason back as an exception, soon; the command is dead then."""
+        deadline = Deadline(self.patience)
+        with (
+            pulse(shared.workspace, self.patience) as beat,
+            beat.at_first_beat(lambda: deadline.end(Interrupted("stop it"))),
+        ):
+            with pytest.raises(Interrupted, match="stop it"):
+                shared.sandbox.exec(f"({beat.script}) & wait", deadline=deadline)
+            assert beat.has_died(), "the command outlived the interrupt"
+
+    def test_interrupted_before_it_began(self, shared: Started) -> None:
+        """Nothing is run, and the reason comes back."""
+        deadline = Deadline(LONG)
+        deadline.end(Interrupted("stop it"))
+        with pytest.raises(Interrupted, match="stop it"):
+            shared.sandbox.exec("touch ran-interrupted", deadline=deadline)
+        assert not (shared.workspace / "ran-interrupted").exists()
+
+    def test_a_deadline_that_is_extended(self, shared: Started) -> None:
+        """Time that is given back while a command runs counts."""
+        deadline = Deadline(1.0)
+        giver = threading.Timer(0.2, deadline.extend, (LONG,))
+        giver.start()
+        result = shared.sandbox.exec("sleep 1.5; echo done", deadline=deadline)
+        giver.join()
+        assert (result.timed_out, result.stdout.data) == (False, b"done\n")
+
+    def _dies(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> None:
+        """Its time is over as soon as it beats: no guess how long a start takes."""
+        deadline = Deadline(LONG)
+        with beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))):
+            result = shared.sandbox.exec(command, deadline=deadline)
+        assert (result.exit_code, result.timed_out) == (None, True)
+        assert beat.has_died(), "a process outlived the deadline"

@@ -1,0 +1,167 @@
+"""Checks: single commands in starts of their own, and the files that go in and come out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from agentbench_core import Deadline, DeadlineExceeded, Interrupted
+from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
+from agentbench_testing.doubles.observing import LONG, contents, pulse, refused, same, text_of
+
+EVERY_BYTE = bytes(range(256)) * 5000
+
+
+class OnceChecks(Hooks):
+    """``Environment.run_once``."""
+
+    def test_once_exit_codes(self, stage: Stage) -> None:
+        """They come from the engine: no text and no file can claim another one."""
+        results = [stage.once("exit 0"), stage.once("echo 'exit code: 0'; exit 7"), stage.once("kill -KILL $$")]
+        assert [(result.exit_code, result.timed_out) for result in results] == [(0, False), (7, False), (137, False)]
+
+    def test_once_output(self, stage: Stage) -> None:
+        """Both streams, byte by byte, in the workspace that was given."""
+        result = stage.once(r"cat made; printf 'a\377' >&2")
+        assert (result.stdout.data, result.stderr.data) == (b"one\ntwo\n", b"a\xff")
+
+    def test_once_writes_to_the_workspace(self, stage: Stage) -> None:
+        """What the command changes is there afterwards, on the host."""
+        workspace = stage.fork()
+        stage.once("echo changed > text", workspace=workspace)
+        assert text_of(workspace / "text") == "changed\n"
+
+    def test_once_ends_at_its_deadline(self, stage: Stage) -> None:
+        """All is killed then, and what was printed is kept."""
+        workspace = stage.fork()
+        deadline = Deadline(LONG)
+        with (
+            pulse(workspace, self.patience) as beat,
+            beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))),
+        ):
+            result = stage.once(f"echo so far; ({beat.script}) & wait", workspace=workspace, deadline=deadline)
+            assert (result.exit_code, result.timed_out, result.stdout.data) == (None, True, b"so far\n")
+            assert beat.has_died(), "a process outlived the deadline"
+
+    def test_once_interrupted(self, stage: Stage) -> None:
+        """Who ends the deadline gets the reason back, and nothing is left."""
+        workspace = stage.fork()
+        deadline = Deadline(LONG)
+        with (
+            pulse(workspace, self.patience) as beat,
+            beat.at_first_beat(lambda: deadline.end(Interrupted("stop it"))),
+        ):
+            with pytest.raises(Interrupted, match="stop it"):
+                stage.once(f"({beat.script}) & wait", workspace=workspace, deadline=deadline)
+            assert beat.has_died(), "a process outlived the interrupt"
+
+    def test_once_leaves_no_process(self, stage: Stage) -> None:
+        """Background processes end with the command, also in a session of their own."""
+        workspace = stage.fork()
+        code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
+        with pulse(workspace, self.patience) as beat:
+            wait = f"while [ ! -e {beat.name} ]; do sleep 0.01; done"
+            command = f"{self.python} -c \"{code}\" '{beat.script}' & {wait}; exit 5"
+            assert stage.once(command, workspace=workspace).exit_code == 5
+            assert beat.has_died(), "a background process outlived its command"
+
+    def test_once_results(self, stage: Stage, tmp_path: Path) -> None:
+        """``$AGENTBENCH_RESULTS`` can be written, and what is there can be read on the host."""
+        results = tmp_path / "results"
+        results.mkdir()
+        result = stage.once('umask 077; echo kept > "$AGENTBENCH_RESULTS/report"', results=results)
+        assert (result.exit_code, text_of(results / "report")) == (0, "kept\n")
+
+    def test_once_inputs(self, stage: Stage, tmp_path: Path) -> None:
+        """``$AGENTBENCH_INPUTS/NAME`` is what was given by that name: a file or a directory."""
+        (tmp_path / "file").write_text("a file\n")
+        (tmp_path / "directory").mkdir()
+        (tmp_path / "directory" / "inside").write_text("inside\n")
+        result = stage.once(
+            'cat "$AGENTBENCH_INPUTS/renamed.txt" "$AGENTBENCH_INPUTS/tree/inside"',
+            inputs={"renamed.txt": tmp_path / "file", "tree": tmp_path / "directory"},
+        )
+        assert result.stdout.data == b"a file\ninside\n"
+
+    def test_once_read_only_leaves_the_workspace(self, stage: Stage) -> None:
+        """The command reads it; afterwards bytes and modes are as before."""
+        workspace = stage.fork()
+        before = contents(workspace)
+        result = stage.once("cat made; ./program", workspace=workspace, read_only=True)
+        assert (result.exit_code, result.stdout.data) == (0, b"one\ntwo\nit runs\n")
+        assert contents(workspace) == before
+
+    def test_once_beside_a_sandbox(self, stage: Stage) -> None:
+        """A start of its own: HOME is empty of what others left there."""
+        stage.shared.ask('touch "$HOME/left-behind"')
+        assert stage.once('test -e "$HOME/left-behind"').exit_code == 1
+
+
+class FileChecks(Hooks):
+    """``Sandbox.read_file`` and ``Sandbox.write_file``."""
+
+    def test_files_come_back_as_they_were(self, shared: Started) -> None:
+        """Every byte, and more than a megabyte of them; nothing at all, too."""
+        for data in (EVERY_BYTE, b""):
+            shared.sandbox.write_file("written", data)
+            assert same(shared.sandbox.read_file("written", limit=len(EVERY_BYTE) + 1), data)
+
+    def test_reading_has_a_limit(self, shared: Started) -> None:
+        """No more bytes than asked for, from the beginning."""
+        shared.run("printf 0123456789 > ten-bytes")
+        assert [shared.sandbox.read_file("ten-bytes", limit=limit) for limit in (0, 4)] == [b"", b"0123"]
+
+    def test_reading_what_is_missing(self, shared: Started) -> None:
+        """``not_found``, also below a file."""
+        for path in ("no/such/file", "text/below"):
+            with refused("not_found"):
+                shared.sandbox.read_file(path, limit=10)
+
+    def test_reading_a_directory(self, shared: Started) -> None:
+        """``not_a_file``."""
+        with refused("not_a_file"):
+            shared.sandbox.read_file("package", limit=10)
+
+    def test_reading_a_pipe(self, shared: Started, stage: Stage) -> None:
+        """``not_a_file``, at once: an agent could make one to stop the harness."""
+        shared.run("mkfifo pipe")
+        try:
+            with refused("not_a_file"):
+                stage.soon(lambda: shared.sandbox.read_file("pipe", limit=10))
+        finally:
+            with contextlib.suppress(OSError):  # whoever still waits there gets the end of the file
+                os.close(os.open(shared.workspace / "pipe", os.O_RDWR | os.O_NONBLOCK))
+
+    def test_writing_makes_directories(self, shared: Started) -> None:
+        """As many as there are in the path."""
+        shared.sandbox.write_file("new/and/deep/file", b"data")
+        assert (shared.workspace / "new" / "and" / "deep" / "file").read_bytes() == b"data"
+
+    def test_writing_replaces_the_whole(self, shared: Started) -> None:
+        """Nothing of a longer file stays."""
+        shared.sandbox.write_file("replaced", b"a long text")
+        shared.sandbox.write_file("replaced", b"short")
+        assert (shared.workspace / "replaced").read_bytes() == b"short"
+
+    def test_writing_over_a_directory(self, shared: Started) -> None:
+        """``not_a_file``, and what is in it stays."""
+        shared.run("mkdir taken && touch taken/inside")
+        with refused("not_a_file"):
+            shared.sandbox.write_file("taken", b"data")
+        assert (shared.workspace / "taken" / "inside").exists()
+
+    def test_absolute_paths(self, shared: Started) -> None:
+        """They are those that commands see, not those of the host; relative ones start at the workspace."""
+        shared.sandbox.write_file(f"{shared.directory()}/by-path", b"data")
+        assert shared.sandbox.read_file("./by-path", limit=10) == b"data"
+        home = shared.ask('cd "$HOME" && printf kept > by-path && pwd')
+        assert shared.sandbox.read_file(f"{home}/by-path", limit=10) == b"kept"
+
+    def test_files_are_those_of_commands(self, shared: Started) -> None:
+        """Commands may change what was written, and what they make can be read."""
+        shared.sandbox.write_file("both", b"first\n")
+        assert shared.ask("cat both && echo second >> both") == "first"
+        assert shared.sandbox.read_file("both", limit=100) == b"first\nsecond\n"

@@ -1,0 +1,238 @@
+"""What the checks of a class work with: a provider, an environment, sandboxes that run, and the author's hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+import pytest
+
+from agentbench_core import (
+    Command,
+    Deadline,
+    Environment,
+    EnvironmentSpec,
+    ExecResult,
+    Sandbox,
+    SandboxProvider,
+    fork,
+    remove_tree,
+)
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_testing.doubles.observing import LONG, RecordingLog, soon
+
+COMMANDS = ("echo one > made", "cat made; echo complaint >&2; echo two >> made")
+"""The set-up of the environment that most checks share."""
+CAPTURE = ("echo 'a captured fact'",)
+SMALL_MEMORY_MB = 128
+SMALL_PIDS = 64
+T = TypeVar("T")
+
+
+class Hooks:
+    """What the author of a sandbox says about it. Only ``make_provider`` must be given."""
+
+    patience: ClassVar[float] = 20.0
+    """Seconds within which what should happen at once must have happened, on the slowest machine."""
+    python: ClassVar[str] = "python3"
+    """The interpreter inside, as a command."""
+    python_version: ClassVar[str] = ".".join(platform.python_version_tuple()[:2])
+    """Its version, such as ``3.11``."""
+
+    @classmethod
+    def make_provider(cls) -> SandboxProvider:
+        """A new provider; whoever asks closes it."""
+        raise NotImplementedError(f"{cls.__name__} must say how its provider is made")
+
+    @classmethod
+    def spec(cls, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
+        """What makes an environment; ``settings`` are fields of ``environment`` in a task.yaml.
+
+        Override it to add what all environments of this sandbox need, such as ``docker_image``.
+        """
+        settings.setdefault("python", cls.python_version)
+        return EnvironmentSpec(
+            commit="0" * 40,
+            settings=EnvironmentSettings(**settings),
+            setup=Setup(commands=commands, capture=tuple(capture)),
+        )
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def stage(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+        """What the checks of a class share."""
+        with Stage(cls, tmp_path_factory.mktemp("conformance")).open() as stage:
+            yield stage
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, stage: Stage) -> Started:
+        """The sandbox of all checks that leave it as it was, but for files of their own."""
+        return stage.shared
+
+
+@attrs.frozen
+class Started:
+    """A sandbox that runs, and its workspace on the host."""
+
+    sandbox: Sandbox
+    workspace: Path
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        seconds: float = LONG,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """Run a command."""
+        return self.sandbox.exec(command, deadline=Deadline(seconds), env=env, cwd=cwd)
+
+    def ask(self, command: str | Sequence[str]) -> str:
+        """What a command prints that must succeed, without spaces around it."""
+        result = self.run(command)
+        assert result.ok, f"{command!r} should have succeeded: {result}"
+        return result.stdout.text.strip()
+
+    def directory(self) -> str:
+        """Where the workspace lies inside."""
+        return self.ask("pwd")
+
+
+class Stage:
+    """A provider and what is made with it. All is made when first asked for, and given back at the end."""
+
+    def __init__(self, hooks: type[Hooks], directory: Path) -> None:
+        self.hooks = hooks
+        self.patience = hooks.patience
+        self.directory = directory
+        self.log = RecordingLog()
+        self._commit = secrets.token_hex(20)  # a cache of earlier runs must know nothing of it
+        self._stack = contextlib.ExitStack()
+        self._forks = 0
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Stage]:
+        """Give everything back at the end."""
+        try:
+            with self._stack:
+                yield self
+        finally:
+            remove_tree(self.directory)
+
+    @contextlib.contextmanager
+    def another(self) -> Iterator[Stage]:
+        """A stage with a provider of its own."""
+        with Stage(self.hooks, self._empty("stage")).open() as stage:
+            yield stage
+
+    @cached_property
+    def provider(self) -> SandboxProvider:
+        """The provider of most checks."""
+        provider = self.hooks.make_provider()
+        self._stack.callback(provider.close)
+        return provider
+
+    @cached_property
+    def pristine(self) -> Path:
+        """The tree that all environments are made of: a text, a program, a package, a link."""
+        tree = self.directory / "pristine"
+        (tree / "package").mkdir(parents=True)
+        (tree / "package" / "module.py").write_text("ANSWER = 41\n")
+        (tree / "text").write_text("pristine\n")
+        (tree / "program").write_text("#!/bin/sh\necho it runs\n")
+        (tree / "program").chmod(0o755)
+        (tree / "link").symlink_to("package/module.py")
+        return tree
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The environment of most checks: after ``COMMANDS``, with ``CAPTURE``."""
+        return self.prepare(self.spec(*COMMANDS, capture=CAPTURE), log=self.log)
+
+    @cached_property
+    def shared(self) -> Started:
+        """The sandbox of most checks."""
+        return self._stack.enter_context(self.start())
+
+    @cached_property
+    def small_environment(self) -> Environment:
+        """An environment with little memory and few processes."""
+        return self.prepare(self.spec(mem_limit_mb=SMALL_MEMORY_MB, pids_limit=SMALL_PIDS))
+
+    @cached_property
+    def small(self) -> Started:
+        """A sandbox of that."""
+        return self._stack.enter_context(self.start(self.small_environment))
+
+    def spec(self, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
+        """A spec that nobody has prepared before."""
+        return attrs.evolve(self.hooks.spec(*commands, capture=capture, **settings), commit=self._commit)
+
+    def prepare(
+        self, spec: EnvironmentSpec, *, log: RecordingLog | None = None, deadline: Deadline | None = None
+    ) -> Environment:
+        """Prepare an environment over the pristine tree."""
+        return self.provider.prepare(spec, self.pristine, log or RecordingLog(), deadline or Deadline(5 * LONG))
+
+    def fork(self, environment: Environment | None = None) -> Path:
+        """A private copy of a prepared tree."""
+        target = self._empty("fork") / "workspace"
+        fork((environment or self.environment).workspace, target)
+        return target
+
+    @contextlib.contextmanager
+    def start(
+        self, environment: Environment | None = None, *, read_only: bool = False, network: bool = False
+    ) -> Iterator[Started]:
+        """Start an environment over a fork; the sandbox is closed at the end."""
+        environment = environment or self.environment
+        with self.start_over(environment, self.fork(environment), read_only=read_only, network=network) as started:
+            yield started
+
+    @contextlib.contextmanager
+    def start_over(
+        self, environment: Environment, workspace: Path, *, read_only: bool = False, network: bool = False
+    ) -> Iterator[Started]:
+        """The same over a workspace that is there."""
+        sandbox = environment.start(workspace, read_only=read_only, network=network, deadline=Deadline(LONG))
+        try:
+            yield Started(sandbox, workspace)
+        finally:
+            sandbox.close()
+
+    def once(
+        self,
+        command: str,
+        *,
+        environment: Environment | None = None,
+        workspace: Path | None = None,
+        read_only: bool = False,
+        inputs: Mapping[str, Path] | None = None,
+        results: Path | None = None,
+        deadline: Deadline | None = None,
+    ) -> ExecResult:
+        """Run a command in a start of its own, without network, over a fork unless ``workspace`` is given."""
+        environment = environment or self.environment
+        return environment.run_once(
+            Command(command, read_only=read_only, inputs=inputs or {}, results=results),
+            workspace or self.fork(environment),
+            deadline or Deadline(LONG),
+        )
+
+    def soon(self, call: Callable[[], T]) -> T:
+        """What ``call`` gives or raises; the check fails if that takes longer than ``patience``."""
+        return soon(call, self.patience)
+
+    def _empty(self, name: str) -> Path:
+        self._forks += 1
+        directory = self.directory / f"{name}-{self._forks}"
+        directory.mkdir()
+        return directory

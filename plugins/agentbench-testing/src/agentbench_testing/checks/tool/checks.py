@@ -1,0 +1,287 @@
+"""Checks: what a tool says of itself, what its calls give, and which files it reads and writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from agentbench_core import AttemptStop, Deadline, Interrupted, ToolResult
+from agentbench_testing.checks.schemas import fits, misfits, patterns
+from agentbench_testing.checks.tool.stage import LARGE, AtHand, ToolHooks
+from agentbench_testing.doubles.observing import at_once, contents, done_soon, in_thread, soon
+from agentbench_testing.doubles.workbench import Bench
+
+_AT_ONCE = 4
+_ODD_TEXT = ("\0", "\ud800", "a\nb", "größe", "-x", "$(exit 3)", "**", "x" * 100_000, "../" * 2000, "[")
+_NAMES_OF_PATHS = re.compile(r"(.*_)?(path|file|filename|root|dir|directory|folder)")
+
+
+class CallChecks(ToolHooks):
+    """What comes back, and that nothing stays behind in the tool."""
+
+    def test_a_good_call(self, bench: Bench) -> None:
+        """It succeeds, and its fields are plain data."""
+        with self.at_hand(bench) as at_hand:
+            result = at_hand.call(self.good_arguments())
+        assert result.ok, result
+        assert (result.error_type, result.error_message) == ("", "")
+        assert json.loads(json.dumps(dict(result.fields))) is not None
+
+    def test_a_command(self, bench: Bench) -> None:
+        """A tool that runs the argument ``command`` runs it in a shell, and says the exit code and both streams."""
+        with self.at_hand(bench) as at_hand:
+            if not at_hand.tool.spec.runs_commands:
+                return
+            result = at_hand.call({"command": "echo out; echo err >&2; exit 3"})
+        assert result.ok, result
+        told = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
+        assert (told["exit_code"], "out" in told["stdout"], "err" in told["stderr"]) == (3, True, True), result
+
+    def test_nothing_stays_behind(self, bench: Bench) -> None:
+        """Another workspace, the same tool, after good calls and bad ones: the same result as of a new tool."""
+        with self.at_hand(bench) as at_hand:
+            expected = at_hand.call(self.good_arguments())
+        tool = self.make_tool()
+        with self.at_hand(bench, tool) as at_hand:
+            at_hand.call({"no such argument": 1})
+            at_hand.call(self.good_arguments())
+        with self.at_hand(bench, tool) as at_hand:
+            assert self._told(at_hand.call(self.good_arguments())) == self._told(expected)
+
+    def test_calls_at_once(self, bench: Bench) -> None:
+        """One tool, a workspace for each call: nobody gets another one's result."""
+        tool = self.make_tool()
+        with self.at_hand(bench) as at_hand:
+            expected = self._told(at_hand.call(self.good_arguments()))
+        with ExitStack() as stack:
+            hands = [stack.enter_context(self.at_hand(bench, tool)) for _ in range(_AT_ONCE)]
+            works: list[Callable[[], ToolResult]] = [partial(each.call, self.good_arguments()) for each in hands]
+            results = at_once(works, self.patience)
+        assert [self._told(result) for result in results] == [expected] * _AT_ONCE
+
+    def test_unknown_arguments(self, bench: Bench) -> None:
+        """``bad_arguments`` (an InputError), and the name is said: a model that misspells one must hear it."""
+        with self.at_hand(bench) as at_hand:
+            result = at_hand.call({**self.good_arguments(), "no_such_argument": 1})
+        assert (result.ok, result.error_type) == (False, "bad_arguments"), result
+        assert "no_such_argument" in result.error_message
+
+    def test_missing_arguments(self, bench: Bench) -> None:
+        """``bad_arguments`` for each one that the schema requires; without any, where it requires none, no error."""
+        required = self.make_tool().spec.parameters.get("required", ())
+        with self.at_hand(bench) as at_hand:
+            for name in required:
+                rest = {key: value for key, value in self.good_arguments().items() if key != name}
+                result = at_hand.call(rest)
+                assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, result)
+                assert name in result.error_message
+            if not required:
+                assert at_hand.call({}).error_type != "bad_arguments"
+
+    def test_arguments_of_another_type(self, bench: Bench) -> None:
+        """``bad_arguments`` for whatever the schema does not allow, one argument at a time."""
+        with self.at_hand(bench) as at_hand:
+            for name, schema in at_hand.tool.spec.parameters["properties"].items():
+                for value in misfits(schema):
+                    result = at_hand.call({**self.good_arguments(), name: value})
+                    assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
+
+    def test_odd_text(self, bench: Bench) -> None:
+        """Models write anything: it works, or is refused, but nothing breaks."""
+        with self.at_hand(bench, tool_timeout_sec=self.patience) as at_hand:
+            for name, schema in at_hand.tool.spec.parameters["properties"].items():
+                if not _takes_text(schema):
+                    continue
+                for text in _ODD_TEXT:
+                    call = partial(at_hand.call, {**self.good_arguments(), name: text})
+                    result = soon(call, 2 * self.patience)
+                    assert result.error_type != "internal_error", (name, text[:20], result)
+
+    def test_no_time_left(self, bench: Bench) -> None:
+        """It comes back soon, whether it could do its work or not."""
+        with self.at_hand(bench, tool_timeout_sec=0.0) as at_hand:
+            result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
+            assert result.ok or result.error_type == "timeout", result
+
+    def test_a_call_that_takes_too_long(self, bench: Bench) -> None:
+        """It ends at its deadline."""
+        with self.at_hand(bench, tool_timeout_sec=0.3) as at_hand:
+            result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
+            assert result.ok or result.error_type == "timeout", result
+
+    def test_interrupting_a_call(self, bench: Bench) -> None:
+        """Somebody ends the attempt: the call comes back soon, and raises no error of its own."""
+        deadline = Deadline(10 * self.patience)
+        with self.at_hand(bench, deadline=deadline, tool_timeout_sec=10 * self.patience) as at_hand:
+            began = threading.Event()
+            future = in_thread(partial(_begin, began, at_hand, self.slow_arguments()))
+            assert began.wait(self.patience)
+            deadline.end(Interrupted("stop it"))
+            try:
+                assert done_soon(future, self.patience).error_type != "internal_error"
+            except AttemptStop as stop:
+                assert "stop it" in str(stop)  # noqa: PT017 - either end is a good one
+
+    def _told(self, result: ToolResult) -> dict[str, Any]:
+        """What must be the same from call to call."""
+        fields = {key: value for key, value in result.fields.items() if key not in self.varying}
+        return {"ok": result.ok, "error": result.error_type, "fields": fields}
+
+
+class SpecChecks(ToolHooks):
+    """Names, descriptions and schemas, as models and their servers need them."""
+
+    def test_the_name(self) -> None:
+        """Letters, digits, ``_`` and ``-``, at most 64: what every server of models accepts."""
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.make_tool().spec.name)
+
+    def test_the_description(self) -> None:
+        """Something is said of the tool, and of every argument."""
+        spec = self.make_tool().spec
+        assert spec.description.strip()
+        assert [name for name, each in spec.parameters["properties"].items() if not each.get("description")] == []
+
+    def test_the_parameters(self) -> None:
+        """A JSON Schema of an object, which can be sent; what is required is there."""
+        parameters = json.loads(json.dumps(self.make_tool().spec.parameters))
+        assert parameters["type"] == "object"
+        assert set(parameters.get("required", ())) <= set(parameters["properties"])
+
+    def test_the_effect(self) -> None:
+        """It is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness go by it."""
+        assert self.make_tool().spec.effect in ("reads", "edits", "runs")
+
+    def test_patterns_are_valid(self) -> None:
+        """Servers compile them, and refuse every request of an agent that offers one that is not."""
+        for pattern in patterns(self.make_tool().spec.parameters):
+            assert not re.search(r"\(\?[aiLmsux]", pattern), f"{pattern!r} has flags, which not every server knows"
+            re.compile(pattern)
+
+    def test_good_arguments_fit(self) -> None:
+        """Into the schema: it describes what the tool takes."""
+        assert fits(self.good_arguments(), self.make_tool().spec.parameters)
+
+    def test_the_spec_stays(self, bench: Bench) -> None:
+        """As it is from one tool to the next, and whatever was called: requests are compared by it."""
+        before = self.make_tool().spec
+        with self.at_hand(bench) as at_hand:
+            at_hand.call(self.good_arguments())
+            assert at_hand.tool.spec == before == self.make_tool().spec
+
+    def test_paths_are_declared(self) -> None:
+        """What looks like a path by its name is one of ``path_arguments``: other checks try these."""
+        names = [name for name in self.make_tool().spec.parameters["properties"] if _NAMES_OF_PATHS.fullmatch(name)]
+        assert [name for name in names if name not in self.path_arguments] == []
+
+
+@attrs.frozen
+class _Outside:
+    """A directory beside the workspace, with a secret in it."""
+
+    directory: Path
+    secret: str
+
+    def unchanged(self) -> bool:
+        return contents(self.directory) == {"secret.txt": (0o644, self.secret.encode())}
+
+
+class PlaceChecks(ToolHooks):
+    """The workspace and what lies around it."""
+
+    def test_paths_that_lead_out(self, bench: Bench) -> None:
+        """Upwards or absolute: refused, nothing is read or written there."""
+        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+            near = f"{outside.directory.name}/secret.txt"
+            for path in (f"../{near}", f"x/../../{near}", str(outside.directory / "secret.txt"), f"./../{near}"):
+                self._is_refused(at_hand, path, outside)
+
+    def test_links_that_lead_out(self, bench: Bench) -> None:
+        """A command in the sandbox may have made them: refused too, as files and as directories."""
+        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+            (at_hand.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
+            (at_hand.workspace / "linked").symlink_to(outside.directory)
+            for path in ("link.txt", "linked/secret.txt"):
+                self._is_refused(at_hand, path, outside)
+
+    def test_the_repository_of_the_workspace(self, bench: Bench) -> None:
+        """``.git`` is not the agent's: refused."""
+        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+            (at_hand.workspace / ".git").mkdir()
+            (at_hand.workspace / ".git/config").write_text(outside.secret)
+            self._is_refused(at_hand, ".git/config", outside)
+            assert (at_hand.workspace / ".git/config").read_text() == outside.secret
+
+    def test_what_is_no_file(self, bench: Bench) -> None:
+        """A named pipe: nobody waits for somebody to write into it, also when it is only found on the way."""
+        with self.at_hand(bench, tool_timeout_sec=self.patience / 2) as at_hand:
+            os.mkfifo(at_hand.workspace / "pipe")
+            for arguments in (self.good_arguments(), *self.with_path("pipe")):
+                result = soon(partial(at_hand.call, arguments), self.patience)
+                assert result.error_type not in ("internal_error", "timeout"), result
+
+    def test_what_it_writes(self, bench: Bench) -> None:
+        """Only a tool that edits changes the workspace, and it keeps a diff as evidence."""
+        with self.at_hand(bench) as at_hand:
+            before = contents(at_hand.workspace)
+            result = at_hand.call(self.good_arguments())
+            after = contents(at_hand.workspace)
+            diffs = "".join(str(diff) for diff in at_hand.diffs.values())
+        assert result.ok, result
+        changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+        assert bool(changed) == (at_hand.tool.spec.effect == "edits"), f"changed: {changed}"
+        assert [path for path in changed if path not in diffs] == [], "no diff was kept"
+
+    def test_what_may_not_be_edited(self, bench: Bench) -> None:
+        """Where the task forbids it, a tool that edits refuses, and others do not mind."""
+        with self.at_hand(bench, editable=lambda _: False) as at_hand:
+            before = contents(at_hand.workspace)
+            result = at_hand.call(self.good_arguments())
+            assert contents(at_hand.workspace) == before
+        assert result.ok != (at_hand.tool.spec.effect == "edits"), result
+        assert result.error_type != "internal_error", result
+
+    def test_results_are_bounded(self, bench: Bench) -> None:
+        """Huge files, endless lines, binary files, very many files: a model reads every byte of a result."""
+        with self.at_hand(bench, files={**self.files, **LARGE}) as at_hand:
+            for arguments in (self.good_arguments(), *self.greedy_arguments()):
+                result = soon(partial(at_hand.call, arguments), 3 * self.patience)
+                size = len(json.dumps(dict(result.fields))) + len(result.error_message)
+                assert size <= self.result_cap, f"{size} bytes for {str(arguments)[:200]}"
+                assert result.error_type != "internal_error", result
+
+    def _is_refused(self, at_hand: AtHand, path: str, outside: _Outside) -> None:
+        for arguments in self.with_path(path):
+            result = at_hand.call(arguments)
+            assert not result.ok, (path, result)
+            assert result.error_type != "internal_error", result
+            assert outside.secret not in json.dumps([dict(result.fields), result.error_message])
+            assert outside.unchanged(), f"{path} was changed"
+
+
+def _begin(began: threading.Event, at_hand: AtHand, arguments: Any) -> ToolResult:
+    began.set()
+    return at_hand.call(arguments)
+
+
+def _takes_text(schema: Any) -> bool:
+    return schema.get("type") == "string" or any(_takes_text(each) for each in schema.get("anyOf", ()))
+
+
+@contextmanager
+def _outside(at_hand: AtHand) -> Iterator[_Outside]:
+    directory = at_hand.workspace.with_name(f"outside-{secrets.token_hex(4)}")
+    directory.mkdir()
+    outside = _Outside(directory, secrets.token_hex(8))
+    (directory / "secret.txt").write_text(outside.secret)
+    (directory / "secret.txt").chmod(0o644)
+    yield outside

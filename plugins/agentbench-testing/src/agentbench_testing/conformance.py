@@ -1,0 +1,106 @@
+"""The classes of checks, one for each kind of component: what plugin authors derive their tests from.
+
+=========================  =====================================================  =========================
+a plugin's                 is checked by                                          which must be given
+=========================  =====================================================  =========================
+sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
+provider of models         LLMConformance                                         answering
+the same, with a server    RemoteLLMConformance                                   serving
+agent                      AgentConformance                                       make_agent
+the same, with a model     ModelAgentConformance                                  make_agent
+the same, with a program   WrappedAgentConformance                                wrapping
+the same, adversarial      AdversaryConformance                                   make_agent
+tool                       ToolConformance                                        make_tool, good_arguments
+scorer                     ScorerConformance                                      make_scorer
+reporter                   ReporterConformance                                    make_reporter
+=========================  =====================================================  =========================
+
+Checks of agents, tools and scorers run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on the class
+to run them in each of these; the ids of the tests name the sandbox.
+
+What else an author may say is on the class of hooks of each kind, in ``checks/KIND/stage.py``. Each check says in its
+docstring what is asked for; each is itself checked, on a double that is broken in just that respect.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agentbench_testing.checks.agent.adversary import AdversaryChecks
+from agentbench_testing.checks.agent.checks import AgentLifeChecks, AgentTalkChecks
+from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
+from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
+from agentbench_testing.checks.llm.traffic import FaultChecks, TrafficChecks
+from agentbench_testing.checks.reporter import ReporterChecks
+from agentbench_testing.checks.sandbox.commands import CommandChecks, OutputChecks, VariableChecks
+from agentbench_testing.checks.sandbox.isolation import IsolationChecks, PrivilegeChecks
+from agentbench_testing.checks.sandbox.lifetime import DeadlineChecks, LifetimeChecks
+from agentbench_testing.checks.sandbox.limits import LimitChecks
+from agentbench_testing.checks.sandbox.preparation import EnvironmentChecks, ProviderChecks, SetupChecks
+from agentbench_testing.checks.sandbox.single_commands import FileChecks, OnceChecks
+from agentbench_testing.checks.scorer.checks import EndingChecks, VerdictChecks
+from agentbench_testing.checks.scorer.traces import TraceChecks
+from agentbench_testing.checks.tool.checks import CallChecks, PlaceChecks, SpecChecks
+
+
+class SandboxConformance(
+    CommandChecks,
+    VariableChecks,
+    OutputChecks,
+    FileChecks,
+    DeadlineChecks,
+    LifetimeChecks,
+    SetupChecks,
+    EnvironmentChecks,
+    OnceChecks,
+    ProviderChecks,
+):
+    """Checks for every sandbox, whatever its capabilities. Needs ``sh``, coreutils and a Python inside."""
+
+
+class IsolatedSandboxConformance(IsolationChecks, PrivilegeChecks, LimitChecks, SandboxConformance):
+    """Checks for sandboxes with the capability ``isolated``, on top of those for every sandbox. Needs Linux."""
+
+
+class LLMConformance(AnswerChecks, LifeChecks):
+    """Checks for every provider, wherever its answers come from."""
+
+
+class RemoteLLMConformance(TrafficChecks, FaultChecks, LLMConformance):
+    """Checks for providers that ask a server, which may fail, on top of those for every provider."""
+
+
+class AgentConformance(AgentLifeChecks):
+    """Checks for every agent, on a small program with one bug, with the harness's tools, in each of ``sandboxes``."""
+
+
+class ModelAgentConformance(AgentTalkChecks, AgentConformance):
+    """Checks for agents with the capability ``needs_llm``, on top of those for every agent."""
+
+    needs_llm: ClassVar[bool] = True
+
+
+class WrappedAgentConformance(WrappedAgentChecks):
+    """Checks for an agent that starts a program which talks to a model by itself.
+
+    No model is scripted here: shell commands stand in for the program. What the program asks its model is not seen, so
+    that the checks of ``ModelAgentConformance`` cannot be made.
+    """
+
+
+class AdversaryConformance(AdversaryChecks):
+    """Checks for agents with the capability ``adversary``, beside those of ``AgentConformance``."""
+
+    adversary: ClassVar[bool] = True
+
+
+class ToolConformance(SpecChecks, CallChecks, PlaceChecks):
+    """Checks for every tool, in the toolbox of the harness, in each of ``sandboxes``."""
+
+
+class ScorerConformance(VerdictChecks, EndingChecks, TraceChecks):
+    """Checks for every scorer, on a small program in each of ``sandboxes``."""
+
+
+class ReporterConformance(ReporterChecks):
+    """Checks for every reporter, over run directories of every kind."""

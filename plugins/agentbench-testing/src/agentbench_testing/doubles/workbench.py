@@ -1,0 +1,301 @@
+"""Workspaces with a sandbox, made as often as checks and tests need one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from agentbench_core import (
+    AttemptContext,
+    Budget,
+    Deadline,
+    Environment,
+    EnvironmentSpec,
+    ModelFacts,
+    Request,
+    Sandbox,
+    SandboxProvider,
+    TaskFacts,
+    Tool,
+    ToolCall,
+    fork,
+    remove_tree,
+)
+from agentbench_core.builtin import plugin as builtin
+from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
+from agentbench_core.converter import dump
+from agentbench_core.plugin.discovery import discover
+from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.recording import AgentLog
+from agentbench_core.run.toolbox import MeteredToolbox, Stop
+from agentbench_core.values.execution import Output
+from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_core.workspace.tree import Tree
+from agentbench_testing.doubles.context import ContextDouble, RecordedEvents, ScriptedModel, Trace, traced
+from agentbench_testing.doubles.models import Answer
+from agentbench_testing.doubles.observing import LONG, RecordingLog
+from agentbench_testing.doubles.sample_program import BROKEN, FAILING_COMMAND, Files, write_files
+
+
+class KeptEvidence:
+    """Implements ``Evidence`` in memory."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes | str] = {}
+        self.lines: dict[str, list[object]] = {}
+
+    def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
+        """Keep one file."""
+        self.files[name] = data
+
+    def append_json(self, name: str, value: object) -> None:
+        """Keep one line."""
+        self.lines.setdefault(name, []).append(value)
+
+    def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
+        """Keep both streams of a phase."""
+        self.lines.setdefault(phase, []).append((stdout, stderr))
+
+    def cleaned(self, value: object) -> Any:
+        """As plain data; nothing here is a secret."""
+        return dump(value)
+
+
+def builtin_tools() -> Sequence[Tool]:
+    """The five tools that come with the core, with the options that they have by default."""
+    return (
+        builtin.list_files(ListFilesOptions()),
+        builtin.read_file(ReadFileOptions()),
+        builtin.search(SearchOptions()),
+        builtin.apply_patch(NoOptions()),
+        builtin.run(RunOptions()),
+    )
+
+
+class Bench:
+    """A sandbox, and environments made of files. Everything lies below ``directory``; close it.
+
+    ``sandbox`` is the name of a registered one, which has its default options. Raises UnknownNameError, and
+    UnavailableError when it cannot work here.
+    """
+
+    def __init__(self, directory: Path, sandbox: str = "local") -> None:
+        self._directory = directory
+        self._provider: SandboxProvider = _provider(sandbox)
+        self._environments: dict[str, Environment] = {}
+        self._said: dict[tuple[str, str], str] = {}
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._provider.close()
+        remove_tree(self._directory)
+
+    def environment(self, files: Files) -> Environment:
+        """The environment whose prepared tree has these files; the same one for the same files."""
+        key = _digest(files)
+        with self._lock:
+            if key not in self._environments:
+                pristine = self._directory / f"pristine-{len(self._environments)}"
+                write_files(pristine, files)
+                given = _spec(key), pristine, RecordingLog(), Deadline(5 * LONG)
+                self._environments[key] = self._provider.prepare(*given)
+            return self._environments[key]
+
+    def fork(self, environment: Environment) -> Path:
+        """A private copy of a prepared tree."""
+        target = self.place("workspace")
+        fork(environment.workspace, target)
+        return target
+
+    def place(self, name: str) -> Path:
+        """A path where nothing is yet."""
+        with self._lock:
+            self._made += 1
+            return self._directory / f"{name}-{self._made}"
+
+    @contextlib.contextmanager
+    def workspace(self, files: Files) -> Iterator[tuple[Path, Sandbox]]:
+        """A fresh workspace with these files, and a sandbox over it."""
+        environment = self.environment(files)
+        target = self.fork(environment)
+        sandbox = environment.start(target, read_only=False, network=False, deadline=Deadline(LONG))
+        try:
+            yield target, sandbox
+        finally:
+            sandbox.close()
+
+    @contextlib.contextmanager
+    def toolbox(
+        self,
+        files: Files,
+        tools: Iterable[Tool],
+        *,
+        deadline: Deadline,
+        events: RecordedEvents,
+        editable: Callable[[str], bool] = lambda _: True,
+        tool_timeout_sec: float = LONG,
+    ) -> Iterator[tuple[Path, MeteredToolbox]]:
+        """The harness's own toolbox over a fresh workspace; ``toolbox.files`` is a :class:`KeptEvidence`."""
+        with self.workspace(files) as (workspace, sandbox), Tree(workspace) as tree:
+            yield (
+                workspace,
+                MeteredToolbox(
+                    tools={tool.spec.name: tool for tool in tools},
+                    workspace=tree,
+                    editable=editable,
+                    deadline=deadline,
+                    tool_timeout_sec=tool_timeout_sec,
+                    log=events,
+                    files=KeptEvidence(),
+                    stop=Stop(),
+                    sandbox=sandbox,
+                ),
+            )
+
+    @contextlib.contextmanager
+    def context(
+        self,
+        answers: Iterable[Answer] | Callable[[Request], Any] | None = None,
+        *,
+        files: Files = BROKEN,
+        failing_command: str = FAILING_COMMAND,
+        instruction: str = "",
+        tools: Iterable[Tool] | None = None,
+        facts: ModelFacts | None = None,
+        max_steps: int | None = 30,
+        max_tokens: int | None = None,
+        max_cost_usd: float | None = None,
+        seconds: float = LONG,
+        clock: Callable[[], float] = time.monotonic,
+        tool_timeout_sec: float = 20.0,
+        script: Sequence[ToolCall] = (),
+        task_facts: TaskFacts | None = None,
+        on_call: Callable[[ContextDouble, int], None] = lambda double, number: None,
+    ) -> Iterator[ContextDouble]:
+        """What an agent gets, over a fresh workspace; see :func:`make_context`."""
+        deadline = Deadline(seconds, clock=clock)
+        budget = Budget(max_steps=max_steps, max_tokens=max_tokens, max_cost_usd=max_cost_usd)
+        model = None if answers is None else ScriptedModel(answers, facts=facts, deadline=deadline)
+        events = RecordedEvents()
+        offered = builtin_tools() if tools is None else tools
+        output = self._output(files, failing_command)
+        trace = Trace(deadline, lambda number: on_call(double, number))
+        with self.toolbox(files, offered, deadline=deadline, events=events, tool_timeout_sec=tool_timeout_sec) as (
+            workspace,
+            toolbox,
+        ):
+            told = (
+                instruction or f"The command `{failing_command}` fails in this repository. Find the cause and fix it."
+            )
+            base = partial(
+                AttemptContext,
+                instruction=f"{told}\n\nThe command `{failing_command}` prints:\n\n{output.strip()}\n",
+                failure_output=output,
+                failing_command=failing_command,
+                deadline=deadline.shown(),
+                log=AgentLog(events),
+                script=tuple(script),
+                task_facts=task_facts,
+            )
+            delegations = Delegations(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
+            assert toolbox.sandbox is not None
+            double = ContextDouble(
+                context=traced(delegations.first("agent", budget), model, trace),
+                workspace=workspace,
+                sandbox=toolbox.sandbox,
+                trace=trace,
+                recorded=events,
+                model=model,
+                deadline=deadline,
+            )
+            yield double
+
+    def _output(self, files: Files, command: str) -> str:
+        """What a command prints on these files."""
+        key = (_digest(files), command)
+        if key not in self._said:
+            with self.workspace(files) as (_, sandbox):
+                result = sandbox.exec(command, deadline=Deadline(LONG))
+            self._said[key] = result.stdout.text + result.stderr.text
+        return self._said[key]
+
+
+@contextlib.contextmanager
+def open_bench() -> Iterator[Bench]:
+    """A bench in a temporary directory of its own."""
+    bench = Bench(Path(tempfile.mkdtemp(prefix="agentbench-bench-")))
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+@contextlib.contextmanager
+def make_context(
+    answers: Iterable[Answer] | Callable[[Request], Any] | None = None, **settings: Any
+) -> Iterator[ContextDouble]:
+    """What an agent under test gets: the harness's tools over a workspace, a budget, a log, a model that is scripted.
+
+    Args:
+        answers: the model's, in order (words, calls, completions, exceptions, functions of the request), or one
+            function that gives them all; without them there is no model.
+        settings: ``files`` of the workspace (by default a program with one bug), the ``failing_command``, the
+            ``instruction``, the ``tools`` (by default the five of the core), ``facts`` of the model, ``max_steps``,
+            ``max_tokens``, ``max_cost_usd``, ``seconds`` and the ``clock`` they are counted by (a :class:`FakeClock`),
+            ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, told of every call before
+            it is made.
+    """
+    with open_bench() as bench, bench.context(answers, **settings) as double:
+        yield double
+
+
+class WithBench:
+    """Checks that work on a bench, in each of ``sandboxes``."""
+
+    sandboxes: ClassVar[Sequence[str]] = ("local",)
+    """Names of registered sandboxes. The id of each test says in which one it ran, as in ``test_words[docker]``."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make each check once per sandbox."""
+        if "bench" in metafunc.fixturenames:
+            metafunc.parametrize("bench", self.sandboxes, indirect=True, scope="class")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def bench(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+        """Where workspaces are made for the checks of a class."""
+        bench = Bench(tmp_path_factory.mktemp("conformance"), request.param)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+
+def _provider(sandbox: str) -> SandboxProvider:
+    component = discover().registry.find("sandbox", sandbox)
+    provider: SandboxProvider = component.make(component.options() if component.options else None)
+    provider.preflight([_spec("")])
+    return provider
+
+
+def _spec(commit: str) -> EnvironmentSpec:
+    return EnvironmentSpec(commit=commit, settings=EnvironmentSettings(), setup=Setup(capture=()))
+
+
+def _digest(files: Files) -> str:
+    known = hashlib.sha1(usedforsecurity=False)
+    for name, data in sorted(files.items()):
+        known.update(f"{name}\0{len(data)}\0".encode())
+        known.update(data.encode() if isinstance(data, str) else data)
+    return known.hexdigest()
