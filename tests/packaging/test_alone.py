@@ -25,6 +25,7 @@ LONG = (
     *("openrouter/tests/test_openrouter_mechanic_repairs.py", "openrouter/tests/test_openrouter_mechanic_shell.py"),
     *("report/tests/test_report_gate.py", "report/tests/test_report_paired.py", "report/tests/test_report_power.py"),
     *("report/tests/test_report_statistics.py", "subagents/tests/test_subagents_failures.py"),
+    "testing/tests/test_doubles.py",
 )
 """Half of the time that all tests of the plugins take."""
 AT_THE_DOOR = ("plugin", "conformance", "command", "status", "config", "summary")

@@ -1,0 +1,18 @@
+"""The fixtures of the kit, in an empty directory and with a cache of its own for each test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench_testing.fixtures import make_suite as make_suite
+from agentbench_testing.fixtures import make_task as make_task
+from agentbench_testing.fixtures import run_agentbench as run_agentbench
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
