@@ -180,12 +180,13 @@ def resolved_variants(
     found = {name: resolved(own) for name, own in own_layers.items()}
     tasks = find(next(iter(found.values())).settings.run)  # variants differ in what is compared, not in how they run
     steered = [name for name, each in found.items() if _steered(each, tasks, app.registry)]
-    sandbox = _shared_sandbox(found, app.registry, isolated=bool(steered) and not allow_unisolated)
+    risky = any(not app.registry.can("llm", found[name].settings.llm.name, "offline") for name in steered)
+    sandbox = _shared_sandbox(found, app.registry, isolated=risky and not allow_unisolated)
     for name, own in own_layers.items():
         model = default_model(found[name], presets) if name in steered else ()
         for each in model:
             say(f"note: model {presets.default}, {each.origin}; for another one: --model NAME", err=True)
-        found[name] = resolved(own, [*sandbox, *model])
+        found[name] = resolved(own, [*sandbox, *model, *_only_model(found[name], app.registry)])
         _note_near_preset(found[name], presets)
     chosen = {name: each.settings.sandbox for name, each in found.items()}
     if any(each != next(iter(chosen.values())) for each in chosen.values()):
@@ -217,6 +218,12 @@ def _steered(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -> b
     agent = resolved.settings.agent.name
     names = {agent} if agent else {task.spec.agent.entrypoint for task in tasks}
     return any("needs_llm" in each.capabilities and names & each.names for each in registry.all("agent"))
+
+
+def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
+    """The model of an llm that is ``offline``, which has one, called as the llm is."""
+    llm = resolved.settings.llm.name
+    return [layer(f"the model of llm {llm}", {"model": llm})] if registry.can("llm", llm, "offline") else []
 
 
 def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:

@@ -95,7 +95,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookspec
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add providers of models, for ``--llm NAME``. Capabilities: ``replays``."""
+    """Add providers of models, for ``--llm NAME``. Capabilities: ``replays``, ``offline``."""
 
 
 @hookspec

@@ -74,7 +74,9 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.LLM,
             method="complete",
             capabilities={
-                "replays": "answers come from an earlier run: records are marked, and it is never the default"
+                "replays": "answers come from an earlier run: records are marked, and it is never the default",
+                "offline": "has one model, needs no key and no network, and is harmless: "
+                "agents may use it in any sandbox, and it is never the default",
             },
             setting="one",
             usage="--llm NAME",

@@ -67,7 +67,9 @@ class LLMCall(Protocol):
 class LLM(Protocol):
     """A model behind a provider. One for all variants that want the same of it, thread-safe. Runs on the host only.
 
-    Capabilities: ``replays`` (answers come from an earlier run, and such records are marked).
+    Capabilities: ``replays`` (answers come from an earlier run, and such records are marked), ``offline`` (one model,
+    called as its provider is, that needs no key and no network and is harmless in every sandbox). A provider with one
+    of them is used only where it is named.
     """
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:

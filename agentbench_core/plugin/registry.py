@@ -127,6 +127,10 @@ class Registry:
         """Whether anything has that name, or that alias."""
         return any(name in component.names for component in self.all(kind))
 
+    def can(self, kind: str, name: str, capability: str) -> bool:
+        """Whether something of that name, or that alias, declares a capability."""
+        return any(name in component.names and capability in component.capabilities for component in self.all(kind))
+
     def conflicts(self) -> Collection[tuple[str, str]]:
         """Every (kind, name) that more than one plugin has registered."""
         keys = [(component.kind, name) for component in self._components for name in component.names]

@@ -19,6 +19,8 @@ from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
 
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
+_NAMED_ONLY = {"replays", "offline"}
+"""Capabilities of llms that nobody gets who does not name them."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
@@ -136,7 +138,8 @@ def make_ready(
 
     Raises:
         InputError: an unknown name, a wrong option, a missing model.
-        UnavailableError: an agent that a model steers, on a sandbox that does not isolate.
+        UnavailableError: an agent that a model steers, on a sandbox that does not isolate; but for a model that is
+            ``offline``.
     """
     settings = resolved.settings
     ready = without_agents(name, resolved, registry)
@@ -149,7 +152,8 @@ def make_ready(
     with obstacles.gathered():
         llm = _llm(resolved, registry, steered[0]) if steered else None
     with obstacles.gathered():
-        if steered and not ready.sandbox.can("isolated") and not allow_unisolated:
+        harmless = allow_unisolated or (llm is not None and llm.can("offline"))
+        if steered and not ready.sandbox.can("isolated") and not harmless:
             raise _unisolated(steered[0], ready.sandbox, registry)
         if steered and llm is None:  # otherwise the run will ask it
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
@@ -252,19 +256,26 @@ def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Read
 
 def _llm(resolved: Resolved, registry: Registry, agent: Ready) -> Ready:
     settings = resolved.settings
-    providers = sorted({c.name for c in registry.all("llm") if "replays" not in c.capabilities})
+    providers = sorted({c.name for c in registry.all("llm") if not c.capabilities & _NAMED_ONLY})
     if not providers and not settings.llm.name:
         raise UnavailableError(
             f"agent {agent.name!r} needs a model, and no plugin here provides one",
-            remedy="Install a plugin that registers an llm; see: agentbench plugins list",
+            remedy=f"Install a plugin that registers an llm; see: agentbench plugins list{_instead(registry)}",
         )
     if not settings.model.name:
         raise InputError(
-            f"agent {agent.name!r} needs a model", remedy="Name it: --model NAME (as its provider calls it)"
+            f"agent {agent.name!r} needs a model",
+            remedy=f"Name it: --model NAME (as its provider calls it){_instead(registry)}",
         )
     if not settings.llm.name and len(providers) > 1:
         raise InputError("several plugins provide models", remedy=f"Choose one: --llm {' | '.join(providers)}")
     return _ready(registry, resolved, "llm", settings.llm.name or providers[0])
+
+
+def _instead(registry: Registry) -> str:
+    """What else can be tried by somebody who has no model, if there is anything."""
+    offline = [f"--llm {c.name}" for c in registry.all("llm") if "offline" in c.capabilities]
+    return f"\nTo try it without one, offline: {' or '.join(offline)}" if offline else ""
 
 
 def _ask(sandbox: Ready, tasks: Sequence[Task], seconds: float) -> None:

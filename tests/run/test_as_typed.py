@@ -18,6 +18,31 @@ models:
   short: {model: long/name, llm: {name: openrouter}}
 """
 
+RULES = """
+    import attrs
+    from agentbench_core import Completion, Message, ModelFacts, ToolCall, hookimpl
+
+    @attrs.frozen
+    class Options:
+        pass
+
+    class Rules:
+        def __init__(self, options):
+            pass
+        def preflight(self, expected):
+            assert expected.request.model == "rules", expected
+            return ModelFacts()
+        def complete(self, request, call):
+            fix = ToolCall(tool="run", arguments={"command": "echo fixed > app.txt"}, id=str(len(request.messages)))
+            return Completion(message=Message(role="assistant", tool_calls=(fix,)), finish="tool_calls")
+        def close(self):
+            pass
+
+    @hookimpl
+    def agentbench_register_llms(register):
+        register("rules", Rules, Options, summary="one rule", capabilities={"offline"})
+"""
+
 
 @pytest.fixture
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,3 +119,35 @@ def test_the_default_model(agentbench: Any) -> None:
     Path("configs/models.yaml").write_text(PRESETS.replace("default: short", "default: shor"))
     wrong = agentbench(*show)
     assert (wrong.code, "default: no preset is called 'shor' (did you mean 'short'?)" in wrong.err) == (2, True)
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_a_model_that_is_offline(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
+    """It is used where it is named and nowhere else, needs no other name, and no sandbox that isolates."""
+    plugin("rules", RULES)
+    make_task()
+    run = ("run", "--suite", "mini", "--agent", "baseline")
+    modelless = agentbench("--no-plugin", "openrouter", *run, "--allow-unisolated")
+    assert (modelless.code, "no plugin here provides one" in modelless.err) == (3, True)
+    assert "To try it without one, offline: --llm " in modelless.err
+    done = agentbench(*run, "--llm", "rules")
+    assert "1 of 1 scored attempts passed" in done.out, done.err
+    (record,) = records()
+    assert (record["model"]["provider"], record["model"]["name"]) == ("rules", "rules")
+    assert not record["sandbox"]["isolated"]
+    (directory,) = Path("artifacts/runs").iterdir()
+    again = agentbench("run", "--like", str(directory), "--out", "again")
+    assert "1 of 1 scored attempts passed" in again.out, again.err
+
+
+def test_a_model_that_is_offline_beside_another(agentbench: Any, plugin: Any) -> None:
+    """The sandbox is for all variants, and one of them needs isolation."""
+    plugin("rules", RULES)
+    Path("rules.yaml").write_text("agent: baseline\nllm: rules\n")
+    Path("other.yaml").write_text("agent: baseline\nllm: openrouter\nmodel: any\n")
+    show = ("config", "show", "--json", "--variant", "rules.yaml")
+    alone, both = shown(agentbench(*show)), shown(agentbench(*show, "--variant", "other.yaml"))
+    assert alone["rules"]["sandbox.name"] == "local (default)"
+    assert alone["rules"]["model.name"] == "rules (the model of llm rules)"
+    assert both["rules"]["sandbox.name"] == both["other"]["sandbox.name"] == "docker (the sandbox that isolates)"
+    assert both["other"]["model.name"] == "any (other.yaml)"
