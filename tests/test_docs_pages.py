@@ -7,7 +7,6 @@ import json
 import re
 import runpy
 import shlex
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,9 @@ import pytest
 
 from agentbench_core.cli.app import App
 from agentbench_core.cli.main import cli
-from agentbench_openrouter.testing import LoopbackServer, mechanic
+from agentbench_openrouter.testing import LoopbackServer, always, answer
 from tests.docs_runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
-PORT = "8123"
-"""Of the mechanic's server in all pages. A test takes one that is free."""
 RUN = [page for page in PAGES if page not in PLUGIN_PAGES and has_commands(page)]
 
 
@@ -33,14 +30,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
-    run_page(page, tmp_path / "page", cache=cache, instead={PORT: str(free_port())})
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    run_page(page, tmp_path / "page", cache=cache)
 
 
 def test_each_statistic_has_the_source_that_its_function_names() -> None:
@@ -106,7 +96,7 @@ def test_an_agent_that_asks_its_provider_itself(
     plugin("asks", OWN_CLIENT)
     make_task()
     flags = ("run", "--suite", "mini", "--agent", "asks", "--sandbox", "local", "--max-cost-usd", "1")
-    with LoopbackServer(mechanic) as server:
+    with LoopbackServer(always(answer())) as server:
         monkeypatch.setenv("WHERE_IT_ASKS", server.base_url)
         done = agentbench(*flags)
         agentbench(*flags, "--set", "agent.down=true", "--out", "failed")

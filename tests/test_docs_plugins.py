@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -31,8 +30,6 @@ from tests.docs_runner import PLUGIN_PAGES, has_commands, run_page
 from tests.environments import Environment as CleanEnvironment
 from tests.environments import built, environment
 
-PORT = "8123"
-"""Of the server in all pages; here it is one that is free."""
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
 FROM_NOTHING = "write-an-agent"
 PIP_CACHE = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "pip"
@@ -62,7 +59,6 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
         tmp_path / "page",
         programs=Path(sys.base_prefix, "bin"),
         cache=cache,
-        instead={PORT: str(free_port())},
         **variables(tmp_path),
         **settings_of_pip(),
         PIP_CONSTRAINT=str(constraints),
@@ -100,13 +96,6 @@ def settings_of_pip() -> dict[str, Any]:
         "PIP_NO_COMPILE": "1",  # what is not imported need not be
         **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
     }
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 # --- tables ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, mechanic
+from agentbench_core import open_run
 from tests.environments import ROOT, Environment, built, environment
 
 pytestmark = pytest.mark.index
@@ -24,15 +24,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment, tmp_path: Path) -> None:
-    with LoopbackServer(mechanic) as server:
-        done = installed.run(
-            *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--task", TASK),
-            *("--agent", "mini-swe-agent", "--llm", "openrouter", "--model", DEFAULT_MODEL),
-            *("--set", f"llm.base_url={server.base_url}", "--sandbox", "local", "--allow-unisolated"),
-            cwd=tmp_path,
-            HOME=str(tmp_path / "home"),
-            XDG_CACHE_HOME=str(tmp_path / "cache"),
-        )
+    done = installed.run(
+        *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--task", TASK),
+        *("--agent", "mini-swe-agent", "--llm", "mechanic"),
+        cwd=tmp_path,
+        HOME=str(tmp_path / "home"),
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 scored attempts passed" in done.stdout, done.stdout
     assert "mini-swe-agent version" not in done.stdout + done.stderr, "that is its banner"
@@ -44,7 +42,8 @@ def test_an_agent_that_nobody_here_wrote_mends_a_program(installed: Environment,
     assert record["model"]["prompt_version"].startswith("mini-swe-agent-2.")
     called = {event["tool"] for event in lines(run / "events.jsonl") if event["type"] == "tool_call_started"}
     assert called == {"run"}
-    assert {tool["function"]["name"] for seen in server.chat_requests for tool in seen.body["tools"]} == {"bash"}
+    requests = [request for _, request, _ in open_run(run).answers(TASK, 1)]
+    assert {tool.name for request in requests for tool in request.tools} == {"bash"}
 
 
 def test_its_own_tests(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,20 +17,6 @@ pytestmark = pytest.mark.index
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The core, the example, and the provider that knows a model for tests."""
     return environment(tmp_path_factory, "outline", "agentbench-outline", "agentbench-openrouter")
-
-
-@contextmanager
-def served(installed: Environment) -> Iterator[str]:
-    """The base URL of the mechanic, from the wheel as everything else."""
-    command = [str(installed.python), "-m", "agentbench_openrouter.testing"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            url = re.match(r"http://127\.0\.0\.1:\d+/api/v1", process.stdout.readline())
-            assert url is not None
-            yield url[0]
-        finally:
-            process.kill()
 
 
 def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environment) -> None:
@@ -50,15 +33,12 @@ def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environmen
 
 
 def test_its_variant_passes_a_task_and_calls_its_tool(installed: Environment, tmp_path: Path) -> None:
-    """A task of the bundled suite, from an empty directory; the model is the mechanic behind a server on loopback."""
-    with served(installed) as url:
-        done = installed.run(
-            *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
-            *("--task", "durations-parse-units", "--variant", "outline-first", "--sandbox", "local"),
-            *("--allow-unisolated", "--llm", "openrouter", "--model", "loopback/mechanic", "--max-cost-usd", "1"),
-            *("--set", f"llm.base_url={url}"),
-            cwd=tmp_path,
-        )
+    """A task of the bundled suite, from an empty directory; the model is the mechanic, from its wheel as all else."""
+    done = installed.run(
+        *("agentbench", "run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks")),
+        *("--task", "durations-parse-units", "--variant", "outline-first", "--llm", "mechanic"),
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "1 of 1 scored attempts passed" in done.stdout
     (path,) = tmp_path.glob("artifacts/runs/*/tasks/*/agent/tool_calls.jsonl")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call
-from agentbench_openrouter.testing.mechanic import mechanic
+from tests.chat_server import mechanic
 
 pytestmark = pytest.mark.docker
 

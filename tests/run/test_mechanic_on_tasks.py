@@ -1,8 +1,8 @@
-"""The rule-driven model of ``agentbench_openrouter.testing``: it mends tasks that ship, and knows none of them."""
+"""The mechanic mends tasks that ship, and knows none of them."""
 
 from __future__ import annotations
 
-import re
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,19 +32,18 @@ def watch(event, arguments):
         seen.write(f"process: {event}\\n")
 
 sys.addaudithook(watch)
-runpy.run_module("agentbench_openrouter.testing", run_name="__main__")
+runpy.run_module("tests.chat_server", run_name="__main__")
 """
 
 
 @contextmanager
 def served() -> Iterator[str]:
     """The base URL of a mechanic in a process of its own, which writes down what files it opens."""
-    with subprocess.Popen([sys.executable, "-c", WATCHED], stdout=subprocess.PIPE, text=True) as process:
+    command, variables = [sys.executable, "-c", WATCHED], {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
             assert process.stdout is not None
-            url = re.match(r"http://127\.0\.0\.1:\d+/api/v1", process.stdout.readline())
-            assert url is not None
-            yield url[0]
+            yield process.stdout.readline().strip()
         finally:
             process.kill()
 

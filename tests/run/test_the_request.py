@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentbench_core.workspace.repos import directory_commit
-from agentbench_openrouter.testing import LoopbackServer, mechanic
+from agentbench_openrouter.testing import LoopbackServer
+from tests.chat_server import mechanic
 from tests.docs_runner import run_page
 
 pytestmark = [pytest.mark.docker, pytest.mark.index]

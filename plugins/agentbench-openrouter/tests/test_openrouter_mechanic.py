@@ -15,21 +15,21 @@ import re
 import sys
 import tokenize
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbench_openrouter.testing
-from agentbench_openrouter.testing import mechanic
+from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_openrouter.testing.bringing import packed, pieces
 from agentbench_openrouter.testing.guessing import patched
 from agentbench_openrouter.testing.mechanic import next_answer
 from agentbench_openrouter.testing.said import Said
-from agentbench_openrouter.testing.server import Seen
 from agentbench_openrouter.testing.workshop.__main__ import BEGIN, END
 
 HOME = Path(agentbench_openrouter.testing.__file__).parent
@@ -45,9 +45,9 @@ SHELF = "def room(shelf, books):\n    if shelf is None:\n        return len(shel
 CHANGE = "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:
+def tool(name: str, *required: str, **properties: Any) -> ToolSpec:
     schema = {"type": "object", "properties": {key: {"type": "string"} for key in required} | properties}
-    return {"type": "function", "function": {"name": name, "parameters": {**schema, "required": list(required)}}}
+    return ToolSpec(name=name, description="", parameters={**schema, "required": list(required)})
 
 
 ALL = [tool("list_files"), tool("read_file", "path"), tool("run", "command"), tool("apply_patch", "unified_diff")]
@@ -57,12 +57,16 @@ READING = [tool("list_files"), tool("read_file", "path"), tool("apply_patch", "u
 class Chat:
     """A conversation with the mechanic, whose tools a test plays."""
 
-    def __init__(self, told: str, tools: list[dict[str, Any]], **settings: Any) -> None:
-        self.request = {"messages": [{"role": "system", "content": "Repair."}], "tools": tools, **settings}
+    def __init__(self, told: str, tools: Sequence[ToolSpec], max_tokens: int | None = None) -> None:
+        self.request = Request(messages=(), tools=tuple(tools), max_tokens=max_tokens)
+        self.add(Message(role="system", content="Repair."))
         self.say(told)
 
+    def add(self, *messages: Message) -> None:
+        self.request = attrs.evolve(self.request, messages=(*self.request.messages, *messages))
+
     def say(self, text: str) -> None:
-        self.request["messages"].append({"role": "user", "content": text})
+        self.add(Message(role="user", content=text))
 
     def ask(self) -> Said:
         before = copy.deepcopy(self.request)
@@ -74,17 +78,17 @@ class Chat:
     def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
         """Ask; the answer must be one call of ``expected``, whose result is ``result``. Gives its arguments."""
         said = self.ask()
-        assert [call.name for call in said.calls] == [expected], said
-        arguments = said.calls[0].arguments
-        assert isinstance(arguments, Mapping)
-        number = f"c{len(self.request['messages'])}"
-        function = {"name": expected, "arguments": json.dumps(arguments)}
-        asked = {"role": "assistant", "content": said.text, "tool_calls": [{"id": number, "function": function}]}
-        self.request["messages"] += [asked, {"role": "tool", "tool_call_id": number, "content": result}]
-        return arguments
+        (call,) = said.calls
+        assert call.tool == expected, said
+        call = attrs.evolve(call, id=f"c{len(self.request.messages)}")
+        self.add(
+            Message(role="assistant", content=said.text, tool_calls=(call,)),
+            Message(role="tool", tool_call_id=call.id, content=result),
+        )
+        return call.arguments
 
     def bring(self) -> None:
-        for _ in pieces(self.request.get("max_tokens", 4096)):
+        for _ in pieces(self.request.max_tokens or 4096):
             self.call("exit_code: 0\nstdout: \nstderr: ", expected="run")
 
 
@@ -265,7 +269,7 @@ def test_a_tool_that_nobody_knows_is_called_as_its_schema_wants() -> None:
 
 
 def test_without_tools_there_are_words() -> None:
-    said = next_answer({"messages": [{"role": "user", "content": "hello"}]})
+    said = next_answer(Request(messages=(Message(role="user", content="hello"),)))
     assert (said.calls, bool(said.text)) == ((), True)
 
 
@@ -276,15 +280,10 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
+OBJECTS = st.dictionaries(st.sampled_from(["path", "command", "unified_diff", "properties", "required"]), JSON)
 NAMES = st.sampled_from(["run", "apply_patch", "read_file", "list_files", "report", "decide", "bash"])
-CALLS = st.fixed_dictionaries(
-    {
-        "id": st.sampled_from(["a", "b"]) | JSON,
-        "function": st.fixed_dictionaries(
-            {"name": NAMES | JSON, "arguments": st.sampled_from(['{"path": "x.py"}', "{", ""]) | JSON}
-        )
-        | JSON,
-    }
+CALLS = st.builds(
+    ToolCall, tool=NAMES, arguments=st.just({"path": "x.py"}) | OBJECTS, id=st.sampled_from(["", "a", "b"])
 )
 CONTENTS = st.sampled_from(
     [
@@ -295,29 +294,32 @@ CONTENTS = st.sampled_from(
         f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0",
     ]
 )
-MESSAGES = st.fixed_dictionaries(
-    {"role": st.sampled_from(["system", "user", "assistant", "tool"]) | JSON},
-    optional={
-        "content": CONTENTS | JSON,
-        "tool_calls": st.lists(CALLS | JSON, max_size=3) | JSON,
-        "tool_call_id": st.just("a") | JSON,
-    },
+MESSAGES = st.builds(
+    Message,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=CONTENTS | st.text(max_size=40),
+    tool_calls=st.lists(CALLS, max_size=3).map(tuple),
+    tool_call_id=st.sampled_from(["", "a"]),
 )
-OFFERED = st.lists(st.sampled_from([*ALL, ROUTER, SEARCHER, PATCHER, TESTER]) | JSON, max_size=5) | st.just(
-    [tool("bash", "command")]
-)
-REQUESTS = JSON | st.fixed_dictionaries(
-    {"messages": st.lists(MESSAGES | JSON, max_size=6) | JSON, "tools": OFFERED | JSON, "max_tokens": JSON}
+OFFERED = st.lists(
+    st.sampled_from([*ALL, ROUTER, SEARCHER, PATCHER, TESTER])
+    | st.builds(ToolSpec, name=NAMES, description=st.just(""), parameters=OBJECTS),
+    max_size=5,
+) | st.just([tool("bash", "command")])
+REQUESTS = st.builds(
+    Request,
+    messages=st.lists(MESSAGES, max_size=6).map(tuple),
+    tools=OFFERED.map(tuple),
+    max_tokens=st.none() | st.integers(min_value=1, max_value=9000),
 )
 
 
 @given(REQUESTS)
 @settings(deadline=None, max_examples=300)
-def test_no_request_is_too_odd(request: Any) -> None:
-    seen = Seen(number=1, method="POST", path="", headers={}, body=request, raw=b"", at=0, connection=1)
-    reply = mechanic(request, seen)
-    assert reply.status == 200
-    json.dumps(reply.json)
+def test_no_request_is_too_odd(request: Request) -> None:
+    said = next_answer(request)
+    assert said.text
+    json.dumps([call.arguments for call in said.calls])
 
 
 @given(st.text(alphabet="ab\n \\+-@", max_size=60), st.text(alphabet="ab\n \\+-@", max_size=200))

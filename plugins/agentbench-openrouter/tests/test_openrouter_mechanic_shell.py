@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import attrs
 import pytest
 
+from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_openrouter.testing.mechanic import next_answer
 from agentbench_openrouter.testing.shell import only_a_shell, understood
 from agentbench_openrouter.testing.talk import Talk
@@ -21,7 +22,17 @@ COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider"
 END = "echo THAT_IS_ALL"
 TOLD = f"Texts do not fit.\n\nThe command `{COMMAND}` prints:\n\n{{}}\n\nWhen you are done, type this: `{END}`."
 BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-SHELL = [{"type": "function", "function": {"name": "bash", "parameters": BASH}}]
+SHELL = (ToolSpec(name="bash", description="", parameters=BASH),)
+
+
+def ran(command: str, result: str) -> Request:
+    """A conversation in which one command was typed."""
+    call = ToolCall(tool="bash", arguments={"command": command}, id="a")
+    messages = (
+        Message(role="assistant", tool_calls=(call,)),
+        Message(role="tool", tool_call_id="a", content=result),
+    )
+    return Request(messages=messages, tools=SHELL)
 
 
 def as_json(code: int, output: str) -> str:
@@ -44,12 +55,12 @@ class Shell:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.messages: list[dict[str, Any]] = [{"role": "user", "content": TOLD.format(self.run(COMMAND)[1])}]
+        self.messages = [Message(role="user", content=TOLD.format(self.run(COMMAND)[1]))]
         self.commands: list[str] = []
 
     @property
-    def request(self) -> Mapping[str, Any]:
-        return {"messages": self.messages, "tools": SHELL}
+    def request(self) -> Request:
+        return Request(messages=tuple(self.messages), tools=SHELL)
 
     def run(self, command: str) -> tuple[int, str]:
         done = subprocess.run(
@@ -69,17 +80,15 @@ class Shell:
     def turn(self, refuse: Sequence[str] = ()) -> bool:
         """One command, typed and run; false after the last one. Commands that contain a word of ``refuse`` fail."""
         (call,) = next_answer(self.request).calls
-        assert call.name == "bash"
-        assert isinstance(call.arguments, Mapping)
-        command = call.arguments["command"]
+        assert call.tool == "bash"
+        command: str = call.arguments["command"]
         self.commands.append(command)
         assert len(self.commands) < 40, "it goes on and on"
         code, output = (127, "not found") if any(word in command for word in refuse) else self.run(command)
-        number = f"c{len(self.messages)}"
-        function = {"name": "bash", "arguments": json.dumps(call.arguments)}
+        call = attrs.evolve(call, id=f"c{len(self.messages)}")
         self.messages += [
-            {"role": "assistant", "content": "", "tool_calls": [{"id": number, "function": function}]},
-            {"role": "tool", "tool_call_id": number, "content": as_json(code, output)},
+            Message(role="assistant", tool_calls=(call,)),
+            Message(role="tool", tool_call_id=call.id, content=as_json(code, output)),
         ]
         return command != END
 
@@ -130,34 +139,26 @@ def test_it_gives_up_by_the_same_command(program: Path) -> None:
 
 def test_output_that_was_cut_is_not_taken_for_a_file() -> None:
     cut = json.dumps({"returncode": 0, "output_head": "a = 1\n", "output_tail": "b = 2\n", "elided_chars": 9})
-    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps({"command": "cat -- a.py"})}}
-    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": cut}]
-    talk = understood(Talk.of({"messages": messages, "tools": SHELL}))
+    talk = understood(Talk.of(ran("cat -- a.py", cut)))
     assert talk.made("read_file")[0].argument("path") == "a.py"
     assert talk.read() == {}
 
 
 @pytest.mark.parametrize("result", ["", "killed", '{"returncode": -1, "output": "x"}', '{"returncode": "0"}', "[1]"])
 def test_a_command_that_did_not_end(result: str) -> None:
-    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps({"command": "sleep 9"})}}
-    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": result}]
-    (found,) = understood(Talk.of({"messages": messages, "tools": SHELL})).exchanges
+    (found,) = understood(Talk.of(ran("sleep 9", result))).exchanges
     assert (found.tool, found.ok) == ("run", False)
 
 
 def test_what_is_a_shell() -> None:
-    other = {"type": "function", "function": {"name": "read_file", "parameters": {}}}
-    assert only_a_shell(Talk.of({"tools": SHELL}))
-    assert not only_a_shell(Talk.of({"tools": [*SHELL, other]}))
-    assert not only_a_shell(Talk.of({"tools": [other]}))
+    other = ToolSpec(name="read_file", description="", parameters={})
+    assert only_a_shell(Talk.of(Request(messages=(), tools=SHELL)))
+    assert not only_a_shell(Talk.of(Request(messages=(), tools=(*SHELL, other))))
+    assert not only_a_shell(Talk.of(Request(messages=(), tools=(other,))))
 
 
 def test_where_nobody_says_how_to_end_it_says_so_in_words() -> None:
-    request = {"messages": [{"role": "user", "content": "Repair."}], "tools": SHELL, "max_tokens": 10}
-    said = next_answer(request)
-    assert [call.name for call in said.calls] == ["bash"]
-    looked = {"role": "tool", "tool_call_id": "a", "content": as_json(0, "")}
-    call = {"id": "a", "function": {"name": "bash", "arguments": json.dumps(said.calls[0].arguments)}}
-    request["messages"] = [{"role": "assistant", "tool_calls": [call]}, looked]
-    ended = next_answer(request)
+    said = next_answer(Request(messages=(Message(role="user", content="Repair."),), tools=SHELL, max_tokens=10))
+    assert [call.tool for call in said.calls] == ["bash"]
+    ended = next_answer(attrs.evolve(ran(said.calls[0].arguments["command"], as_json(0, "")), max_tokens=10))
     assert (ended.calls, bool(ended.text)) == ((), True)

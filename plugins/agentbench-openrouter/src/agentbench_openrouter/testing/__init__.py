@@ -11,7 +11,6 @@ leaves this machine, and nothing is needed but the standard library.
 """
 
 from agentbench_openrouter.testing.catalogue import DEFAULT_MODEL, KEY, model
-from agentbench_openrouter.testing.mechanic import mechanic
 from agentbench_openrouter.testing.replies import ABSENT, COUNTED, Call, Reply, answer, call, error
 from agentbench_openrouter.testing.responders import after, always, failing_from, in_turn
 from agentbench_openrouter.testing.server import LoopbackServer, Responder, Seen
@@ -35,6 +34,5 @@ __all__ = [
     "error",
     "failing_from",
     "in_turn",
-    "mechanic",
     "model",
 ]

@@ -1,6 +1,6 @@
 """A "model" that repairs programs by rules: what a run needs when there is no model, and nobody to pay for one.
 
-A pure function from a chat request to an answer. It knows nothing but what the conversation says; what it does in it
+A pure function from a request to an answer. It knows nothing but what the conversation says; what it does in it
 is what a model would do: run the tests, try changes on a copy in the sandbox, send the one that helps as a diff.
 It reads no task, and what it can mend are mistakes of common kinds (see the rooms of ``workshop``). A pass of it says
 something about the harness, and nothing about agents.
@@ -9,16 +9,13 @@ something about the harness, and nothing about agents.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+from agentbench_core import Request
 from agentbench_openrouter.testing.bringing import looking, pieces
 from agentbench_openrouter.testing.clues import command_in
 from agentbench_openrouter.testing.reading import guessed, look_around
-from agentbench_openrouter.testing.replies import Reply, answer
 from agentbench_openrouter.testing.roles import act, filled, role_of
 from agentbench_openrouter.testing.said import Said
-from agentbench_openrouter.testing.server import Seen
 from agentbench_openrouter.testing.shell import only_a_shell, typed, understood
 from agentbench_openrouter.testing.talk import Exchange, Talk
 
@@ -33,14 +30,8 @@ _CHANGE = re.compile(r"^workshop: the change begins\n(.*?)^workshop: the change 
 _TRIED = re.compile(r"^workshop: tried up to number (\d+), (\d+) left$", re.MULTILINE)
 
 
-def mechanic(request: Mapping[str, Any], _seen: Seen) -> Reply:
-    """The responder for a :class:`LoopbackServer`."""
-    said = next_answer(request)
-    return answer(said.text, tool_calls=said.calls)
-
-
-def next_answer(request: object) -> Said:
-    """What the mechanic says to a chat request, whatever JSON that is."""
+def next_answer(request: Request) -> Said:
+    """What the mechanic says to a request."""
     talk = Talk.of(request)
     if only_a_shell(talk):
         return typed(_answer(understood(talk)), talk)

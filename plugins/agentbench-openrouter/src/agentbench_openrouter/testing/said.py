@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentbench_openrouter.testing.replies import Call
+from agentbench_core import ToolCall
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class Said:
     """Words, and tool calls if there are any."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
 
     @classmethod
     def call(cls, text: str, tool: str, arguments: Mapping[str, Any]) -> Said:
         """Words and one call."""
-        return cls(text, (Call(name=tool, arguments=arguments),))
+        return cls(text, (ToolCall(tool=tool, arguments=arguments),))

@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from agentbench_openrouter.testing.clues import command_in
 from agentbench_openrouter.testing.said import Said
@@ -46,13 +47,12 @@ def typed(said: Said, talk: Talk) -> Said:
     """What to say over a shell: a command for a call, and where there is none the one that ends it all."""
     if said.calls:
         (call,) = said.calls
-        return Said.call(said.text, _SHELL, {"command": _typed(call.name, call.arguments, command_in(talk.words))})
+        return Said.call(said.text, _SHELL, {"command": _typed(call.tool, call.arguments, command_in(talk.words))})
     end = _END.search(talk.words)
     return Said.call(said.text, _SHELL, {"command": end[1]}) if end else said
 
 
-def _typed(tool: str, arguments: object, failing: str) -> str:
-    given = arguments if isinstance(arguments, Mapping) else {}
+def _typed(tool: str, given: Mapping[str, Any], failing: str) -> str:
     if tool == "list_files":
         return _LIST
     if tool == "read_file":

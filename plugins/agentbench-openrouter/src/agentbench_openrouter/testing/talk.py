@@ -1,12 +1,14 @@
-"""A chat request as the mechanic reads it: whatever JSON it is, something comes of it, and nothing is remembered."""
+"""A request as the mechanic reads it. Nothing is remembered: all that it knows is said there."""
 
 from __future__ import annotations
 
-import json
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from agentbench_core import Message, Request
 
 _DEFAULT_CAP = 4096  # tokens
 
@@ -45,16 +47,13 @@ class Talk:
     """Tokens that the answer may have."""
 
     @classmethod
-    def of(cls, request: object) -> Talk:
-        """Read a request; what makes no sense is left out."""
-        given = request if isinstance(request, Mapping) else {}
-        messages = [one for one in _list(given.get("messages")) if isinstance(one, Mapping)]
-        caps = [given.get(name) for name in ("max_completion_tokens", "max_tokens")]
+    def of(cls, request: Request) -> Talk:
+        """Read a request."""
         return cls(
-            words="\n\n".join(_content(one) for one in messages if one.get("role") in ("system", "user")),
-            exchanges=tuple(_exchanges(messages)),
-            tools=dict(_tools(given.get("tools"))),
-            cap=next((cap for cap in caps if type(cap) is int and cap > 0), _DEFAULT_CAP),
+            words="\n\n".join(one.content for one in request.messages if one.role in ("system", "user")),
+            exchanges=tuple(_exchanges(request.messages)),
+            tools={tool.name: tool.parameters for tool in request.tools},
+            cap=request.max_tokens or _DEFAULT_CAP,
         )
 
     def properties(self, tool: str) -> Mapping[str, Any]:
@@ -81,61 +80,16 @@ class Talk:
         return list(dict.fromkeys(line.strip() for line in lines if line.startswith("  ")))
 
 
-def _list(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, Mapping))
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
-
-
-def _tools(offered: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for tool in _list(offered):
-        function = tool.get("function") if isinstance(tool, Mapping) else None
-        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-            schema = function.get("parameters")
-            yield function["name"], schema if isinstance(schema, Mapping) else {}
-
-
-def _exchanges(messages: Sequence[Mapping[str, Any]]) -> Iterator[Exchange]:
-    """Calls with their results, which come in the order of the calls or are found by their ids."""
+def _exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
+    """Calls with their results, which are found by their ids or come in the order of the calls."""
     for place, message in enumerate(messages):
-        calls = (
-            [_call(asked) for asked in _list(message.get("tool_calls"))] if message.get("role") == "assistant" else []
-        )
-        if not calls:
+        if message.role != "assistant" or not message.tool_calls:
             continue
-        results: list[Mapping[str, Any]] = []
-        words: list[str] = []
-        for later in messages[place + 1 :]:
-            if later.get("role") == "assistant":
-                break
-            if later.get("role") == "tool":
-                results.append(later)
-            else:
-                words.append(_content(later))
-        by_id = {one.get("tool_call_id"): one for one in results if isinstance(one.get("tool_call_id"), str)}
-        for number, (call_id, name, arguments) in enumerate(calls):
-            result = by_id.get(call_id) or (results[number] if number < len(results) else {})
-            last = number == len(calls) - 1
-            yield Exchange(name, arguments, _content(result), "\n\n".join(words) if last else "")
-
-
-def _call(asked: object) -> tuple[str, str, Mapping[str, Any]]:
-    asked = asked if isinstance(asked, Mapping) else {}
-    function = asked.get("function")
-    function = function if isinstance(function, Mapping) else {}
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except (ValueError, TypeError, RecursionError):
-        arguments = {}
-    name, call_id = function.get("name"), asked.get("id")
-    return (
-        call_id if isinstance(call_id, str) else "",
-        name if isinstance(name, str) else "",
-        arguments if isinstance(arguments, Mapping) else {},
-    )
+        later = list(itertools.takewhile(lambda one: one.role != "assistant", messages[place + 1 :]))
+        results = [one for one in later if one.role == "tool"]
+        by_id = {one.tool_call_id: one for one in results if one.tool_call_id}
+        words = "\n\n".join(one.content for one in later if one.role != "tool")
+        for number, call in enumerate(message.tool_calls):
+            result = by_id.get(call.id) or (results[number] if number < len(results) else None)
+            last = number == len(message.tool_calls) - 1
+            yield Exchange(call.tool, call.arguments, result.content if result else "", words if last else "")
