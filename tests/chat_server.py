@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
+from agentbench_mechanic.provider import answer_to
 from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call
-from agentbench_openrouter.testing.provider import answer_to
 
 
 def mechanic(sent: Mapping[str, Any], _: Seen) -> Reply:

@@ -5,7 +5,7 @@ lock says who works in it. A test module takes what it needs by a fixture of its
 
     @pytest.fixture(scope="module")
     def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-        return environment(tmp_path_factory, "outline", "agentbench-outline", "agentbench-openrouter")
+        return environment(tmp_path_factory, "outline", "agentbench-outline", "agentbench-mechanic")
 
 Such tests have the marker ``index``: what our distributions depend on comes from a package index.
 """

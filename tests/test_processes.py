@@ -19,7 +19,7 @@ STARTS = re.compile(
 )
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 KIT = "plugins/agentbench-testing/src/agentbench_testing"
-MECHANIC = "plugins/agentbench-openrouter/src/agentbench_openrouter/testing/workshop"
+MECHANIC = "plugins/agentbench-mechanic/src/agentbench_mechanic/repair"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/manifest.py": "git rev-parse, in the harness's own checkout",
@@ -31,7 +31,7 @@ KNOWN = {
     f"{KIT}/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
-    f"{MECHANIC}/judging.py": "sent into a sandbox as text, and run there: tests on changed copies",
+    f"{MECHANIC}/trials.py": "sent into a sandbox as text, and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
@@ -82,7 +82,7 @@ def test_no_process_works_in_a_workspace() -> None:
     }
     moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
     # The process that becomes the sandbox's command; and what is sent into one.
-    assert moves <= {"agentbench_core/builtin/local/supervise.py", f"{MECHANIC}/judging.py"}
+    assert moves <= {"agentbench_core/builtin/local/supervise.py", f"{MECHANIC}/trials.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:

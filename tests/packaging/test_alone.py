@@ -22,7 +22,7 @@ pytestmark = pytest.mark.index
 KIT = "agentbench-testing"
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 LONG = (
-    *("openrouter/tests/test_openrouter_mechanic_repairs.py", "openrouter/tests/test_openrouter_mechanic_shell.py"),
+    *("mechanic/tests/test_mechanic_repairs.py", "mechanic/tests/test_mechanic_shell.py"),
     *("report/tests/test_report_gate.py", "report/tests/test_report_paired.py", "report/tests/test_report_power.py"),
     *("report/tests/test_report_statistics.py", "subagents/tests/test_subagents_failures.py"),
     "testing/tests/test_doubles.py",

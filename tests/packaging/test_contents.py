@@ -33,7 +33,7 @@ EASILY_FORGOTTEN = {
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
         *("agentbench_docker/inside/server.py", "agentbench_docker/inside/guard.py"),
     ),
-    "agentbench-openrouter": ("agentbench_openrouter/testing/workshop/search.py",),
+    "agentbench-mechanic": ("agentbench_mechanic/repair/search.py",),
     "agentbench-outline": ("agentbench_outline/prompts/outline_first_v1.txt",),
     "agentbench-report": (
         *("agentbench_report/html/templates/page.js", "agentbench_report/html/templates/page.css"),

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import agentbench_core
+import agentbench_mechanic
 from agentbench_core.inputs.suite import read_suite
-from agentbench_openrouter import testing
+from agentbench_openrouter.testing import DEFAULT_MODEL
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 SUITES = ("custom-dev", "custom-heldout", "custom-setup")
@@ -55,7 +56,7 @@ def test_it_mends_tasks_without_a_look_at_them(agentbench: Any) -> None:
         chosen = [part for task in MENDED for part in ("--task", task)]
         done = agentbench(
             *("run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), *chosen, "--agent", "baseline"),
-            *("--sandbox", "docker", "--llm", "openrouter", "--model", testing.DEFAULT_MODEL),
+            *("--sandbox", "docker", "--llm", "openrouter", "--model", DEFAULT_MODEL),
             *("--set", f"llm.base_url={url}", "--max-cost-usd", "5"),
         )
     assert done.code == 0, done.err
@@ -67,7 +68,7 @@ def test_it_mends_tasks_without_a_look_at_them(agentbench: Any) -> None:
 
 def test_it_contains_no_task_and_no_solution() -> None:
     """No task's name, and no line of a reference solution that is not public."""
-    package = Path(testing.__file__).parent
+    package = Path(agentbench_mechanic.__file__).parent
     source = "".join(path.read_text() for path in package.rglob("*.py"))
     assert "tasks/" not in source
     tasks = [task for suite in SUITES for task in read_suite(ROOT / "tasks", suite)]

@@ -24,7 +24,7 @@ def test_registers_the_llm() -> None:
         registered.append((name, factory, options, capabilities))
 
     plugin.agentbench_register_llms(cast("Any", register))
-    (name, factory, options, capabilities), _ = registered
+    ((name, factory, options, capabilities),) = registered
     assert (name, options, capabilities) == ("openrouter", OpenRouterOptions, ())
     made = factory(load({"base_url": "http://localhost/v1", "allow_fallbacks": False}, options, where="test"))
     assert "localhost" in repr(made)

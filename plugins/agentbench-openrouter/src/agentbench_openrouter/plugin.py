@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentbench_core import LLM, NoOptions, Register, RegisterCommand, hookimpl
+from agentbench_core import LLM, Register, RegisterCommand, hookimpl
 from agentbench_openrouter.options import OpenRouterOptions
 
 AGENTBENCH_API = 1
@@ -12,13 +12,6 @@ AGENTBENCH_API = 1
 def agentbench_register_llms(register: Register[LLM]) -> None:
     """Add the llm ``openrouter``."""
     register("openrouter", openrouter, OpenRouterOptions, summary="OpenRouter, or any OpenAI-compatible server")
-    register(
-        "mechanic",
-        mechanic,
-        NoOptions,
-        summary="rules in the place of a model, to try things out: no key, no network, no cost",
-        capabilities={"offline"},
-    )
 
 
 def openrouter(options: OpenRouterOptions) -> LLM:
@@ -26,13 +19,6 @@ def openrouter(options: OpenRouterOptions) -> LLM:
     from agentbench_openrouter.provider import OpenRouter
 
     return OpenRouter(options)
-
-
-def mechanic(options: NoOptions) -> LLM:
-    """Make the provider that needs no server."""
-    from agentbench_openrouter.testing.provider import Mechanic
-
-    return Mechanic()
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""The workshop: what it changes, and how it finds the change that helps."""
+"""The repair: what it changes, and how it finds the change that helps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import agentbench_openrouter.testing.workshop as workshop
-from agentbench_openrouter.testing.guessing import patched
-from agentbench_openrouter.testing.workshop.ranking import mended, repairs, source_of
-from agentbench_openrouter.testing.workshop.smells import smells
-from agentbench_openrouter.testing.workshop.source import Edit, Repair, Source, unified_diff
+import agentbench_mechanic.repair as repair_package
+from agentbench_mechanic.guessing import patched
+from agentbench_mechanic.repair.ranking import mended, repairs, source_of
+from agentbench_mechanic.repair.smells import smells
+from agentbench_mechanic.repair.source import Edit, Repair, Source, unified_diff
 
-HOME = Path(workshop.__file__).parent
+HOME = Path(repair_package.__file__).parent
 
 
 def program(text: str) -> str:
@@ -231,7 +231,7 @@ TESTS = """
 
 
 def look(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "agentbench_openrouter.testing.workshop", "--seconds", "100", *arguments]
+    command = [sys.executable, "-m", "agentbench_mechanic.repair", "--seconds", "100", *arguments]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=200)
 
 
@@ -249,8 +249,8 @@ def test_it_finds_what_helps_and_leaves_the_repository_alone(tmp_path: Path) -> 
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     done = look(root, "tests")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "workshop: 1 tests pass, 2 fail" in done.stdout
-    diff = done.stdout.partition("begins\n")[2].rpartition("workshop: the change ends")[0]
+    assert "repair: 1 tests pass, 2 fail" in done.stdout
+    diff = done.stdout.partition("begins\n")[2].rpartition("repair: the change ends")[0]
     assert "-    free = shelf - books + 1\n+    free = shelf - books\n" in diff
     assert patched(program(SHELF), diff) == program(SHELF).replace(" + 1", "")
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
@@ -268,7 +268,7 @@ def test_it_says_so_when_nothing_helps(tmp_path: Path) -> None:
 
 def test_it_says_so_when_nothing_fails(tmp_path: Path) -> None:
     root = repository(tmp_path, SHELF, "def test():\n    pass\n")
-    assert "workshop: 1 tests pass, 0 fail" in look(root).stdout
+    assert "repair: 1 tests pass, 0 fail" in look(root).stdout
 
 
 def test_changes_that_never_end_or_eat_memory_are_ended(tmp_path: Path) -> None:

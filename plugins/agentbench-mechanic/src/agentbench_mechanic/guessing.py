@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentbench_openrouter.testing.clues import places_in
-from agentbench_openrouter.testing.workshop.ranking import is_python, mended, repairs, source_of
-from agentbench_openrouter.testing.workshop.source import Repair, Source, unified_diff
+from agentbench_mechanic.failure_output import places_in
+from agentbench_mechanic.repair.ranking import is_python, mended, repairs, source_of
+from agentbench_mechanic.repair.source import Repair, Source, unified_diff
 
 _NEAR = 0.2
 """Suspicion of lines that no traceback names."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from agentbench_core import Completion, ExpectedCalls, InputError, LLMCall, Message, ModelFacts, Request, Usage
-from agentbench_openrouter.testing.mechanic import next_answer
+from agentbench_mechanic.mechanic import next_reply
 
 MODEL = "mechanic"
 """The name of the one model that there is."""
@@ -17,10 +17,10 @@ _BYTES_PER_TOKEN = 4
 
 def answer_to(request: Request) -> Completion:
     """The mechanic's answer to a request, with ids for its calls, and about as many tokens as a model would count."""
-    said = next_answer(request)
+    reply = next_reply(request)
     before = sum(len(message.tool_calls) for message in request.messages)
-    calls = tuple(attrs.evolve(call, id=f"call-{number}") for number, call in enumerate(said.calls, start=before + 1))
-    message = Message(role="assistant", content=said.text, tool_calls=calls)
+    calls = tuple(attrs.evolve(call, id=f"call-{number}") for number, call in enumerate(reply.calls, start=before + 1))
+    message = Message(role="assistant", content=reply.text, tool_calls=calls)
     read = sum(one.size for one in request.messages) + sum(tool.size for tool in request.tools)
     usage = Usage(
         prompt_tokens=read // _BYTES_PER_TOKEN, completion_tokens=message.size // _BYTES_PER_TOKEN, cost_usd=0.0

@@ -1,4 +1,4 @@
-"""How the mechanic gets its workshop into a sandbox: as text, by shell commands."""
+"""How the mechanic gets its search for a repair into a sandbox: as text, by shell commands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _UNPACK = """\
 import base64, json, os, tempfile, zlib
 place = os.path.join(tempfile.gettempdir(), "mechanic")
 packed = open(place + ".packed").read()
-os.makedirs(os.path.join(place, "workshop"), exist_ok=True)
+os.makedirs(os.path.join(place, "repair"), exist_ok=True)
 for name, text in json.loads(zlib.decompress(base64.b85decode(packed))).items():
-    with open(os.path.join(place, "workshop", name), "w") as file:
+    with open(os.path.join(place, "repair", name), "w") as file:
         file.write(text)
 END
 """
 _PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
-_RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m workshop --seconds {seconds} --skip {skip}{tests}'
+_RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m repair --seconds {seconds} --skip {skip}{tests}'
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
 """Short options of pytest whose value is a word of its own."""
@@ -33,9 +33,9 @@ _SHARE = 3
 
 @functools.cache
 def packed() -> str:
-    """The workshop as ASCII text: its files without comments, compressed."""
+    """The package ``repair`` as ASCII text: its files without comments, compressed."""
     files = {}
-    for entry in importlib.resources.files("agentbench_openrouter.testing.workshop").iterdir():
+    for entry in importlib.resources.files("agentbench_mechanic.repair").iterdir():
         if entry.name.endswith(".py"):
             files[entry.name] = _bare(entry.read_text(encoding="utf-8"))
     text = json.dumps(dict(sorted(files.items())), ensure_ascii=True)
@@ -54,7 +54,7 @@ def _bare(text: str) -> str:
 
 
 def pieces(cap: int) -> list[str]:
-    """Shell commands that bring the workshop, each short enough for an answer of ``cap`` tokens."""
+    """Shell commands that bring the package ``repair``, each short enough for an answer of ``cap`` tokens."""
     text, size = packed(), max(cap * _SHARE, 500)
     parts = [text[start : start + size] for start in range(0, len(text), size)]
     return [f"printf %s '{part}' {'>>' if number else '>'} {_PACKED}" for number, part in enumerate(parts)]

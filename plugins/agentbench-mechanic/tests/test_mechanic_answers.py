@@ -24,15 +24,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import agentbench_openrouter.testing
+import agentbench_mechanic
 from agentbench_core import Message, Request, ToolCall, ToolSpec
-from agentbench_openrouter.testing.bringing import packed, pieces
-from agentbench_openrouter.testing.guessing import patched
-from agentbench_openrouter.testing.mechanic import next_answer
-from agentbench_openrouter.testing.said import Said
-from agentbench_openrouter.testing.workshop.__main__ import BEGIN, END
+from agentbench_mechanic.guessing import patched
+from agentbench_mechanic.mechanic import next_reply
+from agentbench_mechanic.repair.__main__ import BEGIN, END
+from agentbench_mechanic.transcript import Reply
+from agentbench_mechanic.upload import packed, pieces
 
-HOME = Path(agentbench_openrouter.testing.__file__).parent
+HOME = Path(agentbench_mechanic.__file__).parent
 ROOT = Path(__file__).parents[3]
 
 OUTPUT = """\
@@ -68,21 +68,21 @@ class Chat:
     def say(self, text: str) -> None:
         self.add(Message(role="user", content=text))
 
-    def ask(self) -> Said:
+    def ask(self) -> Reply:
         before = copy.deepcopy(self.request)
-        said = next_answer(self.request)
+        reply = next_reply(self.request)
         assert self.request == before
-        assert next_answer(self.request) == said, "it remembers something"
-        return said
+        assert next_reply(self.request) == reply, "it remembers something"
+        return reply
 
     def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
         """Ask; the answer must be one call of ``expected``, whose result is ``result``. Gives its arguments."""
-        said = self.ask()
-        (call,) = said.calls
-        assert call.tool == expected, said
+        reply = self.ask()
+        (call,) = reply.calls
+        assert call.tool == expected, reply
         call = attrs.evolve(call, id=f"c{len(self.request.messages)}")
         self.add(
-            Message(role="assistant", content=said.text, tool_calls=(call,)),
+            Message(role="assistant", content=reply.text, tool_calls=(call,)),
             Message(role="tool", tool_call_id=call.id, content=result),
         )
         return call.arguments
@@ -93,7 +93,7 @@ class Chat:
 
 
 def looked(*lines: str, change: str = "") -> str:
-    told = "".join(f"workshop: {line}\n" for line in lines)
+    told = "".join(f"repair: {line}\n" for line in lines)
     return f"exit_code: {int(not change)}\nstdout:\n{told}" + (f"{BEGIN}\n{change}{END}" if change else "")
 
 
@@ -101,7 +101,7 @@ def looked(*lines: str, change: str = "") -> str:
 
 
 @pytest.mark.parametrize("cap", [2048, 4096, 100_000])
-def test_the_workshop_comes_in_answers_that_are_short_enough(cap: int) -> None:
+def test_the_search_comes_in_answers_that_are_short_enough(cap: int) -> None:
     chat = Chat(TOLD, ALL, max_tokens=cap)
     brought = ""
     for number, _ in enumerate(pieces(cap)):
@@ -113,7 +113,7 @@ def test_the_workshop_comes_in_answers_that_are_short_enough(cap: int) -> None:
         brought += found[1]
     assert brought == packed()
     last = chat.call("", expected="run")["command"]
-    assert "python -m workshop" in last
+    assert "python -m repair" in last
     assert last.endswith("--skip 0 tests")
 
 
@@ -134,7 +134,7 @@ def test_a_part_is_mended_first_and_then_the_rest() -> None:
     chat.say("`python -m pytest -q tests` still fails with this change. It prints:\n\n1 failed")
     again = chat.call(looked("4 tests pass, 1 fail", change=CHANGE), expected="run")["command"]
     assert again.endswith("--skip 0 tests")
-    assert "END" not in again, "the workshop is there already"
+    assert "END" not in again, "it is there already"
     chat.call("error: not_editable: no", expected="apply_patch")
     assert (
         "--skip" in chat.call(looked("4 tests pass, 1 fail", "tried up to number 9, 0 left"), expected="run")["command"]
@@ -207,8 +207,8 @@ def test_router() -> None:
     for _ in range(3):
         assert chat.call("result: still fails", expected="decide")["action"] == "patch"
     assert chat.call("result: same", expected="decide")["action"] == "test"
-    said = chat.call("result: The patcher ended without a result: no report", expected="decide")
-    assert said["action"] == "patch"
+    reply = chat.call("result: The patcher ended without a result: no report", expected="decide")
+    assert reply["action"] == "patch"
     assert chat.call("", expected="decide")["action"] == "stop"
 
 
@@ -269,8 +269,8 @@ def test_a_tool_that_nobody_knows_is_called_as_its_schema_wants() -> None:
 
 
 def test_without_tools_there_are_words() -> None:
-    said = next_answer(Request(messages=(Message(role="user", content="hello"),)))
-    assert (said.calls, bool(said.text)) == ((), True)
+    reply = next_reply(Request(messages=(Message(role="user", content="hello"),)))
+    assert (reply.calls, bool(reply.text)) == ((), True)
 
 
 # --- whatever is asked -------------------------------------------------------------------------------------------
@@ -317,9 +317,9 @@ REQUESTS = st.builds(
 @given(REQUESTS)
 @settings(deadline=None, max_examples=300)
 def test_no_request_is_too_odd(request: Request) -> None:
-    said = next_answer(request)
-    assert said.text
-    json.dumps([call.arguments for call in said.calls])
+    reply = next_reply(request)
+    assert reply.text
+    json.dumps([call.arguments for call in reply.calls])
 
 
 @given(st.text(alphabet="ab\n \\+-@", max_size=60), st.text(alphabet="ab\n \\+-@", max_size=200))

@@ -12,9 +12,9 @@ import attrs
 import pytest
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
-from agentbench_openrouter.testing.mechanic import next_answer
-from agentbench_openrouter.testing.shell import only_a_shell, understood
-from agentbench_openrouter.testing.talk import Talk
+from agentbench_mechanic.mechanic import next_reply
+from agentbench_mechanic.shell import only_a_shell, understood
+from agentbench_mechanic.transcript import Transcript
 
 SOURCE = "def fits(width, text):\n    return len(text) < width\n"
 TEST = "from fits import fits\n\n\ndef test_exactly():\n    assert fits(3, 'abc')\n    assert not fits(2, 'abc')\n"
@@ -79,7 +79,7 @@ class Shell:
 
     def turn(self, refuse: Sequence[str] = ()) -> bool:
         """One command, typed and run; false after the last one. Commands that contain a word of ``refuse`` fail."""
-        (call,) = next_answer(self.request).calls
+        (call,) = next_reply(self.request).calls
         assert call.tool == "bash"
         command: str = call.arguments["command"]
         self.commands.append(command)
@@ -98,7 +98,7 @@ def test_it_tries_repairs_and_makes_the_one_that_helps(program: Path) -> None:
     while shell.turn():
         pass
     assert (program / "fits.py").read_text() == SOURCE.replace("<", "<=")
-    tools = [one.tool for one in understood(Talk.of(shell.request)).exchanges]
+    tools = [one.tool for one in understood(Transcript.of(shell.request)).exchanges]
     assert tools[-2:] == ["apply_patch", "run"]
     assert shell.commands[-1] == END
     assert sorted(path.name for path in program.iterdir()) == ["fits.py", "test_fits.py"]
@@ -111,19 +111,19 @@ def test_where_nothing_can_be_tried_it_reads_and_guesses(program: Path) -> None:
     while shell.turn(refuse=["mechanic.packed"]):
         pass
     assert (program / "fits.py").read_text() == odd.replace("(text) <", "(text) <=")
-    talk = understood(Talk.of(shell.request))
-    assert sorted(talk.listed()) == ["fits.py", "test_fits.py"]
-    assert talk.read() == {"fits.py": odd}
-    assert sum(one.tool == "apply_patch" for one in talk.exchanges) > 1, "the first guess is wrong"
+    transcript = understood(Transcript.of(shell.request))
+    assert sorted(transcript.listed()) == ["fits.py", "test_fits.py"]
+    assert transcript.read() == {"fits.py": odd}
+    assert sum(one.tool == "apply_patch" for one in transcript.exchanges) > 1, "the first guess is wrong"
 
 
 def test_a_patch_that_does_not_fit_is_refused(program: Path) -> None:
     shell = Shell(program)
     while "git apply" not in "".join(shell.commands):
-        if len(shell.commands) and "workshop" in shell.commands[-1]:
+        if len(shell.commands) and "repair" in shell.commands[-1]:
             (program / "fits.py").write_text("# changed\n" * 9)
         shell.turn()
-    patch = understood(Talk.of(shell.request)).made("apply_patch")[-1]
+    patch = understood(Transcript.of(shell.request)).made("apply_patch")[-1]
     assert not patch.ok
     assert "does not apply" in patch.result or "patch failed" in patch.result
 
@@ -139,26 +139,26 @@ def test_it_gives_up_by_the_same_command(program: Path) -> None:
 
 def test_output_that_was_cut_is_not_taken_for_a_file() -> None:
     cut = json.dumps({"returncode": 0, "output_head": "a = 1\n", "output_tail": "b = 2\n", "elided_chars": 9})
-    talk = understood(Talk.of(ran("cat -- a.py", cut)))
-    assert talk.made("read_file")[0].argument("path") == "a.py"
-    assert talk.read() == {}
+    transcript = understood(Transcript.of(ran("cat -- a.py", cut)))
+    assert transcript.made("read_file")[0].argument("path") == "a.py"
+    assert transcript.read() == {}
 
 
 @pytest.mark.parametrize("result", ["", "killed", '{"returncode": -1, "output": "x"}', '{"returncode": "0"}', "[1]"])
 def test_a_command_that_did_not_end(result: str) -> None:
-    (found,) = understood(Talk.of(ran("sleep 9", result))).exchanges
+    (found,) = understood(Transcript.of(ran("sleep 9", result))).exchanges
     assert (found.tool, found.ok) == ("run", False)
 
 
 def test_what_is_a_shell() -> None:
     other = ToolSpec(name="read_file", description="", parameters={})
-    assert only_a_shell(Talk.of(Request(messages=(), tools=SHELL)))
-    assert not only_a_shell(Talk.of(Request(messages=(), tools=(*SHELL, other))))
-    assert not only_a_shell(Talk.of(Request(messages=(), tools=(other,))))
+    assert only_a_shell(Transcript.of(Request(messages=(), tools=SHELL)))
+    assert not only_a_shell(Transcript.of(Request(messages=(), tools=(*SHELL, other))))
+    assert not only_a_shell(Transcript.of(Request(messages=(), tools=(other,))))
 
 
 def test_where_nobody_says_how_to_end_it_says_so_in_words() -> None:
-    said = next_answer(Request(messages=(Message(role="user", content="Repair."),), tools=SHELL, max_tokens=10))
-    assert [call.tool for call in said.calls] == ["bash"]
-    ended = next_answer(attrs.evolve(ran(said.calls[0].arguments["command"], as_json(0, "")), max_tokens=10))
+    reply = next_reply(Request(messages=(Message(role="user", content="Repair."),), tools=SHELL, max_tokens=10))
+    assert [call.tool for call in reply.calls] == ["bash"]
+    ended = next_reply(attrs.evolve(ran(reply.calls[0].arguments["command"], as_json(0, "")), max_tokens=10))
     assert (ended.calls, bool(ended.text)) == ((), True)

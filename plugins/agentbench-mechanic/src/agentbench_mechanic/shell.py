@@ -13,9 +13,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from agentbench_openrouter.testing.clues import command_in
-from agentbench_openrouter.testing.said import Said
-from agentbench_openrouter.testing.talk import Exchange, Talk
+from agentbench_mechanic.failure_output import command_in
+from agentbench_mechanic.transcript import Exchange, Reply, Transcript
 
 _SHELL = "bash"
 _TOOLS = ("list_files", "read_file", "apply_patch", "run")
@@ -29,27 +28,34 @@ _PATCH = re.compile(re.escape(_APPLY) + r"(.*?)^END\n", re.DOTALL | re.MULTILINE
 _END = re.compile(r"`(echo [A-Z_]+)`")
 
 
-def only_a_shell(talk: Talk) -> bool:
+def only_a_shell(transcript: Transcript) -> bool:
     """Whether the one tool on offer runs commands, and nobody runs the failing command but the mechanic."""
-    return list(talk.tools) == [_SHELL] and "command" in talk.properties(_SHELL)
+    return list(transcript.tools) == [_SHELL] and "command" in transcript.properties(_SHELL)
 
 
-def understood(talk: Talk) -> Talk:
+def understood(transcript: Transcript) -> Transcript:
     """The same conversation as one with tools: what was typed is read as the call that it stands for."""
-    exchanges = tuple(_understood(one, command_in(talk.words)) for one in talk.exchanges if one.tool == _SHELL)
+    exchanges = tuple(
+        _understood(one, command_in(transcript.words)) for one in transcript.exchanges if one.tool == _SHELL
+    )
     heard = [one.words_after for one in exchanges if one.tool == "apply_patch"]
     return dataclasses.replace(
-        talk, words="\n\n".join([talk.words, *heard]), exchanges=exchanges, tools={name: {} for name in _TOOLS}
+        transcript,
+        words="\n\n".join([transcript.words, *heard]),
+        exchanges=exchanges,
+        tools={name: {} for name in _TOOLS},
     )
 
 
-def typed(said: Said, talk: Talk) -> Said:
+def typed(reply: Reply, transcript: Transcript) -> Reply:
     """What to say over a shell: a command for a call, and where there is none the one that ends it all."""
-    if said.calls:
-        (call,) = said.calls
-        return Said.call(said.text, _SHELL, {"command": _typed(call.tool, call.arguments, command_in(talk.words))})
-    end = _END.search(talk.words)
-    return Said.call(said.text, _SHELL, {"command": end[1]}) if end else said
+    if reply.calls:
+        (call,) = reply.calls
+        return Reply.call(
+            reply.text, _SHELL, {"command": _typed(call.tool, call.arguments, command_in(transcript.words))}
+        )
+    end = _END.search(transcript.words)
+    return Reply.call(reply.text, _SHELL, {"command": end[1]}) if end else reply
 
 
 def _typed(tool: str, given: Mapping[str, Any], failing: str) -> str:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agentbench_openrouter.testing.clues import failures_in
-from agentbench_openrouter.testing.guessing import Idea, ideas
-from agentbench_openrouter.testing.reading import guessed, look_around, look_at_findings
-from agentbench_openrouter.testing.said import Said
-from agentbench_openrouter.testing.talk import Talk
+from agentbench_mechanic.exploring import guessed, look_around, look_at_findings
+from agentbench_mechanic.failure_output import failures_in
+from agentbench_mechanic.guessing import Idea, ideas
+from agentbench_mechanic.transcript import Reply, Transcript
 
 _FORMS: Mapping[str, frozenset[str]] = {
     "router": frozenset({"action", "task"}),
@@ -38,31 +37,31 @@ class Role:
     tool: str
 
 
-def role_of(talk: Talk) -> Role | None:
+def role_of(transcript: Transcript) -> Role | None:
     """The role that the tools on offer ask for; nothing where the mechanic works alone."""
-    for tool in talk.tools:
+    for tool in transcript.tools:
         if tool in ("apply_patch", "run", "list_files", "read_file", "search"):
             continue
         for name, form in _FORMS.items():
-            if form <= talk.properties(tool).keys():
+            if form <= transcript.properties(tool).keys():
                 return Role(name, tool)  # type: ignore[arg-type]  # its keys are the names
     return None
 
 
-def act(role: Role, talk: Talk) -> Said:
+def act(role: Role, transcript: Transcript) -> Reply:
     """The next move of a role."""
     look = look_at_findings if role.name == "patcher" else look_around
-    if role.name in _MOST_READ and (move := look(talk, _MOST_READ[role.name])):
+    if role.name in _MOST_READ and (move := look(transcript, _MOST_READ[role.name])):
         return move
-    result = _MOVES[role.name](role, talk)
+    result = _MOVES[role.name](role, transcript)
     if result is None:
-        return Said("I have no idea left.")
-    return Said.call("This is what I have.", role.tool, {**filled(talk.tools[role.tool]), **result})
+        return Reply("I have no idea left.")
+    return Reply.call("This is what I have.", role.tool, {**filled(transcript.tools[role.tool]), **result})
 
 
-def _decision(role: Role, talk: Talk) -> Mapping[str, Any]:
+def _decision(role: Role, transcript: Transcript) -> Mapping[str, Any]:
     """Search once; then patch, and patch again as long as there are ideas."""
-    decided = talk.made(role.tool)
+    decided = transcript.made(role.tool)
     patches = [one for one in decided if one.argument("action") == "patch"]
     if not decided:
         return {"action": "search", "task": "Find the functions that the failing tests call."}
@@ -74,11 +73,11 @@ def _decision(role: Role, talk: Talk) -> Mapping[str, Any]:
     return {"action": "patch", "task": f"Mend the most suspicious place.{again}"}
 
 
-def _findings(role: Role, talk: Talk) -> Mapping[str, Any]:
+def _findings(role: Role, transcript: Transcript) -> Mapping[str, Any]:
     """The files that were read, and what is suspicious in each."""
-    read = talk.read()
+    read = transcript.read()
     found = []
-    best = {path: ideas({path: text}, talk.words)[:2] for path, text in read.items()}
+    best = {path: ideas({path: text}, transcript.words)[:2] for path, text in read.items()}
     for path in sorted(read, key=lambda path: -max((idea.weight for idea in best[path]), default=0.0)):
         suspicious = best[path]
         why = "; ".join(f"{idea.repair.kind} at line {idea.repair.line}" for idea in suspicious)
@@ -93,16 +92,16 @@ def _snippet(text: str, idea: Idea) -> Mapping[str, Any]:
     return {"first_line": first, "text": "\n".join(lines[first - 1 : idea.repair.line + _AROUND])}
 
 
-def _patch(role: Role, talk: Talk) -> Mapping[str, Any] | None:
-    guess = guessed(talk, role.tool)
+def _patch(role: Role, transcript: Transcript) -> Mapping[str, Any] | None:
+    guess = guessed(transcript, role.tool)
     if guess is None:
         return None
     return {"unified_diff": guess.diff, "explanation": f"perhaps {guess.why}"}
 
 
-def _judgement(role: Role, talk: Talk) -> Mapping[str, Any]:
+def _judgement(role: Role, transcript: Transcript) -> Mapping[str, Any]:
     """Counts, held against each other."""
-    outputs = _BEFORE_AND_NOW.search(talk.words)
+    outputs = _BEFORE_AND_NOW.search(transcript.words)
     before, now = (failures_in(output) for output in outputs.groups()) if outputs else (None, None)
     if now is None:
         verdict = "same" if before is None else "passes"
@@ -114,7 +113,7 @@ def _judgement(role: Role, talk: Talk) -> Mapping[str, Any]:
     return {"verdict": verdict, "advice": advice}
 
 
-_MOVES: Mapping[str, Callable[[Role, Talk], Mapping[str, Any] | None]] = {
+_MOVES: Mapping[str, Callable[[Role, Transcript], Mapping[str, Any] | None]] = {
     "router": _decision,
     "searcher": _findings,
     "patcher": _patch,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from .judging import Trial, Verdict, run, warm_up
 from .ranking import mended, repairs, source_of
 from .smells import smells
 from .source import Repair, Source, unified_diff
+from .trials import Trial, Verdict, run, warm_up
 
 _MOST_TESTS = 12
 """Failing tests that are looked at."""
@@ -50,7 +50,7 @@ class Search:
         self._root = root
         self._tests = list(tests)
         self._at_once = max(at_once, 1)
-        self._place = Path(tempfile.mkdtemp(prefix="workshop-"))
+        self._place = Path(tempfile.mkdtemp(prefix="repair-"))
         self._copies: list[Path] = []
         self._sources: dict[str, Source] = {}
         self._patience = 2.0  # seconds for one trial

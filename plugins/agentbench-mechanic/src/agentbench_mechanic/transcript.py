@@ -1,4 +1,4 @@
-"""A request as the mechanic reads it. Nothing is remembered: all that it knows is said there."""
+"""A request as the mechanic reads it, and its reply. Nothing is remembered: all that it knows is said there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentbench_core import Message, Request
+from agentbench_core import Message, Request, ToolCall
 
 _DEFAULT_CAP = 4096  # tokens
 
@@ -35,7 +35,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Transcript:
     """A conversation so far."""
 
     words: str
@@ -47,7 +47,7 @@ class Talk:
     """Tokens that the answer may have."""
 
     @classmethod
-    def of(cls, request: Request) -> Talk:
+    def of(cls, request: Request) -> Transcript:
         """Read a request."""
         return cls(
             words="\n\n".join(one.content for one in request.messages if one.role in ("system", "user")),
@@ -78,6 +78,19 @@ class Talk:
         """Paths that the repository was said to have."""
         lines = (line for exchange in self.made("list_files") if exchange.ok for line in exchange.result.splitlines())
         return list(dict.fromkeys(line.strip() for line in lines if line.startswith("  ")))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Words, and tool calls if there are any."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+    @classmethod
+    def call(cls, text: str, tool: str, arguments: Mapping[str, Any]) -> Reply:
+        """Words and one call."""
+        return cls(text, (ToolCall(tool=tool, arguments=arguments),))
 
 
 def _exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
