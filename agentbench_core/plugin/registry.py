@@ -16,6 +16,7 @@ ADVERSARY = "adversary"
 
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
+    "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
