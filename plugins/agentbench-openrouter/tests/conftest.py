@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
+from agentbench_core.testing import FakeClock
 
 Play = Callable[[BaseHTTPRequestHandler], None]
 
@@ -47,6 +49,14 @@ class Server:
             request.wfile.write(data)
 
         self.answer = play
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """Exchanges end by this clock: a test lets their time pass once the server was asked, however long that took."""
+    clock = FakeClock()
+    monkeypatch.setattr("agentbench_openrouter.watchdog.time", SimpleNamespace(monotonic=clock))
+    return clock
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from agentbench_core.testing import FakeClock
 
 from agentbench_core import Deadline, DeadlineExceeded, InputError, Interrupted, UnavailableError
 from agentbench_openrouter.client import Client
@@ -17,6 +18,8 @@ from agentbench_openrouter.pages import MissingEndpointError
 
 SECRET = "sk-or-v1-PLANTED0123456789"
 ENV = "TEST_KEY"
+SLOW = 60.0
+"""Seconds that are much more than anything here takes, on the slowest machine."""
 
 
 def client(server: Any, secret: str | None = SECRET) -> Client:
@@ -25,73 +28,82 @@ def client(server: Any, secret: str | None = SECRET) -> Client:
 
 def test_json_arrives_and_the_key_goes_along(server: Any) -> None:
     server.says('{"data": [1, 2]}')
-    assert client(server).get_json("models", Deadline(10)) == {"data": [1, 2]}
+    assert client(server).get_json("models", Deadline(SLOW)) == {"data": [1, 2]}
     assert server.paths == ["/v1/models"]
     assert server.authorizations == [f"Bearer {SECRET}"]
 
 
 def test_without_a_key_none_is_sent(server: Any) -> None:
     server.says("[]")
-    assert client(server, None).get_json("models", Deadline(10)) == []
+    assert client(server, None).get_json("models", Deadline(SLOW)) == []
     assert server.authorizations == [None]
 
 
 def test_leading_white_space_is_legal(server: Any) -> None:
     """Gateways pad a slow answer to keep the connection open."""
     server.says("\n" * 5000 + '{"data": []}')
-    assert client(server).get_json("models", Deadline(10)) == {"data": []}
+    assert client(server).get_json("models", Deadline(SLOW)) == {"data": []}
 
 
 # --- time --------------------------------------------------------------------------------------------------------
 
 
-def drip(server: Any, *, head: bytes, each: bytes) -> None:
+def drip(server: Any, clock: FakeClock, *, head: bytes, each: bytes, pieces: int = 10_000) -> None:
+    """Send so many pieces, and then nothing; time is over after the fourth."""
+
     def play(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(head)
-        while not server.over.wait(0.2):
+        for number in range(pieces):
+            if server.over.wait(0.2):
+                return
             request.wfile.write(each)
-
-    server.answer = play
-
-
-def assert_ends(server: Any, seconds: float) -> None:
-    started = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
-        client(server).get_json("models", Deadline(seconds))
-    assert seconds - 0.1 <= time.monotonic() - started < seconds + 1
-    for _ in range(100):  # the thread of the exchange ends too, since its socket was cut
-        if not [t for t in threading.enumerate() if t.name == "agentbench-openrouter"]:
-            return
-        time.sleep(0.05)
-    pytest.fail("the exchange is still running")
-
-
-def test_a_dripping_body_ends_at_the_deadline(server: Any) -> None:
-    """httpx's own timeout counts from byte to byte and never fires here."""
-    drip(server, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ")
-    assert_ends(server, 1.0)
-
-
-def test_dripping_headers_end_at_the_deadline(server: Any) -> None:
-    drip(server, head=b"HTTP/1.1 200 OK\r\nX-Long: ", each=b"x")
-    assert_ends(server, 1.0)
-
-
-def test_a_hanging_server_ends_at_the_deadline(server: Any) -> None:
-    server.answer = lambda request: server.over.wait()
-    assert_ends(server, 0.7)
-
-
-def test_a_drip_that_stops_does_not_get_the_time_twice(server: Any) -> None:
-    def play(request: BaseHTTPRequestHandler) -> None:
-        request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
-        for _ in range(4):
-            time.sleep(0.2)
-            request.wfile.write(b" ")
+            if number == 3:
+                clock.advance(SLOW)
         server.over.wait()
 
     server.answer = play
-    assert_ends(server, 1.0)
+
+
+def assert_ends(server: Any, clock: FakeClock) -> None:
+    """By the clock that the server has; sockets, which count from byte to byte, would wait for SLOW seconds more."""
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        client(server).get_json("models", clock.deadline(SLOW))
+    assert clock() == SLOW
+    assert time.monotonic() - started < SLOW
+    give_up_at = time.monotonic() + SLOW
+    while [thread for thread in threading.enumerate() if thread.name == "agentbench-openrouter"]:
+        assert time.monotonic() < give_up_at, "the exchange is still running, although its socket was cut"
+        time.sleep(0.01)
+
+
+def test_a_dripping_body_ends_at_the_deadline(server: Any, clock: FakeClock) -> None:
+    """httpx's own timeout counts from byte to byte and never fires here."""
+    drip(server, clock, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ")
+    assert_ends(server, clock)
+
+
+def test_dripping_headers_end_at_the_deadline(server: Any, clock: FakeClock) -> None:
+    drip(server, clock, head=b"HTTP/1.1 200 OK\r\nX-Long: ", each=b"x")
+    assert_ends(server, clock)
+
+
+def test_a_hanging_server_ends_at_the_deadline(server: Any, clock: FakeClock) -> None:
+    server.answer = lambda request: (clock.advance(SLOW), server.over.wait())
+    assert_ends(server, clock)
+
+
+def test_a_drip_that_stops_does_not_get_the_time_twice(server: Any, clock: FakeClock) -> None:
+    drip(server, clock, head=b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", each=b" ", pieces=4)
+    assert_ends(server, clock)
+
+
+def test_real_time_ends_it_too(server: Any) -> None:
+    server.answer = lambda request: server.over.wait()
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        client(server).get_json("models", Deadline(0.5))
+    assert 0.4 <= time.monotonic() - started < SLOW
 
 
 def test_a_server_that_never_accepts_ends_at_the_deadline() -> None:
@@ -104,13 +116,12 @@ def test_a_server_that_never_accepts_ends_at_the_deadline() -> None:
 
 
 def test_whoever_ends_the_deadline_is_heard(server: Any) -> None:
-    server.answer = lambda request: server.over.wait()
-    deadline = Deadline(60)
-    threading.Timer(0.3, deadline.end, [Interrupted("stopped")]).start()
+    deadline = Deadline(10 * SLOW)
+    server.answer = lambda request: (deadline.end(Interrupted("stopped")), server.over.wait())
     started = time.monotonic()
     with pytest.raises(Interrupted):
         client(server).get_json("models", deadline)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < SLOW
 
 
 def test_an_expired_deadline_sends_nothing(server: Any) -> None:
@@ -151,7 +162,7 @@ def test_an_expired_deadline_sends_nothing(server: Any) -> None:
 def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: str) -> None:
     server.says(body, status=status)
     with pytest.raises(UnavailableError) as caught:
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
     assert says in caught.value.message
     assert caught.value.exit_code == 3
     assert caught.value.remedy
@@ -160,7 +171,7 @@ def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: s
 def test_html_says_what_it_is(server: Any) -> None:
     server.says("<html><title>Sign in</title>\x1b[31m", content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
     assert caught.value.message.endswith("/v1/models answers text/html, not JSON: <html><title>Sign in</title> [31m")
     assert "/v1" in caught.value.remedy
 
@@ -168,7 +179,7 @@ def test_html_says_what_it_is(server: Any) -> None:
 def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
-        client(server, None).get_json("models", Deadline(10))
+        client(server, None).get_json("models", Deadline(SLOW))
     assert "wants a key (401: No auth), and TEST_KEY is not set" in caught.value.message
     assert caught.value.remedy == "Type: export TEST_KEY=..."
 
@@ -176,7 +187,7 @@ def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
 def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
-        Client(server.url, key=None, key_env="").get_json("models", Deadline(10))
+        Client(server.url, key=None, key_env="").get_json("models", Deadline(SLOW))
     assert "no variable that holds one is named" in caught.value.message
     assert "--set llm.key_env=NAME" in caught.value.remedy
 
@@ -184,15 +195,15 @@ def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
 def test_a_missing_endpoint_has_its_own_class(server: Any) -> None:
     server.says("not found", status=404, content_type="text/plain")
     with pytest.raises(MissingEndpointError):
-        client(server).get_json("key", Deadline(10))
+        client(server).get_json("key", Deadline(SLOW))
 
 
 def test_nobody_listens() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    with pytest.raises(UnavailableError, match="cannot reach") as caught:
-        Client(url, key=None, key_env=ENV).get_json("models", Deadline(10))
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and no listening
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        with pytest.raises(UnavailableError, match="cannot reach") as caught:
+            Client(url, key=None, key_env=ENV).get_json("models", Deadline(SLOW))
     assert "network" in caught.value.remedy
 
 
@@ -202,14 +213,14 @@ def test_a_connection_that_breaks(server: Any) -> None:
 
     server.answer = play
     with pytest.raises(UnavailableError, match="cannot reach"):
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
 
 
 def test_an_endless_body_is_not_kept(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbench_openrouter.client.MAX_BODY_BYTES", 1 << 20)
     server.says(" " * (2 << 20))
     with pytest.raises(UnavailableError, match="more than 1 MiB"):
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +248,7 @@ def test_a_server_that_quotes_the_key_is_not_repeated(
     server.says(json.dumps({"error": {"message": f"bad key {SECRET}", "metadata": {"raw": SECRET}}}), status=status)
     asked = client(server)
     with pytest.raises(UnavailableError) as caught:
-        asked.get_json("models", Deadline(10))
+        asked.get_json("models", Deadline(SLOW))
     error: BaseException | None = caught.value
     while error is not None:
         assert SECRET not in f"{error!r} {error}"
@@ -249,20 +260,20 @@ def test_a_server_that_quotes_the_key_is_not_repeated(
 def test_a_body_that_is_no_json_is_not_repeated_with_the_key(server: Any) -> None:
     server.says(f"<p>{SECRET}</p>", content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
     assert "<p>***</p>" in str(caught.value)
 
 
 def test_what_was_sent_hangs_on_no_error() -> None:
     """What httpx raises holds the request; a crash report with all that hangs on an error must not have it."""
-    for problem in (UnavailableError, DeadlineExceeded):
+    for problem, seconds in ((UnavailableError, SLOW), (DeadlineExceeded, 0.5)):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             if problem is DeadlineExceeded:
                 listener.listen()
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
             with pytest.raises(problem) as caught:
-                Client(url, key=Key(ENV, SECRET), key_env=ENV).get_json("models", Deadline(0.5))
+                Client(url, key=Key(ENV, SECRET), key_env=ENV).get_json("models", Deadline(seconds))
         error: BaseException | None = caught.value
         while error is not None:
             assert type(error).__module__.split(".")[0] != "httpx"
@@ -279,14 +290,14 @@ def test_a_placeholder_is_no_secret(value: str) -> None:
 def test_half_a_key_is_not_shown_either(server: Any) -> None:
     server.says(" " * 190 + SECRET * 300, content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
     assert "PLANTED" not in str(caught.value)
 
 
 def test_an_error_that_is_nested_too_deeply(server: Any) -> None:
     server.says('{"error": {"message": ' + '{"error": ' * 450 + '"x"' + "}" * 450 + "}}", status=400)
     with pytest.raises(UnavailableError, match="400"):
-        client(server).get_json("models", Deadline(10))
+        client(server).get_json("models", Deadline(SLOW))
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_timeout_is_exit_3_with_the_seconds(server: Any) -> None:
     server.answer = lambda request: server.over.wait()
     started = time.monotonic()
     error = failure(run(server, "models", "--timeout", "0.5"))
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert "within 0.5 s" in error.message
     assert error.exit_code == 3
 

@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,20 +13,49 @@ from agentbench_core import Deadline, Interrupted, LLMError, Message, Request
 from agentbench_openrouter.limiter import COOLDOWN_SEC, PROBE_EVERY_SEC, Limiter
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, Reply, always, answer, error, in_turn
+from agentbench_openrouter.testing import (
+    DEFAULT_MODEL,
+    LoopbackServer,
+    Reply,
+    Responder,
+    Seen,
+    always,
+    answer,
+    error,
+    in_turn,
+)
 from agentbench_openrouter.timing import Timing
-from agentbench_testing import CallDouble, Told
+from agentbench_testing import CallDouble, FakeClock, Told
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)
 FINE = answer("fine")
 AT_ONCE = Timing(sleep=lambda _, __: None, uniform=lambda low, _: low)
-SLOW = 15.0
+SLOW = 60.0
+"""Seconds that are much more than anything here takes, on the slowest machine."""
 
 
-def made(server: LoopbackServer, timing: Timing = AT_ONCE, dialect: str = "openrouter") -> OpenRouter:
-    options = OpenRouterOptions(base_url=server.base_url, dialect=dialect)  # type: ignore[arg-type]
-    return OpenRouter(options, environ={}, timing=timing)
+def made(server: LoopbackServer, timing: Timing = AT_ONCE, **more: Any) -> OpenRouter:
+    return OpenRouter(OpenRouterOptions(base_url=server.base_url, **more), environ={}, timing=timing)
+
+
+class AtOnce:
+    """A responder; ``most`` is how many requests it was asked at once, none of them answered."""
+
+    def __init__(self, responder: Responder) -> None:
+        self.most = 0
+        self._responder = responder
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, request: Mapping[str, Any], seen: Seen) -> Reply:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        reply = self._responder(request, seen)
+        with self._lock:
+            self._now -= 1
+        return reply
 
 
 # --- the breaker ---------------------------------------------------------------------------------------------------
@@ -101,9 +132,9 @@ def test_refusals_with_a_success_between_them_do_not() -> None:
 
 def test_outages_do_not_stop_the_run() -> None:
     """F19: they may pass. Until then one exchange at a time is sent, now and then, and nothing else."""
-    clock = Hurry()
-    with LoopbackServer(always(error(503))) as server, ThreadPoolExecutor(3) as pool:
-        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None))
+    clock, responder = Hurry(), AtOnce(always(error(503)))
+    with LoopbackServer(responder) as server, ThreadPoolExecutor(3) as pool:
+        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None), timeout_sec=100 * SLOW)
         for _ in range(3):
             with pytest.raises(LLMError, match="after 6 exchanges") as caught:
                 provider.complete(ASK, CallDouble())
@@ -117,7 +148,7 @@ def test_outages_do_not_stop_the_run() -> None:
         took = clock.now - began
         assert len(server.chat_requests) - 18 <= took / PROBE_EVERY_SEC + 1
         provider.close()
-    assert server.most_at_once == 1
+    assert responder.most == 1
     assert all(call.waited > PROBE_EVERY_SEC for call in calls)
 
 
@@ -126,7 +157,7 @@ def test_a_server_that_is_back_is_asked_by_everybody() -> None:
     clock = Hurry()
     down = [error(502)] * 18 + [error(502)] * 2
     with LoopbackServer(in_turn(*down, answer("fine", delay=0.2))) as server, ThreadPoolExecutor(6) as pool:
-        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None))
+        provider = made(server, Timing(clock=clock, sleep=lambda _, __: None), timeout_sec=100 * SLOW)
         for _ in range(3):
             with pytest.raises(LLMError):
                 provider.complete(ASK, CallDouble())
@@ -281,11 +312,22 @@ def test_who_comes_first_goes_first() -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_the_time_in_the_queue_is_given_back() -> None:
-    limiter = Limiter(time.monotonic)
+def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    queued = threading.Event()
+
+    class Turn(threading.Event):
+        """Ten seconds pass in the queue."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            clock.advance(10.0)
+            queued.set()
+            return super().wait(timeout)
+
+    monkeypatch.setattr("agentbench_openrouter.limiter.threading", SimpleNamespace(Event=Turn, Lock=threading.Lock))
+    limiter = Limiter(clock)
     limiter.start(1)
-    call = CallDouble(deadline=Deadline(0.5))  # would be over before its turn
-    left = threading.Event()
+    call = CallDouble(deadline=clock.deadline(5.0))  # would be over before its turn
 
     def use() -> float:
         with limiter.place(call, Deadline(600)):
@@ -294,9 +336,9 @@ def test_the_time_in_the_queue_is_given_back() -> None:
     with ThreadPoolExecutor(1) as pool:
         with limiter.place(CallDouble(), Deadline(600)):
             waiting = pool.submit(use)
-            left.wait(1.0)
-        assert 0.0 < waiting.result(SLOW) <= 0.5
-    assert call.waited >= 0.9
+            assert queued.wait(SLOW)
+        assert waiting.result(SLOW) == 5.0
+    assert call.waited >= 10.0
 
 
 def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
@@ -328,13 +370,16 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
 
 def test_a_server_that_takes_two_at_once_is_asked_less() -> None:
     """F18: a shared limit, so that not every call has to find out for itself. Everybody is answered in the end."""
-    busy = threading.Semaphore(2)
+    busy, refused = threading.Semaphore(2), threading.Event()
 
     def respond(_: object, __: object) -> Reply:
         if not busy.acquire(blocking=False):
+            refused.set()
             return error(429)
-        threading.Timer(0.02, busy.release).start()
-        return answer("fine", delay=0.02)
+        assert refused.wait(SLOW)
+        time.sleep(0.02)
+        busy.release()
+        return FINE
 
     with LoopbackServer(respond) as server:
         ticks = iter(range(10**6))
@@ -383,7 +428,7 @@ def test_an_exchange_that_got_no_place_is_told_as_not_sent() -> None:
         call._listen = lambda told: _fill(provider, other, pool, entered) if told.what == "again" else None
         stopped = pool.submit(provider.complete, ASK, call)
         assert entered.wait(SLOW)
-        wait_until(lambda: len(provider._limiter._queue) == 1)
+        wait_until(lambda: len(provider._limiter._queue) == 1 and len(server.chat_requests) == 2)
         deadline.end(Interrupted("stopped"))
         with pytest.raises(Interrupted):
             stopped.result(SLOW)
@@ -400,13 +445,25 @@ def _fill(provider: OpenRouter, other: CallDouble, pool: ThreadPoolExecutor, don
 
 
 def test_no_more_at_once_than_the_limit() -> None:
-    with LoopbackServer(always(answer("fine", delay=0.05))) as server, ThreadPoolExecutor(12) as pool:
+    queue_is_full = threading.Event()
+
+    def respond(_: object, __: object) -> Reply:
+        assert queue_is_full.wait(SLOW)
+        time.sleep(0.02)
+        return FINE
+
+    responder = AtOnce(respond)
+    with LoopbackServer(responder) as server, ThreadPoolExecutor(12) as pool:
         provider = made(server, Timing())
         provider._limiter.start(3)
         calls = [CallDouble() for _ in range(12)]
-        list(pool.map(lambda call: provider.complete(ASK, call), calls))
+        asked = [pool.submit(provider.complete, ASK, call) for call in calls]
+        wait_until(lambda: len(provider._limiter._queue) == 9)
+        queue_is_full.set()
+        for each in asked:
+            each.result(SLOW)
         provider.close()
-    assert server.most_at_once <= 3
+    assert responder.most == 3
     assert sum(call.waited > 0 for call in calls) >= 6
 
 
