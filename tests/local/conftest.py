@@ -20,6 +20,9 @@ from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.values.task import EnvironmentSettings, Setup
 
+SOON = 60.0
+"""Seconds that are much more than anything here takes, on the slowest machine."""
+
 Make = Callable[..., LocalEnvironment]
 SpecOf = Callable[..., EnvironmentSpec]
 
@@ -63,10 +66,19 @@ class Mark:
 
     def wait_for(self, count: int) -> None:
         """Wait until so many live."""
-        give_up_at = time.monotonic() + 10
+        give_up_at = time.monotonic() + SOON
         while len(self.alive()) != count:
             assert time.monotonic() < give_up_at, f"{len(self.alive())} processes instead of {count}"
             time.sleep(0.01)
+
+
+Until = Callable[..., Deadline]
+
+
+@pytest.fixture
+def until() -> Until:
+    """Makes a deadline that is over once some files exist, and not before: a command may be slow to come so far."""
+    return lambda *signs: Deadline(SOON, clock=lambda: SOON if all(sign.exists() for sign in signs) else 0.0)
 
 
 @pytest.fixture
@@ -139,6 +151,6 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(make: Make, workspace: Path) -> Iterator[LocalSandbox]:
-    sandbox = make().start(workspace, read_only=False, network=False, deadline=Deadline(10))
+    sandbox = make().start(workspace, read_only=False, network=False, deadline=Deadline(SOON))
     yield sandbox
     sandbox.close()

@@ -26,7 +26,7 @@ from agentbench_core.builtin.local.virtualenv import pytest_closure
 if TYPE_CHECKING:
     from tests.local.conftest import Log, Make, SpecOf
 
-SOON = 30.0
+SOON = 60.0
 RUNNING = ".".join(map(str, sys.version_info[:2]))
 
 
@@ -82,9 +82,12 @@ def test_equal_specs_are_prepared_once(provider: LocalProvider, pristine: Path, 
 
 
 @pytest.mark.usefixtures("light")
-def test_waiting_ends_with_the_deadline(provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log) -> None:
+def test_waiting_ends_with_the_deadline(
+    provider: LocalProvider, pristine: Path, spec_of: SpecOf, log: Log, tmp_path: Path
+) -> None:
     """And when the one who prepares is stopped, the next one does it himself."""
-    spec = spec_of("echo x >> made; sleep 0.6")
+    at_work = tmp_path / "at work"
+    spec = spec_of(f"echo x >> made; if mkdir '{at_work}'; then sleep 600; fi")
     deadline = Deadline(SOON)
     stopped: list[BaseException] = []
 
@@ -96,7 +99,7 @@ def test_waiting_ends_with_the_deadline(provider: LocalProvider, pristine: Path,
 
     thread = threading.Thread(target=first)
     thread.start()
-    while not log.commands:
+    while not at_work.exists():
         time.sleep(0.005)
     with pytest.raises(DeadlineExceeded):
         provider.prepare(spec, pristine, log, Deadline(0.1))

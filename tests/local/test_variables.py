@@ -17,7 +17,7 @@ from agentbench_core.builtin.local.variables import setup_variables
 if TYPE_CHECKING:
     from tests.local.conftest import Make, SpecOf
 
-SOON = 20.0
+SOON = 60.0
 SECRET = "sk-planted-0123456789"
 
 

@@ -21,7 +21,7 @@ from agentbench_docker.owner import KEEPER, OWNER, USER
 from agentbench_docker.provider import DockerProvider
 from agentbench_docker.sandbox import DockerSandbox
 
-SOON = 30.0
+SOON = 60.0
 """Seconds that suffice for whatever is not meant to run out of time."""
 
 
@@ -54,8 +54,10 @@ class Started:
         """The id of its container."""
         return self.sandbox.container.id
 
-    def run(self, command: str | Sequence[str], seconds: float = SOON, **more: Any) -> ExecResult:
-        return self.sandbox.exec(command, deadline=Deadline(seconds), **more)
+    def run(self, command: str | Sequence[str], seconds: float = SOON, *, until: str = "", **more: Any) -> ExecResult:
+        """Run a command for so long, or until it has made this file."""
+        deadline = over_once(self.workspace / until) if until else Deadline(seconds)
+        return self.sandbox.exec(command, deadline=deadline, **more)
 
     def ask(self, command: str | Sequence[str]) -> str:
         """What a command prints that must succeed, without spaces around it."""
@@ -117,9 +119,11 @@ class Stage:
         finally:
             sandbox.close()
 
-    def once(self, command: str, *, seconds: float = SOON, hosted: bool = True) -> ExecResult:
-        """Run a command in a start of its own."""
-        return self._environment(hosted).run_once(Command(command), self.fork(), Deadline(seconds))
+    def once(self, command: str, *, until: str = "", hosted: bool = True) -> ExecResult:
+        """Run a command in a start of its own, to its end or until it has made this file."""
+        workspace = self.fork()
+        deadline = over_once(workspace / until) if until else Deadline(SOON)
+        return self._environment(hosted).run_once(Command(command), workspace, deadline)
 
     def containers(self) -> list[str]:
         """Ids of the containers that this provider has, those that do not run included."""
@@ -136,6 +140,11 @@ class Stage:
     def _environment(self, hosted: bool) -> DockerEnvironment:
         image = attrs.evolve(self.environment.image, hosted=hosted)
         return attrs.evolve(self.environment, image=image)
+
+
+def over_once(sign: Path) -> Deadline:
+    """A deadline that is over once this file exists, and not before: a command may be slow to come so far."""
+    return Deadline(SOON, clock=lambda: SOON if sign.exists() else 0.0)
 
 
 def asked(*arguments: str) -> list[str]:

@@ -135,7 +135,8 @@ def test_nothing_changes_after_the_end(stage: Any) -> None:
     """H37: daemons that rewrite the workspace are dead before anybody looks at it."""
     with stage.start() as started:
         loop = "while :; do echo forged >> beat; done"
-        started.ask(f"setsid sh -c '{loop}' >/dev/null 2>&1 & (sh -c '{loop}' &) >/dev/null 2>&1; sleep 0.3")
+        begun = "until [ -s beat ]; do sleep 0.05; done"
+        started.ask(f"setsid sh -c '{loop}' >/dev/null 2>&1 & (sh -c '{loop}' &) >/dev/null 2>&1; {begun}")
         assert (started.workspace / "beat").stat().st_size > 0
         started.sandbox.close()
         assert started.processes() == []
@@ -269,8 +270,8 @@ def test_set_up_is_alone_in_its_network(
             shown = json.dumps(inspected(image))
             history = subprocess.run(["docker", "history", "--no-trunc", image], capture_output=True, text=True).stdout
             assert SECRET not in shown + history
-        sandbox = environment.start(environment.workspace, read_only=True, network=False, deadline=Deadline(30))
-        reach = sandbox.exec(f"{_python(REACH)} {gateway} 53; cat /proc/net/route; env", deadline=Deadline(30))
+        sandbox = environment.start(environment.workspace, read_only=True, network=False, deadline=Deadline(60))
+        reach = sandbox.exec(f"{_python(REACH)} {gateway} 53; cat /proc/net/route; env", deadline=Deadline(60))
         assert reach.stdout.text.startswith("refused\n")
         assert SECRET not in reach.stdout.text
         assert not [line for line in reach.stdout.text.splitlines() if line.startswith("eth")]
@@ -384,21 +385,21 @@ def test_filling_the_disk(small_disk: Any, place: Path, stage: Any) -> None:
     """H13: who writes more than allowed is killed, and told why; it can make room, and go on."""
     workspace = stage.fork()
     with contextlib.closing(
-        small_disk.start(workspace, read_only=False, network=False, deadline=Deadline(30))
+        small_disk.start(workspace, read_only=False, network=False, deadline=Deadline(60))
     ) as sandbox:
-        result = sandbox.exec("head -c 300000000 /dev/zero > big; sync; sleep 20; echo end", deadline=Deadline(40))
+        result = sandbox.exec("head -c 300000000 /dev/zero > big; sync; sleep 600; echo end", deadline=Deadline(90))
         assert (result.ok, result.stdout.text, result.limits_hit) == (False, "", ("disk",))
         time.sleep(2.5)  # as a model thinks
-        assert sandbox.exec("rm big; echo room", deadline=Deadline(30)).stdout.text == "room\n"
+        assert sandbox.exec("rm big; echo room", deadline=Deadline(60)).stdout.text == "room\n"
         time.sleep(2.5)
-        after = sandbox.exec("echo alive", deadline=Deadline(30))
+        after = sandbox.exec("echo alive", deadline=Deadline(60))
         assert (after.stdout.text, after.limits_hit) == ("alive\n", ())
 
 
 def test_filling_the_disk_while_scoring(small_disk: Any, stage: Any) -> None:
     """H13: tests that write more than allowed are killed just so: a result that is no pass, not a SandboxError."""
-    command = Command("head -c 300000000 /dev/zero > big; sync; sleep 15; exit 0")
-    result = small_disk.run_once(command, stage.fork(), Deadline(40))
+    command = Command("head -c 300000000 /dev/zero > big; sync; sleep 600; exit 0")
+    result = small_disk.run_once(command, stage.fork(), Deadline(90))
     assert (result.ok, result.limits_hit) == (False, ("disk",))
 
 
@@ -409,12 +410,12 @@ for _ in range(200): file.write(bytes(1 << 20))
 file.flush()
 memory = mmap.mmap(file.fileno(), 0)
 %s
-time.sleep(20)
+time.sleep(600)
 """
 WAYS_TO_FILL = {
     "an open file without a name": NAMELESS % "",
     "a mapped file without a name": NAMELESS % "file.close()",
-    "many files": "import time; [open(str(number), 'w').close() for number in range(2000)]; time.sleep(20)",
+    "many files": "import time; [open(str(number), 'w').close() for number in range(2000)]; time.sleep(600)",
 }
 
 
@@ -422,9 +423,9 @@ WAYS_TO_FILL = {
 def test_filling_the_disk_unseen(small_disk: Any, stage: Any, way: str) -> None:
     """H13: what takes room without showing as a file's size is counted, too."""
     with contextlib.closing(
-        small_disk.start(stage.fork(), read_only=False, network=False, deadline=Deadline(30))
+        small_disk.start(stage.fork(), read_only=False, network=False, deadline=Deadline(60))
     ) as sandbox:
-        result = sandbox.exec(["python3", "-c", WAYS_TO_FILL[way]], deadline=Deadline(40))
+        result = sandbox.exec(["python3", "-c", WAYS_TO_FILL[way]], deadline=Deadline(90))
         assert (result.exit_code, result.limits_hit) == (137, ("disk",))
 
 
@@ -446,7 +447,7 @@ def test_filling_the_disk_where_nobody_may_look() -> None:
             watch.add("its-container", [place / "written"], place / "before", lambda why: told.set())
             (place / "written/closed/file").write_bytes(bytes(4 << 20))
             (place / "written/closed").chmod(0)
-            told.wait(15)
+            told.wait(60)
         os._exit(not told.is_set())
     try:
         assert os.waitpid(child, 0)[1] == 0, "what is in there should have been counted"

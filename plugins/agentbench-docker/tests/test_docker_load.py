@@ -38,7 +38,9 @@ def test_a_container_that_wants_more_than_its_limit(started: Any) -> None:
 
 def test_a_start_of_its_own(stage: Any) -> None:
     """Its processor time is counted, also when it ran out of time and was killed."""
-    late = stage.once("python3 -c 'import time\nwhile time.process_time() < 0.3: pass'; sleep 60", seconds=3)
+    late = stage.once(
+        "python3 -c 'import time\nwhile time.process_time() < 0.3: pass'; touch begun; sleep 60", until="begun"
+    )
     assert late.timed_out
     assert 0.25 < late.load.cpu_sec < 2
 

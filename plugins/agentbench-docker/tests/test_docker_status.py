@@ -64,7 +64,7 @@ def test_a_hanging_engine_ends_at_the_deadline_and_leaves_no_process(hanging_eng
     started = time.monotonic()
     with pytest.raises(UnavailableError, match="did not answer within 3 s"):
         look(environment(DOCKER_HOST=hanging_engine), Deadline(3))
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert not [pid for pid in _environments() if hanging_engine.encode() in _environments().get(pid, b"")]
 
 

@@ -65,7 +65,7 @@ def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 def running(stage: Any, known: set[str], command: str = "sleep 2.71") -> str:
     """The id of a container that runs a command and that was not known."""
-    give_up_at = time.monotonic() + 30
+    give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:
         for container in set(stage.containers()) - known:
             if any(command in line for line in stage.processes_of(container)):
@@ -327,7 +327,7 @@ def test_killing_everybody_at_once(started: Any) -> None:
 def test_killing_everybody_while_scoring(stage: Any) -> None:
     """F11, T04: tests that kill all they can, their supervisor included, have failed."""
     for _ in range(3):  # there is a race to be lost
-        result = stage.once("kill -9 -1; exit 0", seconds=20)
+        result = stage.once("kill -9 -1; exit 0")
         assert (result.exit_code, result.timed_out, result.limits_hit) == (137, False, ())
 
 

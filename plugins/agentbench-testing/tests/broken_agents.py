@@ -207,7 +207,7 @@ class LeavesAThread(CarefulAgent):
 
     def begin(self, context: AttemptContext) -> None:
         super().begin(context)
-        threading.Thread(target=threading.Event().wait, args=(4.0,), daemon=True).start()
+        threading.Thread(target=threading.Event().wait, args=(20.0,), daemon=True).start()
 
 
 class TellsItsOwnStory(CarefulAgent):

@@ -145,11 +145,11 @@ class CarefulLLM:
         self.closed = True
 
 
-def on(llm_type: type[CarefulLLM]) -> type[RemoteLLMConformance]:
-    """The checks on such a provider, with little patience."""
+def on(llm_type: type[CarefulLLM], seconds: float = 1.0) -> type[RemoteLLMConformance]:
+    """The checks on such a provider, with little patience, since it is broken."""
 
     class OnDouble(RemoteLLMConformance):
-        patience = 1.0
+        patience = seconds
 
         @classmethod
         @contextlib.contextmanager

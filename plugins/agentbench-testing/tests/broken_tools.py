@@ -137,11 +137,11 @@ class Shell:
 Double = type[Peek] | type[Put] | type[Shell]
 
 
-def on(tool_type: Double) -> type[ToolConformance]:
-    """The checks on such a tool, with little patience."""
+def on(tool_type: Double, seconds: float = 1.0) -> type[ToolConformance]:
+    """The checks on such a tool, with little patience, since it is broken."""
 
     class OnDouble(ToolConformance):
-        patience = 1.0
+        patience = seconds
         path_arguments = tool_type.path_arguments
 
         @classmethod

@@ -28,7 +28,7 @@ class TestScripted(LLMConformance):
         yield ScriptedLLM(lambda request: answers[request.messages[-1].content.rstrip(".").split()[-1]])
 
 
-TestCareful = BROKEN["on"](BROKEN["CarefulLLM"])
+TestCareful = BROKEN["on"](BROKEN["CarefulLLM"], RemoteLLMConformance.patience)
 """The provider that the doubles are made from does all that one with a server must do."""
 
 

@@ -115,7 +115,7 @@ class AgentLifeChecks(AgentHooks):
             pass
         before = set(threading.enumerate())
         with self.solved(bench):
-            give_up_at = time.monotonic() + min(self.patience, 2.0)
+            give_up_at = time.monotonic() + min(self.patience, 5.0)
             while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up_at:
                 time.sleep(0.01)
         assert left == set()

@@ -15,7 +15,7 @@ from agentbench_testing.doubles.observing import LONG, done_soon, in_thread, soo
 
 PASSING: Sequence[FaultKind] = ("overloaded", "rate_limited", "reset")
 """What may be over in a moment."""
-_TELLING = 0.25
+_TELLING = 0.7
 """Seconds that a provider may take between a failure and telling that it waits."""
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import pytest
 
-from agentbench_core import Deadline, DeadlineExceeded, Interrupted, SandboxError
+from agentbench_core import OUTPUT_CAP, Deadline, DeadlineExceeded, ExecResult, Interrupted, SandboxError
 from agentbench_testing.checks.sandbox.stage import Hooks, Stage, Started
-from agentbench_testing.doubles.observing import LONG, Pulse, pulse, text_of
+from agentbench_testing.doubles.observing import LONG, FakeClock, Pulse, pulse, text_of
 
 _ASIDE = "</dev/null >/dev/null 2>&1 &"
 _BECOME = "os.execvp('sh', ['sh', '-c', sys.argv[1]])"
@@ -57,7 +56,7 @@ class LifetimeChecks(Hooks):
             beat.at_first_beat(started.sandbox.close),
         ):
             with pytest.raises(SandboxError):
-                started.sandbox.exec(f"({beat.script}) & wait", deadline=Deadline(self.patience))
+                started.sandbox.exec(f"({beat.script}) & wait", deadline=Deadline(LONG))
             assert beat.has_died(), "the command outlived the sandbox"
 
     def test_no_command_after_closing(self, stage: Stage) -> None:
@@ -92,12 +91,15 @@ class DeadlineChecks(Hooks):
 
     def test_output_before_the_deadline(self, shared: Started) -> None:
         """What was printed until then is kept, of both streams."""
-        result = shared.run("echo so far; echo so bad >&2; sleep 60", seconds=1.0)
+        with pulse(shared.workspace, self.patience) as beat:
+            result = self._over_at_first_beat(shared, beat, f"echo so far; echo so bad >&2; {beat.script}")
         assert (result.timed_out, result.stdout.data, result.stderr.data) == (True, b"so far\n", b"so bad\n")
 
     def test_a_flood_ends_at_its_deadline(self, shared: Started) -> None:
         """However much comes: it is still killed, and counted."""
-        result = shared.run("yes & exec yes >&2", seconds=1.0)
+        with pulse(shared.workspace, self.patience) as beat:
+            flood = f"yes >&2 & yes | head -c {4 * OUTPUT_CAP}; ({beat.script}) & exec yes"
+            result = self._over_at_first_beat(shared, beat, flood)
         assert (result.exit_code, result.timed_out) == (None, True)
         assert result.stdout.omitted > 0
         assert result.duration_sec < self.patience
@@ -110,7 +112,8 @@ class DeadlineChecks(Hooks):
 
     def test_the_sandbox_outlives_a_deadline(self, shared: Started) -> None:
         """The next call works as if nothing had been."""
-        assert shared.run("echo kept > before; sleep 60", seconds=0.5).timed_out
+        with pulse(shared.workspace, self.patience) as beat:
+            assert self._over_at_first_beat(shared, beat, f"echo kept > before; {beat.script}").timed_out
         assert shared.ask("cat before") == "kept"
 
     def test_a_deadline_kills_the_command(self, shared: Started) -> None:
@@ -150,7 +153,7 @@ class DeadlineChecks(Hooks):
 
     def test_interrupting(self, shared: Started) -> None:
         """Who ends a deadline gets the reason back as an exception, soon; the command is dead then."""
-        deadline = Deadline(self.patience)
+        deadline = Deadline(LONG)
         with (
             pulse(shared.workspace, self.patience) as beat,
             beat.at_first_beat(lambda: deadline.end(Interrupted("stop it"))),
@@ -169,17 +172,25 @@ class DeadlineChecks(Hooks):
 
     def test_a_deadline_that_is_extended(self, shared: Started) -> None:
         """Time that is given back while a command runs counts."""
-        deadline = Deadline(1.0)
-        giver = threading.Timer(0.2, deadline.extend, (LONG,))
-        giver.start()
-        result = shared.sandbox.exec("sleep 1.5; echo done", deadline=deadline)
-        giver.join()
+        clock = FakeClock()
+        deadline = clock.deadline(1.0)
+
+        def extend() -> None:
+            deadline.extend(LONG)
+            clock.advance(1.5)
+
+        with pulse(shared.workspace, self.patience) as beat, beat.at_first_beat(extend):
+            command = f"({beat.script}) >/dev/null 2>&1 & sleep 1.5; echo done"
+            result = shared.sandbox.exec(command, deadline=deadline)
         assert (result.timed_out, result.stdout.data) == (False, b"done\n")
 
     def _dies(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> None:
+        result = self._over_at_first_beat(shared, beat, command)
+        assert (result.exit_code, result.timed_out) == (None, True)
+        assert beat.has_died(), "a process outlived the deadline"
+
+    def _over_at_first_beat(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> ExecResult:
         """Its time is over as soon as it beats: no guess how long a start takes."""
         deadline = Deadline(LONG)
         with beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))):
-            result = shared.sandbox.exec(command, deadline=deadline)
-        assert (result.exit_code, result.timed_out) == (None, True)
-        assert beat.has_died(), "a process outlived the deadline"
+            return shared.sandbox.exec(command, deadline=deadline)
