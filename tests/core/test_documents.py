@@ -60,11 +60,11 @@ def test_a_bomb_takes_no_time() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{name}: &{name} [{','.join([f'*{above}'] * 9)}]\n" for above, name in itertools.pairwise("abcdefgh")
     )
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match="anchors"):
         parse_yaml(bomb, "f")
     assert parse_yaml("a: 1" + ":1" * 100_000, "f")["a"].startswith("1:1:1")
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_toml_that_is_too_deep(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_money_is_never_overshot() -> None:
     waiting = threading.Thread(target=budget.hold, args=(most,))
     waiting.start()
     budget.settle(most, tokens=0, cost_usd=0.3)
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
     budget.settle(most, tokens=0, cost_usd=0.3)
     with pytest.raises(BudgetExceeded, match=r"0\.600000 of 1 USD are spent, and the next call may cost 0\.600000"):

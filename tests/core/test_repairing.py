@@ -91,7 +91,7 @@ def test_a_command_may_have_repaired_it(make: Make) -> None:
     for made in (
         SED,
         runs(f"{SED.arguments['command']}; exit 3"),
-        runs(f"{SED.arguments['command']}; sleep 60", timeout_sec=1),
+        runs(f"{SED.arguments['command']}; sleep 60", timeout_sec=3),
     ):
         with make([calls(*LOOKS, made, *LOOKS)]) as double:
             assert repaired(double).message == "the failing command passes"
@@ -201,7 +201,7 @@ def test_equal_failures_have_equal_digests(make: Make) -> None:
     """Where objects lie and how long it ran until it was killed are no part of a failure; its exit code is."""
 
     def digest(command: str) -> str:
-        with make(tool_timeout_sec=0.5) as double:
+        with make(tool_timeout_sec=2.0) as double:
             return rerun(attrs.evolve(double.context, failing_command=command)).digest
 
     assert digest("echo at 0x7f3a12345678; false") == digest("echo at 0x7f3a87654321; false")
@@ -215,7 +215,7 @@ def test_equal_failures_have_equal_digests(make: Make) -> None:
 
 def test_a_command_that_hangs(make: Make) -> None:
     """The model reads what it printed before it was killed."""
-    with make(tool_timeout_sec=0.5) as double:
+    with make(tool_timeout_sec=2.0) as double:
         found = rerun(attrs.evolve(double.context, failing_command="echo so far; sleep 60"))
     assert not found.passed
     assert found.output.startswith("killed after ")

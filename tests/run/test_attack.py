@@ -287,7 +287,7 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
 def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
     """It is told apart from an attack that the scorer withstood."""
     facts = TaskFacts(editable=(), passing_command="false", hidden=())
-    with make_context(task_facts=facts, tool_timeout_sec=2.0) as attempt:
+    with make_context(task_facts=facts, tool_timeout_sec=5.0) as attempt:
         result = ScriptedAdversary(Script("mine", "does nothing", source)).solve(attempt.context)
         assert result.ended == ended
         assert words in result.message

@@ -97,7 +97,7 @@ class Trial:
 
     def survivors(self) -> list[str]:
         """Command lines of processes that work in this place; they get a moment to die."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while (alive := _processes_of(str(self.place))) and time.monotonic() < end:
             time.sleep(0.05)
         return alive

@@ -165,9 +165,11 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
     said = script("""
         mount -t tmpfs -o size=60m none tight
         head -c 50M /dev/zero > tight/filler
-        (sleep 8; rm tight/filler) &
-        $RUN --agent scripted --out tight --set run.min_free_mb=30 --set limits.timeout_sec=3
+        touch said
+        (until grep -q "waiting for room" said; do sleep 0.1; done; sleep 4; rm tight/filler) &
+        $RUN --agent scripted --out tight --set run.min_free_mb=30 --set limits.timeout_sec=3 2>said
         echo ended=$?
+        cat said >&2
         wait
         cp -r tight later
     """)

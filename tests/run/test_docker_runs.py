@@ -174,7 +174,7 @@ def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, n
 
     So is an attempt whose agent works: a plain ``docker exec`` would have ended with 0.
     """
-    make_task(validation={"passing_command": "sleep 67.32; grep -q fixed app.txt"})
+    make_task(validation={"passing_command": "sleep 607.32; grep -q fixed app.txt"})
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini"]
     with subprocess.Popen(
         [sys.executable, "-c", OBEDIENT, *command, "--agent", "scripted", "--sandbox", "docker"],
@@ -183,7 +183,7 @@ def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, n
         text=True,
         start_new_session=True,
     ) as process:
-        running(temporary, "sleep 67.32")
+        running(temporary, "sleep 607.32")
         os.killpg(process.pid, number)
         began = time.monotonic()
         try:
@@ -191,7 +191,7 @@ def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, n
         finally:
             process.kill()
     assert process.returncode == 130, said
-    assert time.monotonic() - began < 30, "it did not wait for the command"
+    assert time.monotonic() - began < 60, "it did not wait for the command"
     (record,) = records()
     result = record["result"]
     assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")

@@ -38,11 +38,11 @@ AGENTS = """
 
     def raises(context): raise ValueError("a bug")
     def exits(context): sys.exit(0)
-    def sleeps(context): call(context, "run", command="sleep 60")
+    def sleeps(context): call(context, "run", command="sleep 600")
     def swallows(context):
         while True:
             try:
-                call(context, "run", command="sleep 60")
+                call(context, "run", command="sleep 600")
             except BaseException:
                 return AgentResult()
     def loops(context):
@@ -90,14 +90,16 @@ AGENTS = """
         return AgentResult()
     def leaves_thread(context):
         import threading
+        at_work = threading.Event()
         def go_on():
             try:
                 while True:
                     call(context, "run", command="echo later > app.txt; sleep 0.01")
+                    at_work.set()
             except AttemptStop:
                 pass
         threading.Thread(target=go_on, daemon=True).start()
-        time.sleep(0.3)
+        assert at_work.wait(60)
         return AgentResult()
     def gives_up(context): return AgentResult(ended="gave_up", message="too hard")
     def names_tools(context):
@@ -256,7 +258,7 @@ def test_time_over_is_a_timeout(run: Run, agent: str) -> None:
     """In a tool, swallowed by the agent, or in a loop of pure Python that nobody can stop."""
     started = time.monotonic()
     assert ending(run(agent, "--set", "limits.timeout_sec=1")) == ("timed_out", True, False, "TIMEOUT")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 50  # and not as long as it sleeps
 
 
 def test_an_agent_that_has_ended_has_ended(run: Run) -> None:
@@ -665,14 +667,14 @@ def test_an_interrupt_marks_what_runs(make_task: Any, plugin: Any, records: Any,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end and not any(
             "tool_call_started" in path.read_text() for path in Path("artifacts").glob("runs/*/events.jsonl")
         ):
             time.sleep(0.05)
         process.send_signal(number)
         try:
-            out, _ = process.communicate(timeout=30)
+            out, _ = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130
@@ -695,12 +697,12 @@ def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end and not Path("begun").exists():
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         try:
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -236,7 +236,7 @@ def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         wait_for(Path("begun"))
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     run = only_run()
     hint = said.splitlines()[-1]

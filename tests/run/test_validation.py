@@ -661,13 +661,13 @@ def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str)
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end and not (tmp_path / until).exists():
             time.sleep(0.05)
         assert list(scratch.iterdir()) != []
         process.send_signal(number)
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130, err

@@ -339,10 +339,10 @@ def test_only_newlines_end_lines() -> None:
 
 def test_large_file_of_equal_lines() -> None:
     """A search in a file that is all alike takes no quadratic time."""
-    began = time.monotonic()
+    began = time.process_time()
     body = "@@ -1,3001 +1,3001 @@\n" + " same\n" * 3000 + "-other\n+new\n"
     assert "does not fit" in conflict(body, "same\n" * 30_000)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 # --- writing -----------------------------------------------------------------------------------------------------
@@ -370,10 +370,10 @@ def test_writer_gives_up_on_large_differences() -> None:
     """Beyond a size the middle is replaced as a whole: still a right patch."""
     old = "".join(f"{n}\n" for n in range(25_000))
     new = f"head\n{old.replace('5', 'five')}tail\n"
-    began = time.monotonic()
+    began = time.process_time()
     diff = unified_diff("x", old.encode(), new.encode())
     assert apply_hunks(parse_patch(diff)[0], old).text == new
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_errors_are_tool_errors() -> None:
