@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from agentbench_core.testing import FakeClock
+
+from agentbench_testing import FakeClock
 
 Play = Callable[[BaseHTTPRequestHandler], None]
 

@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from agentbench_core.testing import FakeClock
 
 from agentbench_core import Deadline, DeadlineExceeded, InputError, Interrupted, UnavailableError
 from agentbench_openrouter.client import Client
 from agentbench_openrouter.key import Key, find_key, key_for
 from agentbench_openrouter.pages import MissingEndpointError
+from agentbench_testing import FakeClock
 
 SECRET = "sk-or-v1-PLANTED0123456789"
 ENV = "TEST_KEY"
