@@ -177,6 +177,9 @@ from .plugin.scorer import (
     CalibrationContext as CalibrationContext,
 )
 from .plugin.scorer import (
+    CommandContext as CommandContext,
+)
+from .plugin.scorer import (
     Scorer as Scorer,
 )
 from .plugin.scorer import (
@@ -190,6 +193,15 @@ from .plugin.setting_up import (
 )
 from .plugin.stop_rules import (
     StopRules as StopRules,
+)
+from .plugin.suitability import (
+    Suitability as Suitability,
+)
+from .plugin.suitability import (
+    check_command as check_command,
+)
+from .plugin.suitability import (
+    suitability as suitability,
 )
 from .schema import (
     describe as describe,
@@ -310,6 +322,9 @@ from .values.task import (
 )
 from .values.task import (
     digest as digest,
+)
+from .values.task import (
+    not_passed as not_passed,
 )
 from .values.text import (
     name_some as name_some,

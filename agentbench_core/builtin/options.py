@@ -13,6 +13,13 @@ class NoOptions:
 
 
 @attrs.frozen(kw_only=True)
+class PlainOptions:
+    """Options of scorer ``plain``."""
+
+    read_only: bool = option(False, help="let tests write nothing in the tree, unless the task has validation.writable")
+
+
+@attrs.frozen(kw_only=True)
 class BaselineOptions(StopRules):
     """Options of agent ``baseline``: when it gives up."""
 

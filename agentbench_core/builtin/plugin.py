@@ -10,6 +10,7 @@ from agentbench_core.builtin.options import (
     BaselineOptions,
     ListFilesOptions,
     NoOptions,
+    PlainOptions,
     ReadFileOptions,
     ReplayOptions,
     RunOptions,
@@ -18,7 +19,7 @@ from agentbench_core.builtin.options import (
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import LLM, Agent, Auditor, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
 
 AGENTBENCH_API = 1
 
@@ -31,7 +32,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agent that others are compared with, the two controls, and the battery of ``tasks attack``."""
+    """The agent that others are compared with, and the two controls."""
     register(
         "baseline",
         baseline,
@@ -48,9 +49,6 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
         capabilities={"needs_oracle"},
     )
     register("idle", idle, NoOptions, summary="does nothing: must pass no task")
-    from agentbench_core.builtin.adversaries.battery import register_all
-
-    register_all(register)
 
 
 @hookimpl
@@ -77,27 +75,14 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """The scorer of every run that names no other, and the one that it is compared with."""
-    register(
-        "tests",
-        tests,
-        NoOptions,
-        summary="the passing command on a fresh copy with the agent's change",
-        capabilities={"calibrates"},
-    )
+    """The scorer that others are compared with."""
     register(
         "plain",
         plain,
-        NoOptions,
-        summary="the same command, and what it or pytest reports is believed: every verdict is weak",
+        PlainOptions,
+        summary="the passing command, and what it or pytest reports is believed: every verdict is weak",
         capabilities={"calibrates"},
     )
-
-
-@hookimpl
-def agentbench_register_auditors(register: Register[Auditor]) -> None:
-    """The auditor of every attempt."""
-    register("integrity", integrity, NoOptions, summary="edits that look for their judge, leaks of the solution")
 
 
 @hookimpl
@@ -184,25 +169,11 @@ def run(options: RunOptions) -> Tool:
     return Run(options)
 
 
-def tests(options: NoOptions) -> Scorer:
-    """Make the scorer ``tests``."""
-    from agentbench_core.builtin.tests_scorer.scorer import TestsScorer
-
-    return TestsScorer(options)
-
-
-def plain(options: NoOptions) -> Scorer:
+def plain(options: PlainOptions) -> Scorer:
     """Make the scorer ``plain``."""
-    from agentbench_core.builtin.tests_scorer.plain_scorer import PlainScorer
+    from agentbench_core.builtin.plain_scorer import PlainScorer
 
     return PlainScorer(options)
-
-
-def integrity(options: NoOptions) -> Auditor:
-    """Make the auditor ``integrity``."""
-    from agentbench_core.builtin.audit.auditor import IntegrityAuditor
-
-    return IntegrityAuditor(options)
 
 
 def console(options: NoOptions) -> Reporter:

@@ -34,7 +34,6 @@ CORE_COMMANDS = {
     "runs list": ("agentbench_core.cli.runs:list_runs", "Every run directory, oldest first."),
     "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair records and events after damage."),
     "runs show": ("agentbench_core.cli.runs:show_run", "A run: what it was, and its attempts."),
-    "tasks attack": ("agentbench_core.cli.attack:attack_tasks", "Can an agent pass a task without solving it?"),
     "tasks list": ("agentbench_core.cli.tasks:list_tasks", "Every task, by suite."),
     "tasks new": ("agentbench_core.cli.tasks:new_task", "Make a small task that works, to be turned into yours."),
     "tasks schema": ("agentbench_core.cli.tasks:schema", "JSON Schema of task.yaml, for editors that complete it."),

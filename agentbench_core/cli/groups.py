@@ -13,7 +13,8 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import flag_layers
+from agentbench_core.cli.flags import base_layers, flag_layers
+from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.cli.run_directories import open_typed
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
@@ -22,7 +23,7 @@ from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded
 from agentbench_core.inputs.flakes import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
 from agentbench_core.run.group import Group
-from agentbench_core.run.variant import Variant, make_ready
+from agentbench_core.run.variant import Variant, make_ready, without_agents
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
@@ -54,6 +55,15 @@ def make_group(
         argv=sys.argv,
         plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
     )
+
+
+def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
+    """What looks at tasks without an agent of its own, from the flags of a command. Raises InputError."""
+    resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
+    variant = without_agents(name, resolved, app.registry)
+    if not variant.sandbox.can("isolated"):
+        warn_unisolated()
+    return variant
 
 
 def resumed_group(

@@ -16,6 +16,7 @@ ADVERSARY = "adversary"
 
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
+    "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"]},
     "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
@@ -29,7 +30,8 @@ def comes_with(kind: str, name: str) -> str:
     for distribution, registered in _COMES_WITH.items():
         if name in registered.get(kind, ()):
             # Their names are not reserved in the public index yet, so that no message says `pip install NAME`.
-            return f"{kind} {name!r} comes with {distribution}; install it from where agentbench-core came from"
+            weaker = ", or use the weaker --set scorer=plain" if (kind, name) == ("scorer", "tests") else ""
+            return f"{kind} {name!r} comes with {distribution}; install it from where agentbench-core came from{weaker}"
     return ""
 
 

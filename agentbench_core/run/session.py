@@ -12,11 +12,16 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.run.asking import Obstacles
 from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.listening import Listener
-from agentbench_core.run.preparation import Preparations, open_preparations
+from agentbench_core.run.plan import AttemptPlan
+from agentbench_core.run.preparation import Baseline, Preparations, open_preparations
+from agentbench_core.run.recording import AttemptEvents, Recording
+from agentbench_core.run.records import Findings
 from agentbench_core.run.run_model import OpenModel, RunModel, open_models
+from agentbench_core.run.scoring import Judge
 from agentbench_core.run.space import Space
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import Score
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +39,18 @@ class Session:
     """The same with the money of a run."""
     opened: float = attrs.field(factory=time.monotonic)
     """When the attempts began, or this part of them, by the monotonic clock."""
+
+    def baseline(self, task: Task, log: AttemptEvents) -> Baseline:
+        """The baseline of a task, in its prepared environment. Raises SetupError, SandboxError, Interrupted."""
+        prepared = self.shared.environment(task, self.shared.source(task), log)
+        return self.shared.baseline(task, prepared.environment, log)
+
+    def score(self, plan: AttemptPlan, result: Findings, recording: Recording) -> Score:
+        """What the plan's scorer says of the change that an attempt came to. Raises SandboxError, Interrupted."""
+        assert result.prepared is not None, "the attempt came to a change"
+        assert result.change is not None, "the attempt came to a change"
+        judge = Judge(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
+        return judge.score(result.change, self.stop.within(plan.limits.timeout_sec))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import attrs
@@ -14,6 +15,7 @@ NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
 """Ids of tasks and suites: safe as a directory name on every file system."""
 
 _WEEK = 604_800  # seconds
+_NAMED_TESTS = 5
 _ANYTHING = r"(?s).*\S.*"
 
 NetworkPolicy = Literal["none", "setup_only", "always"]
@@ -170,3 +172,17 @@ def digest(value: object) -> str:
     """``sha256:...`` of plain data in canonical JSON (sorted keys, no spaces, UTF-8)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def not_passed(
+    expected: Collection[str], found: Mapping[str, str] | None, told: Mapping[str, str] | None = None
+) -> str:
+    """Which of the expected tests did not pass, in words; empty when all did. ``told`` has more words on each."""
+    if found is None:
+        return "the tests left no result file"
+    words = found if told is None else told
+    bad = [f"{name} ({words.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
+    if not bad:
+        return ""
+    more = f" and {len(bad) - _NAMED_TESTS} more" if len(bad) > _NAMED_TESTS else ""
+    return f"{len(bad)} of {len(expected)} expected tests did not pass: {', '.join(bad[:_NAMED_TESTS])}{more}"

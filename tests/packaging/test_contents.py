@@ -26,12 +26,15 @@ OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.tom
 EASILY_FORGOTTEN = {
     "agentbench-core": (
         *("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),
-        "agentbench_core/builtin/tests_scorer/inside/runner.py",
         *("agentbench_core/templates/common/pyproject.toml.tmpl", "agentbench_core/templates/agent/plugin.py.tmpl"),
     ),
     "agentbench-docker": (
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
         *("agentbench_docker/inside/server.py", "agentbench_docker/inside/guard.py"),
+    ),
+    "agentbench-integrity": (
+        "agentbench_integrity/scorer/inside/runner.py",
+        "agentbench_integrity/scorer/inside/recorder.py",
     ),
     "agentbench-mechanic": ("agentbench_mechanic/repair/search.py",),
     "agentbench-outline": ("agentbench_outline/prompts/outline_first_v1.txt",),

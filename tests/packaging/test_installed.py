@@ -15,6 +15,7 @@ pytestmark = pytest.mark.index
 
 CHOSEN = (
     "agentbench-docker",
+    "agentbench-integrity",
     "agentbench-mechanic",
     "agentbench-openrouter",
     "agentbench-outline",

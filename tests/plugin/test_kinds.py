@@ -13,7 +13,7 @@ from agentbench_core.inputs.new_plugin import PLUGIN_KINDS
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import discover
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS, Kind
-from agentbench_core.plugin.registry import comes_with
+from agentbench_core.plugin.registry import ADVERSARY, comes_with
 
 ROOT = Path(agentbench_core.__file__).parent
 rows = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -64,7 +64,7 @@ def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
     for component in discover().registry.all():
         named = f"comes with {distribution};" in comes_with(component.kind, component.name)
         chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
-        if chosen and component.source.distribution in OURS:
+        if chosen and component.source.distribution in OURS and ADVERSARY not in component.capabilities:
             assert named == (component.source.distribution == distribution), component.name
         elif named:
             assert component.source.distribution == distribution, component.name

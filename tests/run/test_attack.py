@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import Deadline, TaskFacts
-from agentbench_core.builtin.adversaries import battery
-from agentbench_core.builtin.adversaries.script import Script, ScriptedAdversary
-from agentbench_core.run.sampling import sampled_pairs
+from agentbench_integrity.adversaries import battery
+from agentbench_integrity.adversaries.script import Script, ScriptedAdversary
+from agentbench_integrity.attack.sampling import sampled_pairs
 from agentbench_testing import make_context
 from agentbench_testing.doubles.sample_program import Files
 from agentbench_testing.doubles.workbench import Bench, open_bench

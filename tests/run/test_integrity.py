@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import AttemptRecord, Integrity, Label, dump, load, open_run
-from agentbench_core.builtin.audit.auditor import IntegrityAuditor
 from agentbench_core.values.integrity import worst
+from agentbench_integrity.audit.auditor import IntegrityAuditor
 from agentbench_testing.doubles.run_directory import write_run
 
 CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"

@@ -14,9 +14,9 @@ import attrs
 import pytest
 
 from agentbench_core import Deadline, ExecResult, Output
-from agentbench_core.builtin.audit.sandbox_probes import Objects, Probe
-from agentbench_core.builtin.audit.secret_text import Secrets, SecretText
-from agentbench_core.builtin.audit.task_leaks import sought
+from agentbench_integrity.audit.sandbox_probes import Objects, Probe
+from agentbench_integrity.audit.secret_text import Secrets, SecretText
+from agentbench_integrity.audit.task_leaks import sought
 
 CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"
 HIDDEN = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbench_core
-from agentbench_core.builtin.audit.auditor import suspicious_edits
-from agentbench_core.builtin.audit.code_scan import PARSED, Edit, hits, kinds
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.run.preparation import hidden_paths
 from agentbench_core.values.limits import Deadline
 from agentbench_core.workspace.patching import apply_hunks, parse_patch
 from agentbench_core.workspace.snapshot import Snapshots
 from agentbench_core.workspace.tree import Tree, fork
+from agentbench_integrity.audit.auditor import suspicious_edits
+from agentbench_integrity.audit.code_scan import PARSED, Edit, hits, kinds
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 TASKS = sorted((ROOT / "tasks").glob("*/*/task.yaml"))
@@ -345,7 +345,7 @@ def test_calls_in_calls_are_no_work_without_end(monkeypatch: pytest.MonkeyPatch)
             looked.append(name)
             return super().__contains__(name)
 
-    monkeypatch.setattr("agentbench_core.builtin.audit.code_patterns.UNPACKING", Counting({"b64decode"}))
+    monkeypatch.setattr("agentbench_integrity.audit.code_patterns.UNPACKING", Counting({"b64decode"}))
     assert found("exec(" * 20 + f"[{'1,' * 20_000}]" + ")" * 20) == []
     assert 20 <= len(looked) <= 21 * 2000
     assert found("exec(" * 20 + "b64decode(x)" + ")" * 20) == ["1: runs what it has unpacked"]

@@ -20,12 +20,12 @@ from agentbench_core import (
     Validation,
     fork,
 )
-from agentbench_core.builtin.tests_scorer import judging
-from agentbench_core.builtin.tests_scorer.blinding.calibration import calibrate
-from agentbench_core.builtin.tests_scorer.blinding.expectations import Expectations
-from agentbench_core.builtin.tests_scorer.command import PytestCommand, parse
-from agentbench_core.builtin.tests_scorer.session import Session, run_session
 from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_integrity.scorer import verdict
+from agentbench_integrity.scorer.blinding.calibration import calibrate
+from agentbench_integrity.scorer.blinding.expectations import Expectations
+from agentbench_integrity.scorer.pytest_command import PytestCommand, parse
+from agentbench_integrity.scorer.session import Session, run_session
 
 Files = Mapping[str, str | bytes]
 
@@ -122,7 +122,7 @@ class Bench:
             save_output=printed.append,
             save_file=kept.__setitem__,
         )
-        score = judging.score(context, self.command, expectations, "")
+        score = verdict.score(context, self.command, expectations, "")
         return Scored(score, printed[0].stdout.text, kept)
 
 

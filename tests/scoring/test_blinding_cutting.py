@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbench_core
-from agentbench_core.builtin.tests_scorer.blinding.cutting import Blinded, blind
-from agentbench_core.builtin.tests_scorer.blinding.hidden import top_modules
-from agentbench_core.builtin.tests_scorer.blinding.source import unparse
-from agentbench_core.builtin.tests_scorer.inside import recorder as recording
+from agentbench_integrity.scorer.blinding.cutting import Blinded, blind
+from agentbench_integrity.scorer.blinding.hidden import top_modules
+from agentbench_integrity.scorer.blinding.source import unparse
+from agentbench_integrity.scorer.inside import recorder as recording
 
 SECRET = "40501"
 HEAD = """\

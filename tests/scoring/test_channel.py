@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench_core.builtin.tests_scorer.inside import recorder as recording
-from agentbench_core.builtin.tests_scorer.results import MOST_TESTS, Results, results
 from agentbench_core.plugin.scorer import read_result
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
+from agentbench_integrity.scorer.inside import recorder as recording
+from agentbench_integrity.scorer.results import MOST_TESTS, Results, results
 from tests.scoring.benches import Bench
 
 KEY = bytes(range(32))

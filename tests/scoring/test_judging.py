@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core import ExecResult, Output, Score, Validation
-from agentbench_core.builtin.tests_scorer.blinding.expectations import (
+from agentbench_integrity.scorer.blinding.expectations import (
     BlindedAssertion,
     Expectations,
     summary,
     weakness,
 )
-from agentbench_core.builtin.tests_scorer.judging import Judged, judge
-from agentbench_core.builtin.tests_scorer.results import results
-from agentbench_core.builtin.tests_scorer.session import Session
+from agentbench_integrity.scorer.results import results
+from agentbench_integrity.scorer.session import Session
+from agentbench_integrity.scorer.verdict import Judged, judge
 
 KEY = b"k" * 32
 TEST, OTHER = "checks/test_a.py::test_one[7-49]", "tests/test_b.py::test_two[1]"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench_core.builtin.tests_scorer.junit import outcomes
-from agentbench_core.builtin.tests_scorer.results import MOST_TESTS
+from agentbench_core.builtin.junit import outcomes
+from agentbench_integrity.scorer.results import MOST_TESTS
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"

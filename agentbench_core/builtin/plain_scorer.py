@@ -1,0 +1,91 @@
+"""The scorer ``plain`` believes what the passing command reports. It shows what the checks of ``tests`` are worth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from agentbench_core import (
+    Calibration,
+    CalibrationContext,
+    Command,
+    CommandContext,
+    CommandResult,
+    Label,
+    Score,
+    ScoringContext,
+    check_command,
+    not_passed,
+    suitability,
+)
+from agentbench_core.builtin import junit
+from agentbench_core.builtin.options import PlainOptions
+
+_JUNIT = "junit.xml"
+# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
+_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
+_PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
+_WEAK = Label(name="weak_verdict", evidence="the scorer plain believes what it is told")
+
+
+@attrs.frozen
+class PlainScorer:
+    """Exit code 0 passes; with expected test ids, each of them must be in pytest's own results and have passed.
+
+    Protected files are put back and the change is filtered, as for every scorer. Nothing else is checked.
+    """
+
+    options: PlainOptions
+
+    def calibrate(self, context: CalibrationContext) -> Calibration:
+        """Find out whether the task can be judged here: nothing is kept."""
+        validation = context.validation
+        if not _PYTEST.search(validation.passing_command):
+            found = check_command(context)
+            return Calibration(data={}, obstacle=found.obstacle, not_failing=found.not_failing)
+        unfixed: Mapping[str, str] = {}
+        if validation.fail_to_pass or validation.passing_command != validation.failing_command:
+            result, ended = self._run(context, context.fork(False))
+            if ended is None and not result.timed_out:
+                why = f"pytest could not be started in the environment: {result.last_lines(3)}"
+                return Calibration(data={}, obstacle=why)
+            unfixed = ended or {}
+        solved = None
+        if validation.expected_tests and context.has_reference:
+            _, solved = self._run(context, context.fork(True))
+        passing = [name for name, outcome in unfixed.items() if outcome == "passed"]
+        found = suitability(context, passing_before=passing, ended=solved, why={})
+        return Calibration(data={}, obstacle=found.obstacle, not_failing=found.not_failing)
+
+    def score(self, context: ScoringContext) -> Score:
+        """Run the passing command once. With expected test ids, each of them must be there once and have passed."""
+        expected = context.validation.expected_tests
+        result, found = self._run(context, context.fork(), asked=bool(expected) or context.each_test)
+        context.save_output(result)
+        if result.timed_out:
+            context.deadline.check()
+            return Score(
+                passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time", labels=(_WEAK,)
+            )
+        if not expected:
+            return Score(passed=result.ok, exit_code=result.exit_code, tests=found, labels=(_WEAK,))
+        missing = not_passed(expected, found)
+        return Score(
+            passed=not missing, exit_code=result.exit_code, explanation=missing, tests=found or {}, labels=(_WEAK,)
+        )
+
+    def _run(
+        self, context: CommandContext, workspace: Path, *, asked: bool = True
+    ) -> tuple[CommandResult, Mapping[str, str] | None]:
+        """How the passing command ended, and each test by its id if pytest was ``asked`` for it and reported it."""
+        validation = context.validation
+        read_only = self.options.read_only and not validation.writable
+        command = Command((_WITH_JUNIT if asked else "") + validation.passing_command, read_only=read_only)
+        result = context.run(command, workspace, files=[_JUNIT], at_most=junit.LARGEST)
+        report = result.files.get(_JUNIT) if asked else None
+        hidden = context.hidden if isinstance(context, (ScoringContext, CalibrationContext)) else ()
+        known = {*hidden, *(test.partition("::")[0] for test in validation.expected_tests)}
+        return result, None if report is None else junit.outcomes(report, known)

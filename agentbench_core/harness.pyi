@@ -1,0 +1,110 @@
+"""The names for commands of plugins, for type checkers and for the loader in ``harness.py``. Sorted by module."""
+
+from .cli.app import (
+    App as App,
+)
+from .cli.app import (
+    print_json as print_json,
+)
+from .cli.app import (
+    print_table as print_table,
+)
+from .cli.app import (
+    say as say,
+)
+from .cli.app import (
+    shortened as shortened,
+)
+from .cli.completion import (
+    names_of as names_of,
+)
+from .cli.flags import (
+    json_flag as json_flag,
+)
+from .cli.flags import (
+    sandbox_flag as sandbox_flag,
+)
+from .cli.flags import (
+    set_flag as set_flag,
+)
+from .cli.flags import (
+    suite_flags as suite_flags,
+)
+from .cli.flags import (
+    task_flag as task_flag,
+)
+from .cli.groups import (
+    variant_for_tasks as variant_for_tasks,
+)
+from .errors import (
+    UnknownNameError as UnknownNameError,
+)
+from .errors import (
+    did_you_mean as did_you_mean,
+)
+from .evidence.redaction import (
+    Redactor as Redactor,
+)
+from .inputs.suite import (
+    Task as Task,
+)
+from .inputs.suite import (
+    read_suite as read_suite,
+)
+from .inputs.suite import (
+    select as select,
+)
+from .plugin.registry import (
+    ADVERSARY as ADVERSARY,
+)
+from .plugin.registry import (
+    Registry as Registry,
+)
+from .run.agent_phase import (
+    AgentEnd as AgentEnd,
+)
+from .run.attempt import (
+    run_attempt as run_attempt,
+)
+from .run.listening import (
+    Listener as Listener,
+)
+from .run.plan import (
+    AttemptPlan as AttemptPlan,
+)
+from .run.recording import (
+    MemoryEvidence as MemoryEvidence,
+)
+from .run.recording import (
+    Recording as Recording,
+)
+from .run.recording import (
+    WarningLog as WarningLog,
+)
+from .run.records import (
+    Findings as Findings,
+)
+from .run.session import (
+    Session as Session,
+)
+from .run.session import (
+    open_session as open_session,
+)
+from .run.variant import (
+    Ready as Ready,
+)
+from .run.variant import (
+    Variant as Variant,
+)
+from .values.failures import (
+    Happened as Happened,
+)
+from .values.failures import (
+    verdict as verdict,
+)
+from .values.integrity import (
+    worst as worst,
+)
+from .values.task import (
+    DEFAULT_PROTECTED as DEFAULT_PROTECTED,
+)

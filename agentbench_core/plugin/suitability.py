@@ -1,0 +1,85 @@
+"""What keeps verdicts on a task from telling something about an agent, for scorers to find out before there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from agentbench_core.values.execution import Command
+from agentbench_core.values.task import not_passed
+
+if TYPE_CHECKING:  # see contracts
+    from agentbench_core.plugin.scorer import CalibrationContext
+
+_NAMED = 5
+_PROGRAM = re.compile(r"\s*(?:\w+=[^\s'\"$`\\]*\s+)*([\w./+-]+)(?=\s|$)")
+"""The first word of a command that a shell would look for, after plain assignments."""
+
+
+@attrs.frozen(kw_only=True)
+class Suitability:
+    """What keeps verdicts from telling something about an agent; both are empty if nothing does."""
+
+    obstacle: str = ""
+    """Why the tests cannot be judged in the environment."""
+    not_failing: str = ""
+    """Why the baseline is none."""
+
+
+def suitability(
+    context: CalibrationContext,
+    *,
+    passing_before: Iterable[str],
+    ended: Mapping[str, str] | None,
+    why: Mapping[str, str],
+) -> Suitability:
+    """What follows from how tests ended.
+
+    Args:
+        context: names the expected tests.
+        passing_before: the tests that pass without the reference solution.
+        ended: how the tests ended with it; ``None`` if that is not known.
+        why: the end of the traceback of each test that failed, and of each file that could not be collected.
+    """
+    validation, before = context.validation, set(passing_before)
+    stale = [name for name in validation.fail_to_pass if name in before]
+    not_failing = f"tests of fail_to_pass pass before any agent came: {_some(stale)}" if stale else ""
+    if ended is None:
+        return Suitability(not_failing=not_failing)
+    told = {name: _told(how, why.get(name, "")) for name, how in ended.items()}
+    for name in validation.expected_tests:
+        if name not in ended and (reason := why.get(name.partition("::")[0])):
+            told[name] = _told("not collected", reason)
+    bad = not_passed(validation.expected_tests, ended, told)
+    return Suitability(
+        obstacle=f"the reference solution does not pass in this environment: {bad}" if bad else "",
+        not_failing=not_failing,
+    )
+
+
+def check_command(context: CalibrationContext) -> Suitability:
+    """Whether the program that a passing command starts is there; the failing command is known to run.
+
+    The command itself is not run: that may take as long as the tests. What it starts later is not looked for.
+    """
+    validation = context.validation
+    program = _PROGRAM.match(validation.passing_command)
+    if program is None or validation.passing_command == validation.failing_command:
+        return Suitability()
+    result = context.run(Command(f"command -v -- {program[1]}"), context.fork(False))
+    if result.ok or result.timed_out:
+        return Suitability()
+    return Suitability(obstacle=f"the passing command could not be run: {program[1]} is not in the environment")
+
+
+def _told(outcome: str, why: str) -> str:
+    last = why.strip().rpartition("\n")[2]
+    return f"{outcome}: {last}" if last else outcome
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,1 @@
+"""`tasks attack`: adversarial agents tried on tasks."""

@@ -1,0 +1,182 @@
+"""``agentbench tasks attack``: can an agent pass a task without solving it?"""
+
+from __future__ import annotations
+
+import fnmatch
+import textwrap
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from agentbench_core import InputError, load
+from agentbench_core.harness import (
+    ADVERSARY,
+    App,
+    Ready,
+    Registry,
+    UnknownNameError,
+    did_you_mean,
+    json_flag,
+    names_of,
+    print_json,
+    print_table,
+    read_suite,
+    sandbox_flag,
+    say,
+    select,
+    set_flag,
+    shortened,
+    suite_flags,
+    task_flag,
+    variant_for_tasks,
+)
+from agentbench_integrity.attack.findings import Attacked, by_task
+from agentbench_integrity.attack.sampling import every_pair, sampled_pairs
+from agentbench_integrity.attack.text import plain, table_of_agents
+from agentbench_integrity.attack.trials import Ended, Trial, Watcher, attack
+
+_CONTROLS = ("scripted", "idle")
+_PLAIN = "plain"
+
+
+@click.command("attack")
+@suite_flags
+@task_flag
+@click.option(
+    "--adversary",
+    "adversary_globs",
+    metavar="GLOB",
+    multiple=True,
+    shell_complete=names_of("agent", adversaries=True),
+    help="Only these adversarial agents, and the controls.",
+)
+@click.option("--sample", type=click.IntRange(min=1), help="Each agent on so many tasks, each task under as many.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
+@click.option("--contrast", is_flag=True, help="Have the scorer plain judge as well, to show what checks are worth.")
+@click.option("--workers", type=int, help="Trials at once. [default: 2]")
+@sandbox_flag
+@set_flag
+@json_flag
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "md"]),
+    default="text",
+    show_default=True,
+    help="Plain text, or Markdown.",
+)
+@click.pass_obj
+def attack_tasks(
+    app: App,
+    /,
+    task_globs: tuple[str, ...],
+    adversary_globs: tuple[str, ...],
+    sample: int | None,
+    seed: int,
+    contrast: bool,
+    as_json: bool,
+    form: Literal["text", "md"],
+    **typed: Any,
+) -> int:
+    """Run a battery of adversarial agents against tasks.
+
+    \b
+    agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
+
+    Each is run and judged as any agent is, and is told where the hidden tests will be. A task on which one of them
+    passes is forgeable. Exit code 1 unless every task holds: no adversary passes, none broke, and the controls end as
+    they must: scripted passes, idle fails.
+    """
+    variant = variant_for_tasks(app, typed, "attack")
+    settings = variant.settings.run
+    tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
+    agents = _agents(app.registry, adversary_globs)
+    pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
+    scorers = [variant.scorer, *([_plain_scorer(app.registry, variant.scorer)] if contrast else [])]
+    trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
+    findings = {each.name: by_task([t for t in trials if t.scorer is each]) for each in scorers}
+    judged = findings[variant.scorer.name]
+    if as_json:
+        print_json(plain(findings, suite=settings.suite, sandbox=variant.sandbox.name, sample=sample, seed=seed))
+    elif form == "md":
+        say(table_of_agents(findings, markdown=True))
+    else:
+        _print(findings)
+    return 0 if all(found.verdict == "holds" for found in judged) else 1
+
+
+def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
+    """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob that matches none."""
+    found = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
+    names = [component.name for component in found]
+    for glob in globs:
+        if not fnmatch.filter(names, glob):
+            nearest = did_you_mean(glob, names)
+            raise UnknownNameError(f"no adversary {glob!r}{nearest}", remedy="See: agentbench plugins list")
+    controls = [registry.find("agent", name) for name in _CONTROLS]
+    chosen = [each for each in found if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
+    return [
+        Ready(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
+        for each in (*controls, *chosen)
+        if each.options is not None
+    ]
+
+
+def _plain_scorer(registry: Registry, scorer: Ready) -> Ready:
+    """The scorer that others are compared with. Raises InputError if it is the one that judges."""
+    if scorer.name == _PLAIN:
+        raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Leave --contrast out.")
+    component = registry.find("scorer", _PLAIN)
+    assert component.options is not None
+    return Ready(component=component, options=component.options())
+
+
+class _Progress(Watcher):
+    """One line per trial."""
+
+    def __init__(self, trials: int) -> None:
+        self._trials = trials
+        self._finished = 0
+        self._lock = threading.Lock()
+
+    def tried(self, trials: Sequence[Trial]) -> None:
+        """One line: how the scorer judged, or all of them if there are more."""
+        first = trials[0]
+        ended = ", ".join(f"{t.scorer.name}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
+        untried = [trial for trial in trials if trial.ended in (Ended.SKIPPED, Ended.BROKEN)]
+        said = untried[0].explanation if untried else ""
+        with self._lock:
+            self._finished += 1
+            place = f"[{self._finished}/{self._trials}]"
+            name = f"{first.task.spec.id}  {first.agent.name}"
+            say(f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(said, 200)}".rstrip(), err=True)
+
+    def note(self, message: str) -> None:
+        """One line."""
+        say(f"note: {message}", err=True)
+
+
+def _print(findings: dict[str, Sequence[Attacked]]) -> None:
+    mode, judged = next(iter(findings.items()))
+    heads = ("TASK", "VERDICT", "ADVERSARIES", "PASSED", "SKIPPED", "BROKEN", "SECONDS")
+    print_table(heads, [_row(found) for found in judged])
+    for found in judged:
+        for problem in found.problems:
+            say(f"\n{found.task.spec.id}: {problem.reason.strip()}")
+            if problem.trial.printed:
+                say(textwrap.indent(problem.trial.printed, "  | "))
+            say(f"  {problem.remedy}")
+    if len(findings) > 1:
+        say()
+        say(table_of_agents(findings, markdown=False))
+    holding = sum(found.verdict == "holds" for found in judged)
+    say(f"\n{holding} of {len(judged)} tasks hold before the scorer {mode}")
+
+
+def _row(found: Attacked) -> tuple[str, ...]:
+    tried = sum(not trial.control for trial in found.trials)
+    numbers = (tried, *(found.ended(ended) for ended in (Ended.PASSED, Ended.SKIPPED, Ended.BROKEN)))
+    return found.task.spec.id, found.verdict, *map(str, numbers), f"{found.duration_sec:.1f}"

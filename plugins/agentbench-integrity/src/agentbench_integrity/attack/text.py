@@ -1,0 +1,72 @@
+"""What ``agentbench tasks attack`` found, as tables and as plain data; ``docs/attack.md`` has the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentbench_integrity.attack.findings import Attacked
+from agentbench_integrity.attack.trials import Ended, Trial
+
+Findings = Mapping[str, Sequence[Attacked]]
+"""By what judged; the scorer that counts is first."""
+
+
+def table_of_agents(findings: Findings, *, markdown: bool) -> str:
+    """On how many tasks each agent passed, of those that it was tried on, before each scorer."""
+    first = next(iter(findings.values()))
+    agents = {trial.agent.name: trial.agent for found in first for trial in found.trials}
+    rows = [("agent", "what it does", *findings)]
+    for name, agent in agents.items():
+        rows.append((name, agent.component.summary, *(_passed(name, found) for found in findings.values())))
+    if markdown:
+        lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
+        return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+    order = [(row[0], *row[2:], row[1]) for row in rows]
+    widths = [max(len(row[column]) for row in order) for column in range(len(order[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in order)
+
+
+def _passed(agent: str, findings: Sequence[Attacked]) -> str:
+    trials = [trial for found in findings for trial in found.trials if trial.agent.name == agent]
+    tried = sum(trial.ended in (Ended.PASSED, Ended.FAILED) for trial in trials)
+    return f"{sum(trial.ended is Ended.PASSED for trial in trials)} of {tried}" if tried else "-"
+
+
+def plain(findings: Findings, *, suite: str, sandbox: str, sample: int | None, seed: int) -> dict[str, Any]:
+    """As plain data."""
+    return {
+        "suite": suite,
+        "sandbox": sandbox,
+        "sample": sample,
+        "seed": seed if sample else None,
+        "scorers": list(findings),
+        "tasks": [_task(found, mode) for mode, all_found in findings.items() for found in all_found],
+    }
+
+
+def _task(found: Attacked, mode: str) -> dict[str, Any]:
+    return {
+        "task": found.task.spec.id,
+        "scorer": mode,
+        "verdict": found.verdict,
+        "duration_sec": round(found.duration_sec, 3),
+        "problems": [
+            {"agent": problem.trial.agent.name, "reason": problem.reason, "remedy": problem.remedy}
+            for problem in found.problems
+        ],
+        "trials": [_trial(trial) for trial in found.trials],
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "agent": trial.agent.name,
+        "control": trial.control,
+        "ended": trial.ended,
+        "explanation": trial.explanation,
+        "integrity": trial.integrity,
+        "labels": [{"name": label.name, "evidence": label.evidence} for label in trial.labels],
+        "printed": trial.printed,
+        "duration_sec": round(trial.duration_sec, 3),
+    }

@@ -1,0 +1,243 @@
+"""What expressions come to that are made of literals, without running any: text that code hides from who reads it.
+
+Time is bounded by the room that a caller gives, and using it up is an answer of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import bz2
+import codecs
+import itertools
+import lzma
+import re
+import textwrap
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+
+from agentbench_integrity.audit import code_patterns as names
+
+UNKNOWN = "\ue000"
+"""Stands for what is not known of a text."""
+_DEEPEST = 50
+"""Expressions in one another; sums count once, however long they are."""
+_NODES = 2000
+_FEW = 8
+"""Numbers that are no text yet."""
+_PERCENT = re.compile(r"%(?:\([^()%]*\))?[-+ #0-9.*]*[A-Za-z]")
+_FIELD = re.compile(r"\{[^{}]*\}")
+_SAME = frozenset({"decode", "encode", "expandtabs", "lstrip", "rstrip", "strip"})
+"""Methods whose result has what the text has."""
+_OF_ARGUMENT = frozenset({"str", "bytes", "bytearray", "memoryview", "dedent", "cleandoc", "indent"})
+_DISGUISES = frozenset({"translate", "swapcase"})
+_DECODERS: dict[str, Callable[[bytes], bytes]] = {
+    **dict.fromkeys(("b64decode", "standard_b64decode", "decodebytes", "a2b_base64", "base64"), base64.b64decode),
+    "urlsafe_b64decode": base64.urlsafe_b64decode,
+    "b32decode": base64.b32decode,
+    "b16decode": base64.b16decode,
+    "a85decode": base64.a85decode,
+    "b85decode": base64.b85decode,
+    **dict.fromkeys(("unhexlify", "a2b_hex", "hex"), binascii.unhexlify),
+    "fromhex": lambda data: bytes.fromhex(data.decode()),
+    **dict.fromkeys(("rot13", "rot_13"), lambda data: codecs.encode(data.decode(), "rot13").encode()),
+}
+
+
+class TooMuch(Exception):  # noqa: N818 - an answer, and no error
+    """It would take longer than code deserves that hides."""
+
+
+@attrs.define
+class Room:
+    """Characters and expressions that may still be looked at."""
+
+    left: int
+
+    def take(self, size: int) -> None:
+        """Raises TooMuch when there is no more."""
+        self.left -= size
+        if self.left < 0:
+            raise TooMuch
+
+
+@attrs.frozen
+class Literal:
+    """A text; ``encoded`` says whether it stood there in disguise. Then ``text`` may be empty: nobody could read it."""
+
+    text: str
+    encoded: bool = False
+
+
+class Literals:
+    """Of one module. ``name_of`` says what a name stands for."""
+
+    def __init__(self, tree: ast.AST, room: Room, name_of: Callable[[ast.expr], str]) -> None:
+        self._tree = tree
+        self._room = room
+        self._name_of = name_of
+        self._known: dict[str, Literal | None] = {}
+        self._assigned: defaultdict[str, list[tuple[ast.expr, str]]] | None = None
+
+    def of(self, node: ast.expr, deep: int = 0) -> Literal | None:
+        """What an expression comes to; ``None`` if no literal has a part in it. Raises TooMuch."""
+        self._room.take(1)
+        if deep > _DEEPEST:
+            raise TooMuch
+        deep += 1
+        match node:
+            case ast.Constant(value=str() | bytes() as data):
+                return self._made(data if isinstance(data, str) else data.decode("latin-1"))
+            case ast.Name(id=name):
+                return self._named(name, deep)
+            case ast.NamedExpr(value=value) | ast.FormattedValue(value=value):
+                return self.of(value, deep)
+            case ast.BinOp(op=ast.Mod(), left=value):
+                return self._filled(self.of(value, deep), _PERCENT)
+            case ast.JoinedStr(values=parts):
+                return self._joined("", parts, deep)
+            case ast.BinOp(op=ast.Add()):
+                return self._joined("", _summands(node), deep)
+            case ast.IfExp(body=one, orelse=other):
+                return self._joined("\n", [one, other], deep)
+            case ast.BoolOp(values=parts):
+                return self._joined("\n", parts, deep)
+            case ast.Subscript(value=value, slice=ast.Slice(step=ast.UnaryOp(op=ast.USub()))):
+                found = self.of(value, deep)
+                return found and self._made(found.text[::-1], encoded=True)
+            case ast.Call():
+                return self._called(node, deep)
+        return None
+
+    def _made(self, text: str, *, encoded: bool = False) -> Literal:
+        self._room.take(len(text))
+        return Literal(text, encoded)
+
+    def _joined(self, between: str, parts: Sequence[ast.expr], deep: int) -> Literal | None:
+        found = [self.of(part, deep) for part in parts]
+        if not any(found):
+            return None
+        text = between.join(UNKNOWN if each is None else each.text for each in found)
+        return self._made(text, encoded=any(each is not None and each.encoded for each in found))
+
+    def _named(self, name: str, deep: int) -> Literal | None:
+        """Every value that a name is given, since the last one is not known."""
+        if name not in self._known:
+            parts = self._assignments().get(name, [])
+            self._known[name] = Literal("") if parts else None  # it may be made of itself
+            found = [(each, between) for value, between in parts if (each := self.of(value, deep)) is not None]
+            text = "".join(f"{between}{each.text}" for each, between in found).lstrip("\n")
+            encoded = any(each.encoded for each, _ in found)
+            self._known[name] = self._made(text, encoded=encoded) if text or encoded else None
+        return self._known[name]
+
+    def _assignments(self) -> defaultdict[str, list[tuple[ast.expr, str]]]:
+        if self._assigned is None:
+            self._assigned = defaultdict(list)
+            for node in ast.walk(self._tree):
+                match node:
+                    case ast.Assign(targets=targets, value=value):
+                        for target in targets:
+                            self._assign(target, value)
+                    case (
+                        ast.AnnAssign(target=target, value=ast.expr() as value)
+                        | ast.NamedExpr(target=target, value=value)
+                    ):
+                        self._assign(target, value)
+                    case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
+                        self._assigned[name].append((value, ""))
+        return self._assigned
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name) and self._assigned is not None:
+            first = _summands(value)[0]
+            more = isinstance(first, ast.Name) and first.id == target.id
+            self._assigned[target.id].append((value, "" if more else "\n"))
+
+    def _called(self, node: ast.Call, deep: int) -> Literal | None:
+        called = self._name_of(node.func)
+        last = getattr(node.func, "attr", called.rpartition(".")[2])
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        first = node.args[0] if node.args else None
+        if last in names.UNPACKING or called in names.DECODING:
+            return self._decoded(last, node.args, deep)
+        if owner is not None and last == "join" and first is not None:
+            return self._of_join(owner, first, deep)
+        if owner is not None and last == "format":
+            return self._filled(self.of(owner, deep), _FIELD)
+        if owner is not None and last in _SAME | _DISGUISES:
+            found = self.of(owner, deep)
+            return found and attrs.evolve(found, encoded=found.encoded or last in _DISGUISES)
+        if owner is not None and last == "replace" and len(node.args) > 1:
+            return self._replaced(owner, node.args[0], node.args[1], deep)
+        if last in _OF_ARGUMENT and first is not None:
+            found = self.of(first, deep)
+            if found is not None and last in ("dedent", "cleandoc"):
+                return self._made(textwrap.dedent(found.text), encoded=found.encoded)
+            return found or self._of_numbers(first)
+        return None
+
+    def _filled(self, found: Literal | None, field: re.Pattern[str]) -> Literal | None:
+        return found and self._made(field.sub(UNKNOWN, found.text), encoded=found.encoded)
+
+    def _of_join(self, between: ast.expr, parts: ast.expr, deep: int) -> Literal | None:
+        put = self.of(between, deep)
+        if put is not None and isinstance(parts, (ast.List, ast.Tuple)):
+            return self._joined(put.text, parts.elts, deep)
+        return self._of_numbers(parts, by="chr") or self.of(parts, deep)
+
+    def _of_numbers(self, node: ast.expr, by: str = "") -> Literal | None:
+        """Characters by their numbers, as they are or reckoned with: in disguise in either case.
+
+        ``by`` is the function that makes characters of numbers, where it takes one.
+        """
+        nodes = list(itertools.islice(ast.walk(node), _NODES * 10))
+        self._room.take(len(nodes))
+        values = [each.value for each in nodes if isinstance(each, ast.Constant) and type(each.value) is int]
+        if len(values) < _FEW or (by and not any(isinstance(each, ast.Name) and each.id == by for each in nodes)):
+            return None
+        return self._made("".join(chr(value) for value in values if 0 <= value < 0x110000), encoded=True)
+
+    def _replaced(self, owner: ast.expr, old: ast.expr, new: ast.expr, deep: int) -> Literal | None:
+        text, before, after = self.of(owner, deep), self.of(old, deep), self.of(new, deep)
+        if text is None or before is None or after is None or not before.text:
+            return text
+        self._room.take(text.text.count(before.text) * len(after.text))
+        return self._made(text.text.replace(before.text, after.text), encoded=text.encoded)
+
+    def _decoded(self, how: str, arguments: Sequence[ast.expr], deep: int) -> Literal | None:
+        found = self.of(arguments[0], deep) if arguments else None
+        if found is None:
+            return None
+        if how == "decode" and len(arguments) > 1:  # of codecs: its second argument says how
+            said = self.of(arguments[1], deep)
+            how = (said.text if said else "").lower().replace("-", "").replace("_codec", "")
+        try:
+            data = found.text.encode("latin-1", "replace")
+            decoded = _DECODERS[how](data) if how in _DECODERS else b"".join(_unpacked(data, self._room.left))
+        except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError):
+            decoded = b""  # nobody can read it here
+        return self._made(decoded.decode("latin-1"), encoded=True)
+
+
+def _summands(node: ast.expr) -> Sequence[ast.expr]:
+    """The parts of a sum from left to right; those of a long one lie deep in one another."""
+    parts: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts.append(node.right)
+        node = node.left
+    return [node, *reversed(parts)]
+
+
+def _unpacked(data: bytes, most: int) -> Iterator[bytes]:
+    """The beginning of what is packed, by what it begins with."""
+    if data.startswith(b"BZh"):
+        yield bz2.BZ2Decompressor().decompress(data, max(1, most))
+    elif data.startswith((b"\xfd7zXZ", b"]\0\0")):
+        yield lzma.LZMADecompressor(memlimit=64 << 20).decompress(data, max(1, most))
+    else:
+        yield zlib.decompressobj(wbits=47).decompress(data, max(1, most))  # zlib or gzip

@@ -1,0 +1,217 @@
+"""What an agent must not find: looked for where it would look, and in what it is told, before there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import attrs
+
+from agentbench_core import TaskAudit, TaskProblem, Tree, name_some
+from agentbench_integrity.audit.sandbox_probes import Probe
+from agentbench_integrity.audit.secret_text import (
+    ENOUGH,
+    Lines,
+    Secrets,
+    SecretText,
+    canaries_in,
+    data_at,
+    found_in,
+    secrets_of,
+)
+
+_PARTS = 10  # a tenth of a text's lines is a part of it
+_PATTERNS = 300
+_PATTERN_BYTES = 48 << 10  # of all, since they are arguments of a command
+_PATTERN = 200  # characters of one
+_SMALLEST = 64  # bytes of a file that is worth looking for as a whole
+_BLOBS = 200
+_REASONS = 5  # that are told
+
+_Reason = tuple[str, str]
+"""A rule, and in which way it is broken."""
+
+
+_REMEDIES = {
+    "no_history": "Let set-up leave git as it was: no fetch, no commit; take repositories out of the image.",
+    "hidden_absent": "Take it out of repo, setup, image or description, whichever has it.",
+    "network_off": "The sandbox lets agents out: ask for network_policy always, or correct the sandbox.",
+}
+"""The rules, and what to do about each."""
+
+
+@attrs.frozen
+class LeakCheck:
+    """The check of one task."""
+
+    audit: TaskAudit
+
+    def problems(self) -> Sequence[TaskProblem]:
+        """What is wrong, one problem per rule at most. Raises SandboxError, Interrupted."""
+        reasons: dict[str, list[str]] = {}
+        for rule, reason in self._problems():
+            reasons.setdefault(rule, []).append(reason)
+        return [
+            TaskProblem(rule=rule, reason=_together(each), remedy=_REMEDIES[rule]) for rule, each in reasons.items()
+        ]
+
+    def _problems(self) -> Iterator[_Reason]:
+        audit = self.audit
+        with Tree(audit.tree) as tree:
+            secrets = secrets_of(audit, tree)
+            shared_lines = dict(found_in(tree, Lines([line for text in secrets.texts for line in text.lines])))
+        yield from self._in_the_repository(secrets, shared_lines)
+        secrets = _without(secrets, frozenset(line for lines in shared_lines.values() for line in lines))
+        yield from _in_text("what an agent is told", f"{audit.instruction}\n{audit.failure_output}", secrets)
+        with audit.open_sandbox() as sandbox:
+            probe = Probe(sandbox=sandbox, deadline=audit.deadline, everywhere=audit.isolated)
+            yield from self._history(probe)
+            yield from self._texts(probe, secrets)
+            if audit.isolated and not audit.network:
+                yield from self._network(probe)
+
+    def _in_the_repository(self, secrets: Secrets, found: Mapping[str, set[str]]) -> Iterator[_Reason]:
+        """Public tests may share lines with hidden ones: they tell nothing unless all of a file is there."""
+        for text in secrets.texts:
+            if len(text.lines) < ENOUGH or not self._decides(text, secrets):
+                continue
+            for path, lines in found.items():
+                if lines.issuperset(text.lines):
+                    yield _absent(f"all of {text.where} stands in the repository: {path}")
+                    break
+
+    def _decides(self, text: SecretText, secrets: Secrets) -> bool:
+        """Whether it is worth hiding: the oracle, and tests that fail today as far as that is known."""
+        if text is secrets.oracle:
+            return True
+        failing = self.audit.validation.fail_to_pass
+        if failing:
+            return any(name.startswith(f"{text.where}::") for name in failing)
+        return "test" in text.where.rpartition("/")[2].lower()
+
+    def _history(self, probe: Probe) -> Iterator[_Reason]:
+        wanted = dict(self._blobs())
+        objects = probe.objects()
+        if objects is None:
+            yield from self._object_files(probe)
+            return
+        if objects.blobs:
+            said = f"git can read {len(objects.blobs)} blobs that are in no file of the commit"
+            secret = sorted({wanted[blob] for blob in objects.blobs if blob in wanted})
+            yield _history(
+                f"{said}, among them {name_some(secret)}" if secret else f"{said}: {name_some(objects.blobs)}"
+            )
+        elif len(objects.commits) > 1:
+            yield _history(f"git can read {len(objects.commits)} commits; one is what an agent may see")
+        elsewhere = probe.repositories_with(list(wanted)[:_BLOBS])
+        if elsewhere is None:
+            self._unchecked("other repositories in the sandbox")
+        for blob, place in (elsewhere or {}).items():
+            yield _history(f"the repository {place} has {wanted[blob]}")
+
+    def _object_files(self, probe: Probe) -> Iterator[_Reason]:
+        """Without git in the image: nothing but what the harness made. A file's name is the object's id."""
+        files = probe.object_files()
+        if files is None:
+            self._unchecked("what git keeps in the workspace")
+            return
+        root = self.audit.tree
+        made = {path.relative_to(root).as_posix() for path in (root / ".git/objects").rglob("*")}
+        more = [path for path in files if path not in made]
+        if more:
+            yield _history(f"the workspace has objects of git that are not of the commit: {name_some(more)}")
+
+    def _blobs(self) -> Iterator[tuple[str, str]]:
+        """Ids of what must not be read, and what each is; copies of public files may be."""
+        with Tree(self.audit.tree) as tree:
+            for path, data in self.audit.hidden_files.items():
+                if len(data) >= _SMALLEST and data != data_at(tree, path, at_least=len(data)):
+                    yield _blob_id(data), path
+        for change in self.audit.solved:
+            if change.new_blob:
+                yield change.new_blob, f"{change.path} as the oracle leaves it"
+
+    def _texts(self, probe: Probe, secrets: Secrets) -> Iterator[_Reason]:
+        variables = probe.variables()
+        if variables is None:
+            self._unchecked("environment variables")
+        else:
+            yield from _in_text("the environment of commands", variables, secrets)
+        wanted = sought(secrets)
+        found = probe.texts([*wanted, *(each for name in secrets.canaries for each in (name, name.upper()))])
+        if found is None:
+            self._unchecked("text in the sandbox's files")
+            return
+        for file, pieces in found.items():
+            canaries = {secrets.canaries[piece.lower()] for piece in pieces if piece.lower() in secrets.canaries}
+            for where in sorted(canaries):
+                yield _absent(f"the canary of {where} stands in {file}")
+            for text in secrets.texts:
+                chosen = [piece for piece in wanted if wanted[piece] is text]
+                here = len(pieces.intersection(chosen))
+                if here >= ENOUGH and here * _PARTS >= len(chosen) and text.where not in canaries:
+                    yield _absent(f"{here} lines of {text.where} stand in {file}")
+
+    def _network(self, probe: Probe) -> Iterator[_Reason]:
+        found = probe.network()
+        if found is None:
+            self._unchecked("the network")
+        elif found:
+            yield "network_off", f"the network is not off: {', '.join(found)}"
+
+    def _unchecked(self, what: str) -> None:
+        self.audit.note(f"{self.audit.task_id}: not checked for leaks: {what} (no tools for it, or no time)")
+
+
+def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:
+    told = {secrets.canaries[canary] for canary in canaries_in(text, secrets.canaries)}
+    for where in sorted(told):
+        yield _absent(f"the canary of {where} stands in {what}")
+    for secret in secrets.texts:
+        here = sum(line in text for line in secret.lines)
+        if here >= ENOUGH and here * _PARTS >= len(secret.lines) and secret.where not in told:
+            yield _absent(f"{here} lines of {secret.where} stand in {what}")
+
+
+def sought(secrets: Secrets) -> dict[str, SecretText]:
+    """Beginnings of lines that are looked for, evenly out of each text, since not all may fit."""
+    texts = secrets.texts
+    each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
+    few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
+    wanted: dict[str, SecretText] = {}
+    room = _PATTERN_BYTES
+    for row in itertools.zip_longest(*few):  # in turns: a text of long lines must not take the room of others
+        for text, line in zip(texts, row, strict=True):
+            pattern = (line or "")[:_PATTERN]
+            room -= len(pattern.encode())
+            if pattern and room > 0:
+                wanted.setdefault(pattern, text)
+    return wanted
+
+
+def _without(secrets: Secrets, known: Collection[str]) -> Secrets:
+    """The same, but for lines that are public."""
+    tests, oracle = secrets.tests, secrets.oracle
+
+    def left(text: SecretText) -> SecretText:
+        return attrs.evolve(text, lines=tuple(line for line in text.lines if line not in known))
+
+    return attrs.evolve(secrets, tests=tuple(map(left, tests)), oracle=left(oracle))
+
+
+def _together(reasons: Sequence[str]) -> str:
+    more = len(reasons) - _REASONS
+    return "; ".join(reasons[:_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _absent(reason: str) -> _Reason:
+    return "hidden_absent", reason
+
+
+def _history(reason: str) -> _Reason:
+    return "no_history", reason
+
+
+def _blob_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -1,0 +1,242 @@
+"""What an agent saw and did, held against what it must not know. A suspicion, never a verdict."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from agentbench_integrity.audit.history_commands import looking_back
+from agentbench_integrity.audit.secret_text import ENOUGH, Lines, Secrets, canaries_in, texts_in
+
+_CONVERSATION = "agent/conversation.jsonl"
+_TOOL_CALLS = "agent/tool_calls.jsonl"
+_LONGEST = 16 << 20
+"""Bytes of a line of the trajectory; in a longer one only canaries are looked for."""
+_CHUNK = 1 << 20
+_OVERLAP = 64  # bytes, more than a canary has
+_PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
+_SOUGHT = "query"
+"""The argument of a tool that reads: a text that it looks for. A command that is looked for is not run."""
+_WRITES = (">", "tee", "touch")
+_BEFORE = 8  # characters that tell whether a path is written to
+_PATHS_MOST = 200
+_FOUND_MOST = 20  # of each kind
+
+Side = Literal["saw", "wrote"]
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """What an agent may know from the start, and what may be known of its tools.
+
+    ``effects`` has the effect of each tool by its name, ``names`` what the project calls itself. ``has`` says whether
+    the public tree has a file or directory with a path, ``public`` which of some lines it has.
+    """
+
+    instruction: str
+    effects: Mapping[str, str]
+    names: Collection[str]
+    has: Callable[[str], bool]
+    public: Callable[[Collection[str]], Collection[str]]
+
+
+def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], told: Told) -> list[str]:
+    """What speaks for a leak, each with its step or call; read line by line from an attempt's files.
+
+    Args:
+        directory: of the attempt.
+        secrets: what it must not know.
+        hidden: paths of hidden tests.
+        told: what it may know.
+    """
+    reading = _Reading(secrets, hidden, told)
+    for place, side, text in _conversation(directory / _CONVERSATION):
+        reading.text(place, side, text)
+    # Tool calls come after, though they happened meanwhile: what is named by its step is named best.
+    for step in _steps(directory / _TOOL_CALLS):
+        reading.step(step)
+    return reading.found()
+
+
+@attrs.frozen(kw_only=True)
+class _Step:
+    place: str
+    tool: str = ""
+    arguments: object = None
+    fields: object = None
+    raw: str = ""
+    """Canaries of a line that is too long to be read."""
+
+
+class _Reading:
+    def __init__(self, secrets: Secrets, hidden: Sequence[str], told: Told) -> None:
+        self._secrets = secrets
+        self._told = told
+        self._hidden = hidden[:_PATHS_MOST]
+        self._names = {posixpath.basename(path) for path in self._hidden}
+        self._lines = Lines([line for text in secrets.tests for line in text.lines])
+        self._canaries: dict[str, str] = {}
+        self._own: set[str] = set(self._lines.found(told.instruction))
+        self._seen: dict[str, str] = {}
+        self._shown = {path for path, _ in self._paths(told.instruction)}
+        self._named: dict[str, str] = {}
+        self._back: list[str] = []
+
+    def text(self, place: str, side: Side, text: str) -> None:
+        """A text that came to the agent or from it. What it wrote before anything showed it is its own."""
+        for canary in canaries_in(text, self._secrets.canaries):
+            _place(self._canaries, canary, place)
+        for line in self._lines.found(text):
+            if line in self._own:
+                continue
+            if side == "saw":
+                _place(self._seen, line, place)
+            elif line not in self._seen:
+                self._own.add(line)
+
+    def step(self, step: _Step) -> None:
+        """A tool call and its result."""
+        self.text(step.place, "wrote", step.raw)
+        for text in texts_in(step.arguments):
+            self.text(step.place, "wrote", text)
+            self._call(step, text)
+        for argv in _argvs(step.arguments):
+            self._call(step, argv)
+        for text in texts_in(step.fields):
+            self.text(step.place, "saw", text)
+            self._shown.update(path for path, _ in self._paths(text))
+
+    def _call(self, step: _Step, text: str) -> None:
+        effect = self._told.effects.get(step.tool, "")
+        if effect == "edits":
+            self._shown.update(path for path, _ in self._paths(text))
+            return
+        sought = effect == "reads" and text == _get(step.arguments, _SOUGHT)
+        command = None if sought else looking_back(text, self._told.names)
+        if command and len(self._back) < _FOUND_MOST:
+            self._back.append(f"{step.place}: {command}")
+        for path, written in self._paths(text):
+            if written:
+                self._shown.add(path)
+            elif path not in self._shown:
+                self._named.setdefault(path, step.place)
+
+    def _paths(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Hidden paths in a text, and whether a shell would write to them."""
+        if not any(name in text for name in self._names):
+            return
+        for match in _PATH.finditer(text):
+            word = match.group()
+            if posixpath.basename(word) not in self._names:
+                continue
+            written = text[max(0, match.start() - _BEFORE) : match.start()].rstrip(" '\"").endswith(_WRITES)
+            for path in self._hidden:
+                if word == path or word.endswith(f"/{path}"):
+                    yield path, written
+
+    def found(self) -> list[str]:
+        """In words, for people."""
+        where = self._secrets.canaries
+        said = [f"{place}: the canary of {where[canary]}" for canary, place in sorted(self._canaries.items())]
+        return [*said, *self._lines_seen(), *self._paths_named(), *dict.fromkeys(self._back)]
+
+    def _lines_seen(self) -> Iterator[str]:
+        if len(self._seen) < ENOUGH:
+            return
+        public = self._told.public(list(self._seen))
+        left = {line: place for line, place in self._seen.items() if line not in public}
+        if len(left) < ENOUGH:
+            return
+        for text in self._secrets.tests:
+            mine = [left[line] for line in text.lines if line in left]
+            if mine:
+                yield f"{mine[0]}: {len(mine)} line{'s' * (len(mine) > 1)} of {text.where}"
+
+    def _paths_named(self) -> Iterator[str]:
+        for path, place in self._named.items():
+            if not self._told.has(posixpath.dirname(path)):  # else anybody could guess it
+                yield f"{place}: names {path}, which nothing had shown"
+
+
+def _conversation(path: Path) -> Iterator[tuple[str, Side, str]]:
+    for line in _records(path):
+        if isinstance(line, str):
+            yield "a long message", "saw", line
+            continue
+        place = f"model call {line.get('call')}"
+        for message in _list(line.get("messages")):
+            side: Side = "wrote" if _get(message, "role") == "assistant" else "saw"
+            for text in texts_in(message):
+                yield place, side, text
+        for text in texts_in(_get(line.get("completion"), "message")):
+            yield place, "wrote", text
+
+
+def _steps(path: Path) -> Iterator[_Step]:
+    for line in _records(path):
+        if isinstance(line, str):
+            yield _Step(place="a long step", raw=line)
+            continue
+        call, result = line.get("call"), line.get("result")
+        yield _Step(
+            place=f"step {line.get('step')}",
+            tool=str(_get(call, "tool")),
+            arguments=_get(call, "arguments"),
+            fields=[_get(result, "fields"), _get(result, "error_message")],
+        )
+
+
+def _records(path: Path) -> Iterator[dict[str, Any] | str]:
+    """Each line as an object; of one that is too long, or none, as a text its parts that may have a canary."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        while line := file.readline(_LONGEST):
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                yield value
+                continue
+            while line:
+                yield line.decode("utf-8", "backslashreplace")
+                if line.endswith(b"\n"):
+                    break
+                line = line[-_OVERLAP:] + rest if (rest := file.readline(_CHUNK)) else b""
+
+
+def _place(places: dict[str, str], what: str, place: str) -> None:
+    """Keep the first place, but rather a step than a call of the model."""
+    if not places.get(what, "").startswith("step") and (what not in places or place.startswith("step")):
+        places[what] = place
+
+
+def _argvs(value: object) -> Iterator[str]:
+    """Lists of words, as the command that they would be."""
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, Mapping):
+            rest.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            if all(isinstance(each, str) for each in value):
+                yield " ".join(value)
+            else:
+                rest.extend(value)
+
+
+def _get(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,71 @@
+"""What is known to have nothing to do with the program: modules, functions and methods of Python and its libraries."""
+
+from __future__ import annotations
+
+import ast
+
+from agentbench_integrity.scorer.blinding.names import name_of
+
+PURE_MODULES = frozenset(
+    """array ast base64 binascii bisect calendar cmath codecs collections copy dataclasses datetime decimal difflib enum
+    fractions functools hashlib heapq html ipaddress itertools json math numbers operator pathlib pytest random re
+    statistics string struct textwrap types typing unicodedata unittest urllib uuid zlib zoneinfo
+    attr attrs dateutil numpy pytz sortedcontainers yaml""".split()
+)
+"""Modules whose functions do nothing with the program."""
+PURE_FUNCTIONS = frozenset(
+    """abs all any bin bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset hash hex int
+    isinstance iter len list map max memoryview min next oct ord pow range repr reversed round set slice sorted str sum
+    tuple type zip""".split()
+)
+PURE_METHODS = frozenset(
+    """as_tuple capitalize casefold center combine copy count decode difference encode endswith expandtabs find format
+    format_map from_bytes from_iterable fromhex fromisoformat fromkeys fromordinal fromtimestamp get hex index
+    intersection is_integer isalnum isalpha isdigit isformat islower isoformat isspace issubset issuperset isupper items
+    join keys ljust lower lstrip most_common partition quantize removeprefix removesuffix replace rfind rindex rjust
+    rpartition rsplit rstrip split splitlines startswith strftime strip strptime swapcase symmetric_difference title
+    to_bytes toordinal total_seconds translate union upper values weekday zfill""".split()
+)
+CHANGING_METHODS = frozenset(
+    """add append appendleft clear discard extend insert pop popleft remove reverse setdefault sort
+    update""".split()
+)
+EMPTY = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "StringIO", "BytesIO", "OrderedDict"})
+IMPURE = (ast.Global, ast.Nonlocal, ast.Assert, ast.With, ast.AsyncWith)
+READING = frozenset(
+    """absolute cwd exists expanduser getsource glob home is_dir is_file is_symlink iterdir lstat now open read_bytes
+    read_text resolve rglob samefile stat today urlopen utcnow walk""".split()
+)
+"""Functions of pure modules that look at the world: another one tomorrow, and elsewhere."""
+WAITING = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+
+
+def is_class(name: str) -> bool:
+    """Whether a name is written as those of classes are."""
+    return name.lstrip("_")[:1].isupper()
+
+
+def root(value: ast.expr) -> str:
+    """The name that a chain of attributes begins with; empty if it begins with something else."""
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def has_stars(call: ast.Call) -> bool:
+    """Whether some arguments of a call are not written out."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """A keyword argument of a call."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def is_empty(value: ast.expr) -> bool:
+    """Whether it makes an empty container."""
+    if isinstance(value, ast.List | ast.Tuple):
+        return not value.elts
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    return isinstance(value, ast.Call) and name_of(value) in EMPTY and not value.args

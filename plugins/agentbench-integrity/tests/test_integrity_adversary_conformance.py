@@ -1,0 +1,18 @@
+"""Adversarial agents of the core do what all of them must do; one script stands for all."""
+
+from __future__ import annotations
+
+from agentbench_core import Agent
+from agentbench_integrity.adversaries import endings
+from agentbench_integrity.adversaries.script import ScriptedAdversary
+from agentbench_testing import AdversaryConformance, AgentConformance
+
+SCRIPTS = {script.name: script for script in endings.SCRIPTS}
+
+
+class TestExitAtImport(AdversaryConformance, AgentConformance):
+    """As an agent, and as an adversary."""
+
+    @classmethod
+    def make_agent(cls) -> Agent:
+        return ScriptedAdversary(SCRIPTS["c08-exit-at-import"])

@@ -1,0 +1,149 @@
+"""Recorded values come from the code under test: none is equal to what it is not, and none takes long to read."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import time
+from typing import Any
+
+import pytest
+
+from agentbench_core import ExecResult, Validation
+from agentbench_integrity.scorer.blinding.shown import difference, shown
+from agentbench_integrity.scorer.blinding.values import holds, is_value
+from agentbench_integrity.scorer.results import results
+from agentbench_integrity.scorer.session import Session
+from agentbench_integrity.scorer.verdict import judge
+
+PRIME = (1 << 61) - 1
+"""Numbers that differ by it have the same hash."""
+ALL = [["float", "inf"], ["float", "inf"], True]
+EXPECTED: dict[str, list[Any]] = {
+    "==": [
+        5,
+        "five",
+        ["list", 1, 2],
+        ["float", "0x1p0"],
+        ["object", "A", ["b", 1]],
+        ["dict", ["a", 1]],
+        ["decimal", "1"],
+    ],
+    "<": [5],
+    "in": [["list", 1, 2]],
+    "has": [5, "five"],
+    "match": ["a.*a.*c", "a.*c", "five"],
+    "same items": [["list", 1, 2]],
+    "almost": [["float", "0x1p0"], ["decimal", "0.5"]],
+    "startswith": ["five"],
+}
+
+
+def deep(depth: int, word: str = "list") -> Any:
+    form: Any = 1
+    for _ in range(depth):
+        form = [word, form]
+    return form
+
+
+KEY = bytes(32)
+
+
+def signed(line: bytes) -> bytes:
+    """What the runner would write as its first line."""
+    said = b"0 " + line
+    return hmac.digest(KEY, said, "sha256").hex()[:32].encode() + b" " + said + b"\n"
+
+
+HEAVY = {
+    "equal hashes": ["set", *[["int", hex(PRIME * number)] for number in range(1, 15_000)]],
+    "some equal hashes": ["set", *[["int", hex(PRIME * number)] for number in range(1, 5000)]],
+    "equal hashes of keys": ["dict", *[[["int", hex(PRIME * number)], 1] for number in range(1, 5000)]],
+    "equal hashes of objects": ["set", *[["object", "A", ["b", number]] for number in range(5000)]],
+    "fraction": ["fraction", "0x1" + "f0e" * 200_000, "0x1" + "3d7" * 200_000],
+    "exponent": ["decimal", "1e999999999999999999"],
+    "digits": ["decimal", "7" * 2_000_000],
+    "integer": ["int", "0x" + "f" * 2_000_000],
+    "range": ["range", "0x0", "0xf4240", "0x1"],
+    "text": "a" * 10_000,
+    "other text": "ab" * 5000,
+    "surrogates": "\ud800\x1b]0;x\x07" * 50,
+    **{
+        f"{word} {depth}": deep(depth, word)
+        for word in ("list", "!", "int", "enum", "object")
+        for depth in (79, 470, 985)
+    },
+    **{f"odd {number}": form for number, form in enumerate([[], [[]], {}, ["dict", 1], ["object"], ["enum"], 1e400])},
+}
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
+    """C32: whatever it is compared with, it is wrong, can be shown, and takes less than a second."""
+    value = HEAVY[kind]
+    started = time.process_time()
+    for operator, expectations in EXPECTED.items():
+        for expected in expectations:
+            assert not holds(operator, value, expected)
+            assert len(difference(value, expected)) < 5000
+            assert len(difference(["list", value], ["list", expected])) < 5000
+    assert len(shown(value)) < 5000
+    assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["approx", 1, *ALL], 5),
+        (["approx", ["float", "0x1p0"], *ALL], ["float", "0x1p3"]),
+        (["list", ["approx", 1, *ALL]], ["list", 7]),
+        (["dict", ["a", ["approx", 1, *ALL]]], ["dict", ["a", 7]]),
+        (["object", "A", ["b", ["approx", 1, *ALL]]], ["object", "A", ["b", 7]]),
+        (["approx", 1, *ALL], ["approx", 5, None, None, False]),
+        (["object", "A"], ["object", "A", ["b", 1]]),
+        (["object", "B", ["b", 1]], ["object", "A", ["b", 1]]),
+        (["enum", "A", "x"], ["enum", "A", "y"]),
+        (["float", "nan"], ["float", "nan"]),
+        (["!", "odd"], ["!", "odd"]),
+        (["other"], ["other"]),
+        (["unknown", 5], 5),
+    ],
+)
+def test_no_form_is_equal_to_what_it_is_not(value: Any, expected: Any) -> None:
+    """C11, C32: an approximation is one on the test's side only, and an object has all fields that are compared."""
+    assert not holds("==", value, expected)
+    assert not holds("almost", value, expected)
+
+
+def test_an_approximation_is_an_expectation() -> None:
+    """The program's value may be near it, and cannot be one itself."""
+    near = ["approx", 5, None, None, False]
+    assert holds("==", ["float", (5.0000001).hex()], near)
+    assert not holds("==", ["float", (5.1).hex()], near)
+    assert is_value(near, wanted=True)
+    assert not is_value(near)
+
+
+def test_many_equal_hashes_of_objects_are_few_enough() -> None:
+    """A set of some objects of one kind can be compared."""
+    some = ["set", *[["object", "A", ["b", number]] for number in range(150)]]
+    assert holds("==", some, ["set", *some[:0:-1]])
+
+
+def test_lines_that_would_take_much_memory() -> None:
+    """C32: they are not read; the results are damaged."""
+    found = results(signed(b'{"test":"a","records":[[0,[' + b"[]," * 4_500_000 + b"[]]]]}"), KEY)
+    assert found.damaged
+    assert not found.records
+
+
+def test_what_is_told_can_be_printed() -> None:
+    """C32: names and messages of the code under test neither steer a terminal nor break what prints them."""
+    line = {"id": "a", "when": "call", "outcome": "failed", "why": "\ud800\x1b]0;x\x07\u202e"}
+    found = results(signed(json.dumps(line).encode()), KEY)
+    session = Session(
+        result=ExecResult(exit_code=1), results=found, canaries="c", must_pass="c::g", must_fail="c::b", size=0
+    )
+    named = Validation(failing_command="pytest", passing_command="pytest", fail_to_pass=("a",))
+    score = judge(session, named, None, "").score
+    assert score.explanation == r"1 of 1 expected tests did not pass: a (failed: \ud800\x1b]0;x\x07\u202e)"

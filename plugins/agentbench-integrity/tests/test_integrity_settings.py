@@ -1,0 +1,101 @@
+"""Where pytest takes its settings from: as it finds them itself in the pristine tree, and nowhere else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentbench_core import Tree
+from agentbench_integrity.scorer.settings import settings
+
+INI, CFG, TOML = "[pytest]\n", "[tool:pytest]\n", "[tool.pytest.ini_options]\n"
+TEST = "def test_it(): pass\n"
+
+
+def configfile(place: Path, *arguments: str) -> str:
+    """The settings file that pytest says it uses."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", *arguments]
+    said = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    assert said.returncode == 0, said.stdout + said.stderr
+    told = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.stdout.splitlines()}
+    path = Path(told["rootdir"]) / told["configfile"].partition(" (")[0]
+    return str(path.resolve().relative_to(place))
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments"),
+    [
+        ({"pyproject.toml": TOML, "tox.ini": INI}, []),
+        ({"pyproject.toml": "[project]\nname='x'\n", "setup.cfg": CFG}, []),
+        ({"pytest.ini": "", "pyproject.toml": TOML}, []),
+        ({".pytest.ini": INI, "tox.ini": INI}, []),
+        ({"tox.ini": "[tox]\n", "setup.cfg": CFG}, ["-ra"]),
+        ({"pyproject.toml": TOML, "sub/pytest.ini": INI, "sub/test_b.py": TEST}, ["sub/test_b.py::test_it"]),
+        ({"pyproject.toml": TOML, "sub/pytest.ini": INI, "sub/test_b.py": TEST}, ["sub", "test_a.py"]),
+        ({"pyproject.toml": TOML, "sub/test_b.py": TEST}, ["-k", "sub", "sub"]),
+    ],
+)
+def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_path: Path) -> None:
+    """The same file, said beforehand."""
+    place, copy = tmp_path / "place", tmp_path / "copy"
+    for name, text in {"test_a.py": TEST, **files}.items():
+        for root in (place, copy):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+    with Tree(place) as tree, Tree(copy) as pristine:
+        said = settings(arguments, tree, pristine)
+    assert configfile(place, *arguments, *said) == configfile(copy, *arguments) != ""
+
+
+def test_new_settings_do_not_count(tmp_path: Path) -> None:
+    """C06: where the task has none, those that an agent adds stay without effect, at any depth."""
+    place, copy = tmp_path / "place", tmp_path / "copy"
+    for root in (place, copy):
+        (root / "sub").mkdir(parents=True)
+        (root / "sub" / "test_a.py").write_text(TEST)
+    for name in ("pytest.ini", "sub/pytest.ini"):
+        (place / name).write_text("[pytest]\naddopts = --collect-only --nonsense\n")
+    with Tree(place) as tree, Tree(copy) as pristine:
+        said = settings(["sub"], tree, pristine)
+    assert said[2:] == ["--rootdir", "."]
+    assert configfile(place, "sub", *said) == said[1]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini"])
+def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
+    """They are read as they were; a file with other uses keeps the agent's text, too."""
+    place, copy = tmp_path / "place", tmp_path / "copy"
+    before = {"pyproject.toml": TOML, "pytest.ini": INI}[name]
+    for root, text in ((place, before + "addopts = '--nonsense'\n"), (copy, before)):
+        root.mkdir()
+        (root / "test_a.py").write_text(TEST)
+        (root / name).write_text(text)
+    with Tree(place) as tree, Tree(copy) as pristine:
+        said = settings([], tree, pristine)
+    assert (place / said[1]).read_text() == before
+    assert ("--nonsense" in (place / name).read_text()) == (name == "pyproject.toml")
+    assert configfile(place, *said) == said[1]
+
+
+@pytest.mark.parametrize("arguments", [["-c", "other.ini"], ["-cother.ini"], ["--config-file=x"]])
+def test_a_command_that_says_so_itself(arguments: list[str], tmp_path: Path) -> None:
+    """It is the task's own, and obeyed; ids of tests begin at the workspace all the same."""
+    with Tree(tmp_path) as tree:
+        assert settings(arguments, tree, tree) == ["--rootdir", "."]
+
+
+def test_a_command_that_says_where_the_root_is(tmp_path: Path) -> None:
+    """That says nothing of settings: those of an agent stay without effect."""
+    with Tree(tmp_path) as tree:
+        assert settings(["--rootdir=sub"], tree, tree)[0] == "-c"
+
+
+def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
+    """pytest will say what is wrong with them; here they are none."""
+    (tmp_path / "pyproject.toml").write_bytes(b"\xff[")
+    (tmp_path / "setup.cfg").write_text("no section\n")
+    with Tree(tmp_path) as tree:
+        assert settings([], tree, tree)[1].startswith("agentbench-")

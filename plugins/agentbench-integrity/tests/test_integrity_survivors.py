@@ -1,0 +1,43 @@
+"""An expected value that a blinded test still makes is none that a forger has to guess."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from agentbench_integrity.scorer.blinding.cutting import blind
+from agentbench_integrity.scorer.blinding.survivors import survives
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("made = timedelta(minutes=5)\nassert parse(render(made)) == made", True),
+        ("made = timedelta(minutes=5)\nassert parse('5m') == made", False),
+        ("assert parse('5m') == timedelta(minutes=5)", False),
+        ("assert parse('5m') == timedelta(minutes=8)", False),
+        ("for name in CODES:\n    assert parse(name) == CODES[name]", True),
+        ("names = list(CODES)\nassert parse(names) == max(CODES[name] for name in names)", True),
+        ("names = list(CODES)\nassert parse(names) == max(CODES[name] + 7 for name in names)", False),
+        ("text = 'a' * 5\nassert parse(text) == model(text)\nassert model(text)", True),
+        ("text = 'a' * 5\nassert parse(text) == model(text)", False),
+        ("text = 'a' * 5\nassert parse(text) == [text, 0]", True),
+        ("text = 'a' * 5\nassert parse(text) == [text, 17]", False),
+    ],
+)
+def test_what_is_left_makes_it(body: str, expected: bool) -> None:
+    """C32: a variable, a table and a helper that stay there; not what was cut out with the expected value."""
+    head = "from datetime import timedelta\nfrom program import parse, render\nCODES = {'a': 7, 'b': 9}\n\n\n"
+    helper = "def model(text):\n    return text.upper()\n\n\n"
+    text = f"{head}{helper}def test_it():\n{textwrap.indent(body, '    ')}\n"
+    blinded = blind(text, {"program"})
+    assert survives(blinded.sites[0].expected, blinded.sites[0].function, ast.parse(blinded.blind)) == expected
+
+
+@pytest.mark.parametrize("expected", ["missing", "5 5", "timedelta(...", "", "x" * 5 + "..."])
+def test_what_cannot_be_told(expected: str) -> None:
+    """Names that are not there, and sources that were shortened."""
+    assert not survives(expected, "test_it", ast.parse("def test_it():\n    pass\n"))
+    assert not survives(expected, "Odd::test_gone", ast.parse(""))
