@@ -9,6 +9,7 @@ of what is installed.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_its_own_tests_pass(
             cwd=built(tmp_path_factory)[name].source,
             seconds=900,
             PYTHONPATH=str(tmp_path),
+            AGENTBENCH_ALONE=os.environ.get("AGENTBENCH_ALONE", ""),
         )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     passed = re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)
