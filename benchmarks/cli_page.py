@@ -12,7 +12,7 @@ from agentbench_core.cli.app import App
 from agentbench_core.cli.main import cli
 
 PAGE = Path(__file__).parent.parent / "docs/cli.md"
-OURS = frozenset({"agentbench-core", "agentbench-docker", "agentbench-openrouter", "agentbench-report"})
+OURS = frozenset(f"agentbench-{name}" for name in ("core", "docker", "openrouter", "report", "testing"))
 """Distributions whose commands are on the page, whatever else is installed."""
 
 HEAD = """\
@@ -21,7 +21,8 @@ HEAD = """\
 What `--help` says, made by `python benchmarks/cli_page.py`. `ab` is short for `agentbench`. Flags of `agentbench`
 itself come before the command: `agentbench --debug run ...`. Exit codes are those of [configuration](configuration.md).
 
-`docker` comes with `agentbench-docker`, `openrouter` with `agentbench-openrouter`, `report` with `agentbench-report`.
+`docker` comes with `agentbench-docker`, `openrouter` with `agentbench-openrouter`, `report` with `agentbench-report`,
+`plugins check` and `plugins new` with `agentbench-testing`.
 """
 
 

@@ -27,7 +27,7 @@ KNOWN = {
     "agentbench_core/builtin/local/process.py": "the server of the sandbox `local`",
     "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",
     "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
-    "agentbench_core/plugin/checking.py": "Python, to import the module of a plugin that is installed",
+    f"{KIT}/authoring/plugin_checks.py": "Python, to import the module of a plugin that is installed",
     f"{KIT}/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",

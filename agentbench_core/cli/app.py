@@ -21,12 +21,7 @@ CORE_COMMANDS = {
     "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
     "config show": ("agentbench_core.cli.config:show_config", "Every setting, and where its value comes from."),
     "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
-    "plugins check": (
-        "agentbench_core.cli.check_plugins:check_plugins",
-        "Look for what is wrong with plugins.",
-    ),
     "plugins list": ("agentbench_core.cli.plugins:list_plugins", "Every component by kind, then plugins not in use."),
-    "plugins new": ("agentbench_core.cli.new_plugin:new_plugin", "Make a plugin that works, to be turned into yours."),
     "plugins show": ("agentbench_core.cli.plugins:show_plugin", "A component or a plugin: options, origin, state."),
     "replay": ("agentbench_core.cli.run:replay", "Make a run again with the answers that its model gave."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),

@@ -21,6 +21,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
+    "agentbench-testing": {"command": ["plugins check", "plugins new"]},
 }
 """The other distributions of this project, and what they register: what to install when it is missing."""
 

@@ -19,14 +19,12 @@ PROJECTS = [
     *sorted(path.parent for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/pyproject.toml")),
 ]
 NAMES = [tomllib.loads((project / "pyproject.toml").read_text())["project"]["name"] for project in PROJECTS]
-WITHOUT_A_PLUGIN = "agentbench-testing"
 PYTHONS = ("3.11", "3.12", "3.13")
 """Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
     "agentbench-core": (
         *("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),
-        *("agentbench_core/templates/common/pyproject.toml.tmpl", "agentbench_core/templates/agent/plugin.py.tmpl"),
     ),
     "agentbench-docker": (
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
@@ -43,7 +41,10 @@ EASILY_FORGOTTEN = {
         "agentbench_report/html/templates/page.html.j2",
     ),
     "agentbench-subagents": ("agentbench_subagents/prompts/packer_v1.txt",),
-    "agentbench-testing": ("agentbench_testing/__init__.pyi", "agentbench_testing/fixtures.py"),
+    "agentbench-testing": (
+        *("agentbench_testing/__init__.pyi", "agentbench_testing/authoring/templates/agent/plugin.py.tmpl"),
+        "agentbench_testing/authoring/templates/common/pyproject.toml.tmpl",
+    ),
 }
 """Files that are no modules, or that run elsewhere."""
 
@@ -64,10 +65,8 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
     kept = {str(path.relative_to(package.parent)): path.read_bytes() for path in package.rglob("*") if path.is_file()}
     info = f"{module}-{version_of(distribution)}.dist-info/"
     assert {name: data for name, data in packed.items() if not name.startswith(info)} == kept
-    plugin = {"entry_points.txt"} if distribution.name != WITHOUT_A_PLUGIN else set()
     assert {name.removeprefix(info) for name in packed if name.startswith(info)} == {
-        *("METADATA", "RECORD", "WHEEL", "licenses/LICENSE"),
-        *plugin,
+        *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
     }
     assert packed[f"{info}licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
     assert {f"{module}/py.typed", *EASILY_FORGOTTEN.get(distribution.name, ())} <= packed.keys()
@@ -76,9 +75,6 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
 def test_its_entry_points_are_those_of_the_project(distribution: Distribution) -> None:
     """A plugin each; the core has the commands, too."""
     project = project_of(distribution)
-    if distribution.name == WITHOUT_A_PLUGIN:
-        assert "entry-points" not in project
-        return
     packed = files_of(distribution.wheel)
     (text,) = (data.decode() for name, data in packed.items() if name.endswith("entry_points.txt"))
     (plugin,) = project["entry-points"]["agentbench"].items()

@@ -240,7 +240,7 @@ def test_what_goes_on_after_loading_is_not_waited_for(plugin: Any, agentbench: A
     """A thread, and a child that keeps what was printed open; neither is there afterwards."""
     begins = """
 import subprocess, sys, threading, time
-if sys.argv[0].endswith("probing.py"):
+if sys.argv[0].endswith("import_probe.py"):
     threading.Thread(target=time.sleep, args=(600,)).start()
     subprocess.Popen(["sleep", "600.0625"])
 """

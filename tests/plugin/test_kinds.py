@@ -9,13 +9,14 @@ import pytest
 
 import agentbench_core
 from agentbench_core.inputs.config import Choice, Settings
-from agentbench_core.inputs.new_plugin import PLUGIN_KINDS
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import discover
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS, Kind
 from agentbench_core.plugin.registry import ADVERSARY, comes_with
+from agentbench_testing.authoring import scaffold
 
 ROOT = Path(agentbench_core.__file__).parent
+TEMPLATES = Path(scaffold.__file__).with_name("templates")
 rows = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -50,8 +51,8 @@ def test_the_setting(kind: Kind) -> None:
 
 def test_new_plugins() -> None:
     """There is a text for each directory of templates, and both for nothing but kinds."""
-    templates = {path.name for path in (ROOT / "templates").iterdir()} - {"common"}
-    assert templates == set(PLUGIN_KINDS)
+    templates = {path.name for path in TEMPLATES.iterdir()} - {"common"}
+    assert templates == set(scaffold.PLUGIN_KINDS)
     assert templates <= set(KINDS)
 
 

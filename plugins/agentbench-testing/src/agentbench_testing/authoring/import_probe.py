@@ -1,7 +1,7 @@
 """Import one module in a process of its own, and write down what that did.
 
-``python -m agentbench_core.plugin.probing MODULE FILE [BEFORE ...]`` writes JSON to the file; the modules ``BEFORE``,
-which every command has, are imported first. What the module prints goes where this process prints.
+``python -m agentbench_testing.authoring.import_probe MODULE FILE [BEFORE ...]`` writes JSON to the file; the modules
+``BEFORE``, which every command has, are imported first. What the module prints goes where this process prints.
 """
 
 from __future__ import annotations

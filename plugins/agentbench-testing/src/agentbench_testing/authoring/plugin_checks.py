@@ -19,9 +19,8 @@ from packaging.utils import canonicalize_name
 
 from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
-from agentbench_core.plugin.component_checks import check_component
 from agentbench_core.plugin.discovery import Plugin, Plugins, entry_point_of
-from agentbench_core.plugin.findings import Finding, advice, ok, problem, surviving
+from agentbench_testing.authoring.component_checks import Finding, advice, check_component, ok, problem, surviving
 
 _CORE = "agentbench-core"
 _IMPORT_SEC = 60.0
@@ -107,7 +106,7 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
 def _probe(
     module: str, environ: Mapping[str, str], loaded_anyway: Sequence[str]
 ) -> tuple[int | None, str, dict[str, Any] | None]:
-    """Exit code, what is printed, and what :mod:`~agentbench_core.plugin.probing` found, if the process got so far.
+    """Exit code, what is printed, and what ``import_probe`` found, if the process got so far.
 
     The code is None if it did not end in time. What it has started ends with it.
     """
@@ -115,7 +114,15 @@ def _probe(
     with tempfile.TemporaryDirectory(prefix="agentbench-check-") as place:
         written, printed = Path(place) / "found.json", Path(place) / "printed.txt"
         # Without -P, files of the working directory would be found before Python's own.
-        command = [sys.executable, "-P", "-m", "agentbench_core.plugin.probing", module, str(written), *loaded_anyway]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "agentbench_testing.authoring.import_probe",
+            module,
+            str(written),
+            *loaded_anyway,
+        ]
         with printed.open("wb") as out:
             process = subprocess.Popen(
                 command,

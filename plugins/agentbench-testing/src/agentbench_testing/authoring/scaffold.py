@@ -22,7 +22,7 @@ from agentbench_core.inputs.documents import parse_yaml
 
 _FAMILY = "agentbench"
 _NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
-_TEMPLATES = Path(agentbench_core.__file__).parent / "templates"
+_TEMPLATES = Path(__file__).with_name("templates")
 
 
 @attrs.frozen(kw_only=True)

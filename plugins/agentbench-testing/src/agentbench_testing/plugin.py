@@ -1,0 +1,16 @@
+"""What this distribution registers. Importing it imports nothing heavy."""
+
+from __future__ import annotations
+
+from agentbench_core import RegisterCommand, hookimpl
+
+AGENTBENCH_API = 1
+
+_COMMANDS = "agentbench_testing.authoring.commands"
+
+
+@hookimpl
+def agentbench_register_commands(register: RegisterCommand) -> None:
+    """Add what authors of plugins need to the group ``agentbench plugins``."""
+    register("plugins check", f"{_COMMANDS}:check_plugins", summary="look for what is wrong with plugins")
+    register("plugins new", f"{_COMMANDS}:new_plugin", summary="make a plugin that works, to be turned into yours")

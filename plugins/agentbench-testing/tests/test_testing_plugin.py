@@ -1,0 +1,33 @@
+"""What this distribution brings to the command line: a plugin to begin with, and a look at it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agentbench_testing import RunAgentbench
+
+
+def test_it_is_well(run_agentbench: RunAgentbench) -> None:
+    """By its own check: importing it imports nothing heavy, for it is imported by every command."""
+    done = run_agentbench("plugins", "check", "testing")
+    assert (done.code, done.err) == (0, "")
+    assert "loads alone, imports nothing heavy, prints nothing" in done.out
+    assert "command 'plugins new': loads, and has its help" in done.out
+    assert "requires agentbench-core==" in done.out
+
+
+def test_a_new_plugin_is_looked_at(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+    """Made here, and found by an entry point as an installed one would be."""
+    made = run_agentbench("plugins", "new", "my-fixer", "--kind", "agent")
+    assert (made.code, made.err) == (0, "")
+    site = tmp_path / "agentbench-my-fixer/src"
+    info = site / "agentbench_my_fixer-0.1.0.dist-info"
+    info.mkdir()
+    requires = "Requires-Dist: agentbench-core>=0.1,<0.2\n"
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: agentbench-my-fixer\nVersion: 0.1.0\n{requires}")
+    (info / "entry_points.txt").write_text("[agentbench]\nmy-fixer = agentbench_my_fixer.plugin\n")
+    looked = run_agentbench("plugins", "check", "my-fixer", "--json", PYTHONPATH=str(site))
+    assert looked.code == 0, looked.out
+    (row,) = json.loads(looked.out)
+    assert {finding["level"] for finding in row["findings"]} == {"ok"}
