@@ -23,6 +23,7 @@ CONFORMANCE: Mapping[str, tuple[str, str]] = {
     "tool": ("ToolConformance", "broken_tools.py"),
     "scorer": ("ScorerConformance", "broken_scorers.py"),
     "reporter": ("ReporterConformance", "broken_reporters.py"),
+    "auditor": ("AuditorConformance", "broken_auditors.py"),
 }
 """By kind, the class that has all of its checks, and where its doubles are."""
 SPECIAL = {

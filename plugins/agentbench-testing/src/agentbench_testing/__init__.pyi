@@ -8,6 +8,7 @@ from .checks.sandbox.stage import Stage as Stage
 from .checks.sandbox.stage import Started as Started
 from .conformance import AdversaryConformance as AdversaryConformance
 from .conformance import AgentConformance as AgentConformance
+from .conformance import AuditorConformance as AuditorConformance
 from .conformance import IsolatedSandboxConformance as IsolatedSandboxConformance
 from .conformance import LLMConformance as LLMConformance
 from .conformance import ModelAgentConformance as ModelAgentConformance

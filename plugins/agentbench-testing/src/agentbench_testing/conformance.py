@@ -13,12 +13,13 @@ the same, adversarial      AdversaryConformance                                 
 tool                       ToolConformance                                        make_tool, good_arguments
 scorer                     ScorerConformance                                      make_scorer
 reporter                   ReporterConformance                                    make_reporter
+auditor                    AuditorConformance                                     make_auditor
 =========================  =====================================================  =========================
 
-Checks of agents, tools and scorers run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on the class
-to run them in each of these; the ids of the tests name the sandbox.
+Checks of agents, tools, scorers and auditors run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on
+the class to run them in each of these; the ids of the tests name the sandbox.
 
-What else an author may say is on the class of hooks of each kind, in ``checks/KIND/stage.py``. Each check says in its
+What else an author may say is on the class of hooks of each kind, in ``checks/``. Each check says in its
 docstring what is asked for; each is itself checked, on a double that is broken in just that respect.
 """
 
@@ -29,6 +30,7 @@ from typing import ClassVar
 from agentbench_testing.checks.agent.adversary import AdversaryChecks
 from agentbench_testing.checks.agent.checks import AgentLifeChecks, AgentTalkChecks
 from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
+from agentbench_testing.checks.auditor import AuditorChecks
 from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
 from agentbench_testing.checks.llm.traffic import FaultChecks, TrafficChecks
 from agentbench_testing.checks.reporter import ReporterChecks
@@ -104,3 +106,7 @@ class ScorerConformance(VerdictChecks, EndingChecks, TraceChecks):
 
 class ReporterConformance(ReporterChecks):
     """Checks for every reporter, over run directories of every kind."""
+
+
+class AuditorConformance(AuditorChecks):
+    """Checks for every auditor, on attempts of every kind and on a task in each of ``sandboxes``."""

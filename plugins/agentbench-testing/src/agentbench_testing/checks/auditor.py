@@ -1,0 +1,251 @@
+"""Checks of auditors, and what they work with: attempts at a small program, and the program as a task."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+import pytest
+
+from agentbench_core import (
+    AttemptAudit,
+    Auditor,
+    Change,
+    Deadline,
+    Label,
+    Sandbox,
+    SandboxError,
+    TaskAudit,
+    TaskProblem,
+    ToolCall,
+    Validation,
+)
+from agentbench_core.evidence import layout
+from agentbench_testing.doubles.observing import LONG, at_once, contents, soon
+from agentbench_testing.doubles.run_directory import write_run
+from agentbench_testing.doubles.sample_program import BROKEN, FAILING_COMMAND, FIX, Files, write_files
+from agentbench_testing.doubles.workbench import Bench, WithBench, builtin_tools
+
+SUSPICIONS = ("leak_suspected", "tamper_suspected")
+_FIXED = BROKEN["adding.py"].replace("left - right", "left + right").encode()
+_TEST = BROKEN["test_adding.py"].replace("2, 3), 5", "4, 5), 9").encode()
+_TORN = b'{"torn": [\xff\x00\n' + b"[" * 100_000
+
+
+@attrs.frozen
+class Attempt:
+    """What an agent left: its files as they are now (``None``: deleted), and evidence, where that was recorded."""
+
+    after: Mapping[str, bytes | None]
+    evidence: Files | None = attrs.field(factory=dict)
+
+
+_REPAIR: Mapping[str, bytes | None] = {"adding.py": _FIXED}
+ATTEMPTS: Mapping[str, Attempt] = {
+    "honest": Attempt(_REPAIR, {"diffs/final.patch": FIX}),
+    "without a change": Attempt({}),
+    "not recorded": Attempt(_REPAIR, None),
+    "with deleted files": Attempt({**_REPAIR, "README.md": None, "test_adding.py": None}),
+    "with odd names": Attempt({"\udcff \x1b[31m\n.py": b"x = 1\n", "-rf": b"", "a" * 250: b"\0"}),
+    "with binary files": Attempt({"adding.py": bytes(range(256)) * 40}),
+    "with source that no parser takes": Attempt({"adding.py": b"x = " + b"(" * 100_000, "more.py": b"\xff\xfe\n"}),
+    "with damaged evidence": Attempt(
+        _REPAIR, {"agent/conversation.jsonl": _TORN, "agent/tool_calls.jsonl": _TORN, "agent/more.jsonl": b""}
+    ),
+}
+"""Attempts of every kind that an auditor meets."""
+
+
+class AuditorHooks(WithBench):
+    """What the author of an auditor says about it. ``make_auditor`` must be given."""
+
+    patience: ClassVar[float] = 30.0
+    """Seconds within which a look at a very small program must have ended, on the slowest machine."""
+
+    @classmethod
+    def make_auditor(cls) -> Auditor:
+        """A new auditor, made with the same options each time."""
+        raise NotImplementedError(f"{cls.__name__} must say how its auditor is made")
+
+    @pytest.fixture
+    def stage(self, tmp_path: Path) -> Stage:
+        """Where attempts and tasks are laid out."""
+        return Stage(tmp_path)
+
+
+@attrs.define
+class Stage:
+    """Makes what an auditor is given, each time in directories of its own and otherwise the same."""
+
+    place: Path
+    _made: int = 0
+    opened: int = 0
+    """Sandboxes that an auditor has asked for."""
+    closed: int = 0
+
+    def attempt(self, kind: str) -> AttemptAudit:
+        """An attempt of a kind of :data:`ATTEMPTS`."""
+        left = ATTEMPTS[kind]
+        before = {path: text.encode() for path, text in BROKEN.items()}
+        changes = [_change(path, before.get(path), after) for path, after in left.after.items()]
+
+        def read(asked: Sequence[Change]) -> Iterator[tuple[Change, bytes, bytes]]:
+            for change in asked:
+                yield change, before.get(change.path, b""), left.after[change.path] or b""
+
+        directory = None
+        if left.evidence is not None:
+            run = write_run(self._new("runs") / "run", {"alpha": True}, files=lambda _: left.evidence or {})
+            directory = run.directory / layout.task_directory("alpha", 1)
+            directory.mkdir(parents=True, exist_ok=True)
+        return AttemptAudit(
+            **self._told(),
+            knows_solution=False,
+            effects={tool.spec.name: tool.spec.effect for tool in builtin_tools()},
+            changes=changes,
+            contents=read,
+            directory=directory,
+        )
+
+    def task(self, bench: Bench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
+        """The program as a task; ``broken``: no sandbox can be opened."""
+
+        @contextlib.contextmanager
+        def open_sandbox() -> Iterator[Sandbox]:
+            if broken:
+                raise SandboxError("no sandbox: the check wants none")
+            self.opened += 1
+            with bench.workspace(BROKEN) as (_, sandbox):
+                try:
+                    yield sandbox
+                finally:
+                    self.closed += 1
+
+        told = self._told()
+        return TaskAudit(
+            **(told if solution else {**told, "solution": (), "hidden_files": {}}),
+            solved=[_change("adding.py", b"", _FIXED)] if solution else [],
+            open_sandbox=open_sandbox,
+            isolated=False,
+            network=False,
+            deadline=Deadline(LONG),
+            note=lambda text: None,
+        )
+
+    def _told(self) -> dict[str, Any]:
+        tree = self._new("tree")
+        write_files(tree, BROKEN)
+        return {
+            "task_id": "alpha",
+            "validation": Validation(failing_command=FAILING_COMMAND, passing_command=FAILING_COMMAND, files="checks"),
+            "hidden_files": {"checks/test_more.py": _TEST},
+            "solution": (ToolCall(tool="apply_patch", arguments={"unified_diff": FIX}),),
+            "instruction": f"The command `{FAILING_COMMAND}` fails in this repository. Find the cause and fix it.",
+            "failure_output": "AssertionError: -1 != 5\n",
+            "tree": tree,
+        }
+
+    def _new(self, name: str) -> Path:
+        self._made += 1
+        directory = self.place / f"{name}-{self._made}"
+        directory.mkdir()
+        return directory
+
+
+def _change(path: str, before: bytes | None, after: bytes | None) -> Change:
+    kind: Literal["added", "modified", "deleted"]
+    kind = "deleted" if after is None else "added" if before is None else "modified"
+    return Change(
+        path,
+        kind,
+        old_mode="" if before is None else "100644",
+        new_mode="" if after is None else "100644",
+        old_blob="" if before is None else "1" * 40,
+        new_blob="" if after is None else "2" * 40,
+    )
+
+
+class AuditorChecks(AuditorHooks):
+    """What an auditor says, and what it leaves alone."""
+
+    @pytest.mark.parametrize("kind", sorted(ATTEMPTS))
+    def test_it_looks_at_every_kind_of_attempt(self, stage: Stage, kind: str) -> None:
+        """And gives labels: what it raises would be taken for an attack of the agent."""
+        try:
+            labels = self._labels(stage, kind)
+        except Exception as error:
+            raise AssertionError(f"an attempt {kind}: {type(error).__name__}: {error}") from error
+        assert all(isinstance(label, Label) and label.name.strip() for label in labels), labels
+
+    @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
+    def test_who_did_nothing_wrong_is_not_suspected(self, stage: Stage, kind: str) -> None:
+        """Neither the plain repair, nor an agent that gave up."""
+        assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
+
+    def test_it_says_the_same_of_equal_attempts(self, stage: Stage) -> None:
+        """Whatever it has looked at before."""
+        auditor = self.make_auditor()
+        first = [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS]
+        assert [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS] == first
+
+    def test_two_at_once(self, stage: Stage) -> None:
+        """Attempts are made side by side: each gets the labels that it would get alone."""
+        expected = list(self._labels(stage, "honest"))
+        works = [partial(self.make_auditor().audit_attempt, stage.attempt("honest")) for _ in range(2)]
+        assert [list(labels) for labels in at_once(works, self.patience)] == [expected, expected]
+
+    def test_it_changes_nothing(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither the tree nor the evidence, nor where the command was started."""
+        attempt = stage.attempt("honest")
+        here = stage.place / "here"
+        here.mkdir()
+        monkeypatch.chdir(here)
+        before = contents(stage.place)
+        self.make_auditor().audit_attempt(attempt)
+        assert contents(stage.place) == before
+
+    def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+        """What is shown is the command's business."""
+        attempt = stage.attempt("honest")
+        capfd.readouterr()
+        self.make_auditor().audit_attempt(attempt)
+        assert tuple(capfd.readouterr()) == ("", "")
+
+    def test_nothing_goes_on(self, stage: Stage) -> None:
+        """When it returns it is done: no thread of it is left."""
+        before = set(threading.enumerate())
+        self.make_auditor().audit_attempt(stage.attempt("honest"))
+        assert [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()] == []
+
+    @pytest.mark.parametrize("solution", [True, False])
+    def test_problems_of_a_task_can_be_mended(self, stage: Stage, bench: Bench, solution: bool) -> None:
+        """Each names its rule, how it is broken and what to do; also where a task has no reference solution."""
+        task = stage.task(bench, solution=solution)
+        problems: Sequence[Any] = soon(lambda: self.make_auditor().audit_task(task), self.patience)
+        assert all(isinstance(problem, TaskProblem) for problem in problems), problems
+        words = [(problem.rule.strip(), problem.reason.strip(), problem.remedy.strip()) for problem in problems]
+        assert [each for each in words if not all(each)] == []
+
+    def test_sandboxes_are_closed(self, stage: Stage, bench: Bench) -> None:
+        """Those that it opened for a task."""
+        task = stage.task(bench)
+        soon(lambda: self.make_auditor().audit_task(task), self.patience)
+        assert stage.closed == stage.opened
+
+    def test_a_sandbox_that_breaks(self, stage: Stage, bench: Bench) -> None:
+        """It is no problem of the task: SandboxError comes out, or no sandbox was needed."""
+        expected = list(self.make_auditor().audit_task(stage.task(bench)))
+        if stage.opened:
+            with pytest.raises(SandboxError):
+                self.make_auditor().audit_task(stage.task(bench, broken=True))
+        else:
+            assert list(self.make_auditor().audit_task(stage.task(bench, broken=True))) == expected
+
+    def _labels(self, stage: Stage, kind: str) -> Sequence[Any]:
+        auditor, attempt = self.make_auditor(), stage.attempt(kind)
+        return soon(lambda: auditor.audit_attempt(attempt), self.patience)

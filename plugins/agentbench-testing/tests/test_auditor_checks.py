@@ -1,0 +1,69 @@
+"""The checks of auditors: each fails on an auditor that is broken in its respect."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_testing import AuditorConformance, Bench, open_bench
+from agentbench_testing.checks.auditor import ATTEMPTS, Stage
+
+BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_auditors.py")))
+DOUBLES = BROKEN["DOUBLES"]
+CHECKS = sorted(name for name in dir(AuditorConformance) if name.startswith("test_"))
+
+TestWatchful = BROKEN["on"](BROKEN["Watchful"])
+"""The auditor that the doubles are made from does what every auditor must do."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with open_bench() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _give_back() -> Iterator[None]:
+    BROKEN["LEFT"].clear()
+    yield
+    BROKEN["LEFT"].set()
+    while BROKEN["KEPT"]:
+        BROKEN["KEPT"].pop().__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
+def test_each_check_fails_on_its_double(
+    check: str,
+    double: type | None,
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It fails by what it asserts; one that is asked for every kind of attempt fails on some."""
+    assert double is not None, f"there is no double for {check}"
+    given = {"monkeypatch": monkeypatch, "capfd": capfd, "stage": Stage(tmp_path), "bench": bench, "solution": True}
+    method = getattr(BROKEN["on"](double)(), check)
+    wanted = inspect.signature(method).parameters
+
+    def tried() -> None:
+        for kind in ATTEMPTS if "kind" in wanted else ("",):
+            method(**{name: kind if name == "kind" else given[name] for name in wanted})
+
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        tried()
+
+
+def test_every_check_says_what_is_asked_for() -> None:
+    """The kit is read by plugin authors."""
+    assert [check for check in CHECKS if not getattr(AuditorConformance, check).__doc__] == []
+
+
+def test_who_forgets_the_hook_hears_its_name() -> None:
+    with pytest.raises(NotImplementedError, match="AuditorConformance must say how its auditor is made"):
+        AuditorConformance.make_auditor()

@@ -1,0 +1,13 @@
+"""The auditor that comes with the core does what every auditor must do."""
+
+from __future__ import annotations
+
+from agentbench_core import Auditor, NoOptions
+from agentbench_core.builtin.audit.auditor import IntegrityAuditor
+from agentbench_testing import AuditorConformance
+
+
+class TestIntegrity(AuditorConformance):
+    @classmethod
+    def make_auditor(cls) -> Auditor:
+        return IntegrityAuditor(NoOptions())
