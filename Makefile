@@ -38,6 +38,7 @@ $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.tom
 
 demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
+	@echo "next, an agent that needs no key, in a few minutes: $(BIN)/agentbench run --suite custom-dev --agent baseline --llm mechanic"
 
 JOBS := 3
 TESTS :=

@@ -171,6 +171,15 @@ def parse(words: list[str]) -> None:
         pytest.fail(f"{context.command_path} {shlex.join(words)}: {error.format_message()}")
 
 
+def test_the_command_that_make_demo_suggests_exists() -> None:
+    """The README shows the same line."""
+    printed = re.search(r'@echo "(next,[^"]*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert printed is not None
+    line = printed[1].replace("$(BIN)", ".venv/bin")
+    assert line in (ROOT / "README.md").read_text(encoding="utf-8")
+    parse(shlex.split(line.partition(".venv/bin/agentbench ")[2]))
+
+
 CHEAP = ("completion", "plugins list", "plugins new", "report power", "runs list", "tasks new")
 
 

@@ -73,5 +73,5 @@ def test_another_model_than_the_mechanic(task: Path, agentbench: Any) -> None:
     Path("agentbench.toml").write_text("[model]\nname = 'gpt'\n")
     run = ("run-task", "--task", str(task), "--agent", "baseline", "--llm", "mechanic")
     refused = agentbench(*run)
-    assert (refused.code, "has one model" in refused.err, "--model mechanic" in refused.err) == (2, True, True)
+    assert (refused.code, "has only the model" in refused.err, "--model mechanic" in refused.err) == (2, True, True)
     assert agentbench(*run, "--model", "mechanic").code == 0

@@ -74,7 +74,7 @@ def test_it_is_free_and_says_what_it_is() -> None:
     facts = Mechanic().preflight(expected)
     assert (facts.usd_per_million_input, facts.usd_per_million_output, facts.usd_per_request) == (0, 0, 0)
     assert "say nothing about agents" in " ".join(facts.warnings)
-    with pytest.raises(InputError, match="one model, 'mechanic', and 'other' is asked for"):
+    with pytest.raises(InputError, match="only the model 'mechanic', and not 'other'"):
         Mechanic().preflight(attrs.evolve(expected, request=attrs.evolve(request, model="other")))
 
 

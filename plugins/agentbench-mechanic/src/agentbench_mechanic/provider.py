@@ -38,8 +38,8 @@ class Mechanic:
         """It is free, reads whatever it is given, and is no measure of an agent."""
         if expected.request.model != MODEL:
             raise InputError(
-                f"llm 'mechanic' has one model, {MODEL!r}, and {expected.request.model!r} is asked for",
-                remedy=f"Leave out --model; or, where a file names another one: --model {MODEL}",
+                f"llm 'mechanic' has only the model {MODEL!r}, and not {expected.request.model!r}",
+                remedy=f"Leave out --model. If a file names the other model, type --model {MODEL}",
             )
         return ModelFacts(
             usd_per_million_input=0.0,
