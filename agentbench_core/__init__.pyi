@@ -2,8 +2,26 @@
 
 __version__: str
 
+from .builtin.agents.conversation import (
+    Conversation as Conversation,
+)
+from .builtin.agents.prompt import (
+    Prompt as Prompt,
+)
+from .builtin.agents.repair_loop import (
+    Rerun as Rerun,
+)
+from .builtin.agents.repair_loop import (
+    repair_loop as repair_loop,
+)
+from .builtin.agents.repair_loop import (
+    rerun as rerun,
+)
 from .builtin.options import (
     NoOptions as NoOptions,
+)
+from .builtin.options import (
+    StopRules as StopRules,
 )
 from .converter import (
     dump as dump,
@@ -125,9 +143,6 @@ from .plugin.contracts import (
 from .plugin.contracts import (
     Workspace as Workspace,
 )
-from .plugin.conversation import (
-    Conversation as Conversation,
-)
 from .plugin.discovery import (
     installed as installed,
 )
@@ -158,18 +173,6 @@ from .plugin.llm import (
 from .plugin.llm import (
     Model as Model,
 )
-from .plugin.prompts import (
-    Prompt as Prompt,
-)
-from .plugin.repairing import (
-    Rerun as Rerun,
-)
-from .plugin.repairing import (
-    repair_loop as repair_loop,
-)
-from .plugin.repairing import (
-    rerun as rerun,
-)
 from .plugin.scorer import (
     Calibration as Calibration,
 )
@@ -190,9 +193,6 @@ from .plugin.setting_up import (
 )
 from .plugin.setting_up import (
     python_fits as python_fits,
-)
-from .plugin.stop_rules import (
-    StopRules as StopRules,
 )
 from .plugin.suitability import (
     Suitability as Suitability,
@@ -340,6 +340,9 @@ from .values.volatile import (
 )
 from .values.volatile import (
     steady as steady,
+)
+from .values.volatile import (
+    unplaced as unplaced,
 )
 from .workspace.patching import (
     Applied as Applied,

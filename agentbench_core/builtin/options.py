@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from agentbench_core import StopRules, option
+from agentbench_core import option
 
 
 @attrs.frozen(kw_only=True)
@@ -17,6 +17,15 @@ class PlainOptions:
     """Options of scorer ``plain``."""
 
     read_only: bool = option(False, help="let tests write nothing in the tree, unless the task has validation.writable")
+
+
+@attrs.frozen(kw_only=True)
+class StopRules:
+    """When an agent that repairs in a loop gives up. A class of options may inherit them."""
+
+    same_failure: int = option(4, help="changes in a row after which the command fails in the same way", minimum=1)
+    tool_errors: int = option(8, help="tool calls in a row that fail", minimum=1)
+    idle_turns: int = option(2, help="answers in a row without a tool call, while the command fails", minimum=1)
 
 
 @attrs.frozen(kw_only=True)

@@ -108,7 +108,7 @@ def local(options: LocalOptions) -> SandboxProvider:
 
 def baseline(options: BaselineOptions) -> Agent:
     """Make the agent ``baseline``."""
-    from agentbench_core.builtin.baseline import Baseline
+    from agentbench_core.builtin.agents.baseline import Baseline
 
     return Baseline(options)
 
@@ -122,14 +122,14 @@ def replay(options: ReplayOptions) -> LLM:
 
 def scripted(options: ScriptedOptions) -> Agent:
     """Make the agent ``scripted``."""
-    from agentbench_core.builtin.agents import Scripted
+    from agentbench_core.builtin.agents.controls import Scripted
 
     return Scripted(options)
 
 
 def idle(options: NoOptions) -> Agent:
     """Make the agent ``idle``."""
-    from agentbench_core.builtin.agents import Idle
+    from agentbench_core.builtin.agents.controls import Idle
 
     return Idle(options)
 

@@ -29,7 +29,7 @@ from agentbench_core import (
     load,
     option,
 )
-from agentbench_core.plugin.conversation import shown
+from agentbench_core.builtin.agents.conversation import shown
 from agentbench_testing import ContextDouble, calls, open_bench, says
 from agentbench_testing.checks.agent.stage import unpaired
 from agentbench_testing.doubles.models import tokens_of

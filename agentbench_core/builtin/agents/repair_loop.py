@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from agentbench_core.errors import ToolError
-from agentbench_core.plugin.agent import AgentResult, AttemptContext
-from agentbench_core.plugin.conversation import Conversation
-from agentbench_core.plugin.stop_rules import StopRules
-from agentbench_core.values.messages import Completion, ToolCall, ToolResult
-from agentbench_core.values.volatile import unplaced
+from agentbench_core import (
+    AgentResult,
+    AttemptContext,
+    Completion,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    unplaced,
+)
+from agentbench_core.builtin.agents.conversation import Conversation
+from agentbench_core.builtin.options import StopRules
 
 _SHOWN = 6000  # characters of a command's output that a model is shown again
 

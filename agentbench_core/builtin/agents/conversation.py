@@ -7,9 +7,16 @@ from typing import Any
 
 import attrs
 
-from agentbench_core.plugin.agent import AttemptContext
-from agentbench_core.values.events import AgentTurnStarted
-from agentbench_core.values.messages import Completion, Message, Request, ToolCall, ToolResult, ToolSpec
+from agentbench_core import (
+    AgentTurnStarted,
+    AttemptContext,
+    Completion,
+    Message,
+    Request,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 
 _BYTES_PER_TOKEN = 3.0
 """A guess on the careful side, until the first answer tells."""
