@@ -23,9 +23,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 """Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
-    "agentbench-core": (
-        *("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),
-    ),
+    "agentbench-core": (*("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),),
     "agentbench-docker": (
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
         *("agentbench_docker/inside/server.py", "agentbench_docker/inside/guard.py"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentbench_core import Auditor, NoOptions
-from agentbench_core.builtin.audit.auditor import IntegrityAuditor
+from agentbench_integrity.audit.auditor import IntegrityAuditor
 from agentbench_testing import AuditorConformance
 
 
