@@ -33,8 +33,14 @@ from .cli.flags import (
 from .cli.flags import (
     task_flag as task_flag,
 )
+from .cli.flags import (
+    tasks_flag as tasks_flag,
+)
 from .cli.groups import (
     variant_for_tasks as variant_for_tasks,
+)
+from .errors import (
+    RunStoppedError as RunStoppedError,
 )
 from .errors import (
     UnknownNameError as UnknownNameError,
@@ -45,11 +51,44 @@ from .errors import (
 from .evidence.redaction import (
     Redactor as Redactor,
 )
+from .inputs.documents import (
+    parse_yaml as parse_yaml,
+)
+from .inputs.documents import (
+    replace_text as replace_text,
+)
+from .inputs.quarantine import (
+    FLAKES_FILE as FLAKES_FILE,
+)
+from .inputs.quarantine import (
+    EnvironmentLooks as EnvironmentLooks,
+)
+from .inputs.quarantine import (
+    Flakes as Flakes,
+)
+from .inputs.quarantine import (
+    Measured as Measured,
+)
+from .inputs.quarantine import (
+    TaskFlakes as TaskFlakes,
+)
+from .inputs.quarantine import (
+    rate_text as rate_text,
+)
+from .inputs.quarantine import (
+    read_flakes as read_flakes,
+)
+from .inputs.suite import (
+    TASK_FILE as TASK_FILE,
+)
 from .inputs.suite import (
     Task as Task,
 )
 from .inputs.suite import (
     read_suite as read_suite,
+)
+from .inputs.suite import (
+    read_task as read_task,
 )
 from .inputs.suite import (
     select as select,
@@ -66,11 +105,26 @@ from .run.agent_phase import (
 from .run.attempt import (
     run_attempt as run_attempt,
 )
+from .run.auditing import (
+    TaskAuditing as TaskAuditing,
+)
+from .run.calibration import (
+    calibration as calibration,
+)
 from .run.listening import (
     Listener as Listener,
 )
 from .run.plan import (
     AttemptPlan as AttemptPlan,
+)
+from .run.preparation import (
+    Baseline as Baseline,
+)
+from .run.preparation import (
+    Prepared as Prepared,
+)
+from .run.preparation import (
+    hidden_paths as hidden_paths,
 )
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
@@ -83,6 +137,12 @@ from .run.recording import (
 )
 from .run.records import (
     Findings as Findings,
+)
+from .run.reference import (
+    ApplyReference as ApplyReference,
+)
+from .run.reference import (
+    ReferenceRefused as ReferenceRefused,
 )
 from .run.session import (
     Session as Session,
@@ -97,6 +157,9 @@ from .run.variant import (
     Variant as Variant,
 )
 from .values.failures import (
+    UNSCORED as UNSCORED,
+)
+from .values.failures import (
     Happened as Happened,
 )
 from .values.failures import (
@@ -105,6 +168,15 @@ from .values.failures import (
 from .values.integrity import (
     worst as worst,
 )
+from .values.rates import (
+    wilson as wilson,
+)
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,
+)
+from .values.task import (
+    NAME_PATTERN as NAME_PATTERN,
+)
+from .workspace.repos import (
+    directory_commit as directory_commit,
 )

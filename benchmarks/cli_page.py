@@ -12,7 +12,9 @@ from agentbench_core.cli.app import App
 from agentbench_core.cli.main import cli
 
 PAGE = Path(__file__).parent.parent / "docs/cli.md"
-OURS = frozenset(f"agentbench-{name}" for name in ("core", "docker", "openrouter", "report", "testing"))
+OURS = frozenset(
+    f"agentbench-{name}" for name in ("core", "docker", "integrity", "openrouter", "report", "tasks", "testing")
+)
 """Distributions whose commands are on the page, whatever else is installed."""
 
 HEAD = """\
@@ -22,7 +24,8 @@ What `--help` says, made by `python benchmarks/cli_page.py`. `ab` is short for `
 itself come before the command: `agentbench --debug run ...`. Exit codes are those of [configuration](configuration.md).
 
 `docker` comes with `agentbench-docker`, `openrouter` with `agentbench-openrouter`, `report` with `agentbench-report`,
-`plugins check` and `plugins new` with `agentbench-testing`.
+`tasks attack` with `agentbench-integrity`, `tasks new` and `validate-tasks` with `agentbench-tasks`, `plugins check`
+and `plugins new` with `agentbench-testing`.
 """
 
 

@@ -30,10 +30,8 @@ CORE_COMMANDS = {
     "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair records and events after damage."),
     "runs show": ("agentbench_core.cli.runs:show_run", "A run: what it was, and its attempts."),
     "tasks list": ("agentbench_core.cli.tasks:list_tasks", "Every task, by suite."),
-    "tasks new": ("agentbench_core.cli.tasks:new_task", "Make a small task that works, to be turned into yours."),
     "tasks schema": ("agentbench_core.cli.tasks:schema", "JSON Schema of task.yaml, for editors that complete it."),
     "tasks show": ("agentbench_core.cli.tasks:show_task", "One task: every setting, defaults included."),
-    "validate-tasks": ("agentbench_core.cli.validate:validate_tasks", "Check that tasks are fair."),
 }
 """The core's own commands, as typed: where each is, and its summary. A plugin cannot replace them."""
 

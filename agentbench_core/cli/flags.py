@@ -279,3 +279,14 @@ def flag_layers(typed: Mapping[str, Any]) -> Sequence[Layer]:
             origin = f"--{flag.replace('_', '-')}"
             layers.append(layer(origin, {section: {leaf: typed[flag]}}))
     return [*layers, *(assignment(text) for text in typed["assignments"])]
+
+
+tasks_flag = click.option(
+    "--tasks",
+    "root",
+    metavar="DIR",
+    default=lambda: run_settings().tasks,
+    show_default=False,
+    help="Directory of suites. [default: tasks]",
+)
+"""``--tasks`` of commands that run nothing."""

@@ -20,7 +20,7 @@ from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
-from agentbench_core.inputs.flakes import quarantine
+from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
 from agentbench_core.run.group import Group
 from agentbench_core.run.variant import Variant, make_ready, without_agents

@@ -1,4 +1,4 @@
-"""``agentbench tasks list``, ``show``, ``schema`` and ``new``: the tasks of suites."""
+"""``agentbench tasks list``, ``show`` and ``schema``: the tasks of suites."""
 
 from __future__ import annotations
 
@@ -10,22 +10,13 @@ import yaml
 
 from agentbench_core.cli.app import print_json, print_table, say
 from agentbench_core.cli.completion import task_ids
-from agentbench_core.cli.flags import json_flag, run_settings
+from agentbench_core.cli.flags import json_flag, run_settings, tasks_flag
 from agentbench_core.converter import dump
 from agentbench_core.errors import InputError
-from agentbench_core.inputs.flakes import Quarantine, quarantine
+from agentbench_core.inputs.quarantine import Quarantine, quarantine
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select, suites
 from agentbench_core.schema import json_schema
 from agentbench_core.values.task import TaskSpec
-
-_TASKS = click.option(
-    "--tasks",
-    "root",
-    metavar="DIR",
-    default=lambda: run_settings().tasks,
-    show_default=False,
-    help="Directory of suites. [default: tasks]",
-)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -41,7 +32,7 @@ _Dumper.add_representer(str, _write_text)
 
 @click.command("list")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
-@_TASKS
+@tasks_flag
 @json_flag
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """Every task, by suite."""
@@ -95,7 +86,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     show_default=False,
     help="Suite to look in. [default: custom-dev]",
 )
-@_TASKS
+@tasks_flag
 @json_flag
 def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
     """One task, by its id or the path of its task.yaml: every setting, defaults included."""
@@ -113,22 +104,3 @@ def schema() -> None:
     """JSON Schema of task.yaml, for editors that complete it."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "AgentBench task.yaml"}
     print_json(title | json_schema(TaskSpec))
-
-
-@click.command("new")
-@click.argument("task_id")
-@click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
-@_TASKS
-def new_task(task_id: str, suite: str, root: str) -> None:
-    """Make a small task that works, to be turned into your own.
-
-    \b
-    agentbench tasks new my-task --suite my-suite
-    """
-    from agentbench_core.cli.new_task import write_task
-
-    task: Task = write_task(Path(root), suite, task_id)
-    say(f"made {task.directory}")
-    say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
-    say(f"when it is as you want it: agentbench validate-tasks --suite {suite} --write names its tests in task.yaml")
-    say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
@@ -13,18 +14,17 @@ from agentbench_core.run.change import FrozenChange, freeze
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.rules import Rule
 from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
 
 
 class ReferenceRefused(Exception):  # noqa: N818 - a finding about a task
-    """The reference solution could not be applied, by which rule, and why."""
+    """The reference solution could not be applied: there was no time, an edit was not allowed, or a call failed."""
 
-    def __init__(self, rule: Rule, reason: str) -> None:
+    def __init__(self, how: Literal["late", "not_editable", "failed"], reason: str) -> None:
         super().__init__(reason)
-        self.rule = rule
+        self.how = how
 
 
 @attrs.define
@@ -70,14 +70,14 @@ def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
             result = tools.call(call)
         except DeadlineExceeded:
             named = _named(number, calls, call)
-            raise ReferenceRefused(Rule.ORACLE_IN_TIME, f"the oracle runs out of time in {named}") from None
+            raise ReferenceRefused("late", f"the oracle runs out of time in {named}") from None
         except BudgetExceeded as error:
             reason = f"the oracle has {len(calls)} calls: {error.message}"
-            raise ReferenceRefused(Rule.ORACLE_APPLIES, reason) from None
+            raise ReferenceRefused("failed", reason) from None
         if not result.ok:
             said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
             forbidden = result.error_type == "not_editable"
-            raise ReferenceRefused(Rule.ORACLE_MAY_EDIT if forbidden else Rule.ORACLE_APPLIES, said)
+            raise ReferenceRefused("not_editable" if forbidden else "failed", said)
 
 
 def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench_core.errors import InputError
-from agentbench_core.inputs.expected_tests import with_lists, write_expected_tests
 from agentbench_core.inputs.suite import read_task
+from agentbench_tasks.expected_tests import with_lists, write_expected_tests
 
 LISTS = {"fail_to_pass": ['tests/t.py::test_a[x: "y" # é]', "t::b"], "pass_to_pass": ["c"]}
 

@@ -16,20 +16,19 @@ from hypothesis import strategies as st
 import agentbench_core
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
-from agentbench_core.inputs.flakes import (
+from agentbench_core.inputs.quarantine import (
     EnvironmentLooks,
     Flakes,
     Measured,
     Quarantine,
-    Tally,
     TaskFlakes,
-    add_looks,
     quarantine,
     read_flakes,
 )
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.schema import describe
 from agentbench_core.values.rates import wilson
+from agentbench_tasks.flakes import Tally, add_looks
 
 TODAY = datetime.date(2026, 1, 10)
 

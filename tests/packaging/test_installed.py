@@ -21,6 +21,7 @@ CHOSEN = (
     "agentbench-outline",
     "agentbench-report",
     "agentbench-subagents",
+    "agentbench-tasks",
     "agentbench-testing",
 )
 """``agentbench-mini-swe-agent`` brings 80 distributions of others, and has an environment of its own."""

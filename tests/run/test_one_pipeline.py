@@ -8,9 +8,9 @@ from typing import Any
 from agentbench_core.cli.app import App
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import Task, read_suite
-from agentbench_core.run import validation
-from agentbench_core.run.fairness import Look
 from agentbench_core.run.variant import without_agents
+from agentbench_tasks import validation
+from agentbench_tasks.checks import Look
 
 PHASES = ["source", "environment", "baseline", "agent", "freeze", "score"]
 

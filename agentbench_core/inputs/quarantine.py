@@ -5,33 +5,23 @@ Nothing in it comes from agents: it is measured with the oracle and the empty pa
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
-import yaml
 
-from agentbench_core.converter import dump, load
-from agentbench_core.errors import InputError
-from agentbench_core.inputs.documents import parse_yaml, read_yaml, replace_text
+from agentbench_core.converter import load
+from agentbench_core.inputs.documents import read_yaml
 from agentbench_core.inputs.suite import Task
 from agentbench_core.schema import FieldValueError, option
 from agentbench_core.values.rates import wilson
 
 FLAKES_FILE = "flakes.yaml"
 
-_HEAD = """\
-# Written by `agentbench validate-tasks --flakes` (docs/flakes.md). Your own settings, and tasks that you quarantined by
-# hand, stay; comments do not: what is to be remembered goes into `reason`.
-"""
 _DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _NAMED = 5  # tasks in one note
-_DIGITS = 6  # of a rate
 
 
 @attrs.frozen(kw_only=True)
@@ -96,25 +86,6 @@ class Flakes:
     )
     expires_after_days: int = option(90, help="how long a measurement counts", minimum=1, maximum=3650)
     tasks: Mapping[str, TaskFlakes] = option(attrs.Factory(dict), help="by the id of the task")
-
-
-@attrs.frozen(kw_only=True)
-class Tally:
-    """Looks that can be added up. ``environment_looks`` are those of set-ups and sandboxes."""
-
-    looks: int
-    flaked: int
-    environment_looks: int
-    environment_failed: int
-
-    @property
-    def broken(self) -> bool:
-        """Whether every look failed: then nothing flakes."""
-        return 0 < self.looks == self.flaked
-
-    def __add__(self, other: Tally) -> Tally:
-        mine, theirs = attrs.asdict(self), attrs.asdict(other)
-        return Tally(**{name: mine[name] + theirs[name] for name in mine})
 
 
 @attrs.frozen(kw_only=True)
@@ -201,113 +172,3 @@ def rate_text(events: int, of: int) -> str:
     """A rate with its interval, as people read it: ``10.0% (95% interval 2.8% to 30.1%)``."""
     low, high = wilson(events, of)
     return f"{events / of if of else 0:.1%} (95% interval {low:.1%} to {high:.1%})"
-
-
-def add_looks(
-    suite: Path, seen: Sequence[tuple[Task, Tally]], *, sandbox: str, harness: str, today: datetime.date
-) -> Mapping[str, Measured]:
-    """Add looks to the file of a suite, and decide anew what is quarantined. Gives what now stands of ``seen``, by id.
-
-    Looks at a task of the same digest in the same sandbox add up as long as they have not expired. A task of which no
-    look was ever fair is broken and not flaky: nothing is written of it.
-
-    Raises:
-        InputError: the file cannot be read or written. Nothing was changed.
-    """
-    path = suite / FLAKES_FILE
-    with _held(suite):
-        flakes = read_flakes(suite)
-        tasks = dict(flakes.tasks)
-        written = {}
-        for task, new in seen:
-            entry = tasks.get(task.spec.id, TaskFlakes())
-            before = entry.measured.get(sandbox)
-            adds_up = before is not None and before.digest == task.digest and before.expires >= today.isoformat()
-            tally = new + _tally(before) if before is not None and adds_up else new
-            if tally.flaked == tally.looks:
-                continue
-            now = _measured(task.digest, tally, flakes, harness, today)
-            written[task.spec.id] = now
-            tasks[task.spec.id] = attrs.evolve(entry, measured={**entry.measured, sandbox: now})
-        if written:
-            _write(path, attrs.evolve(flakes, tasks=_decided(tasks, flakes.quarantine_above)))
-    return written
-
-
-def _tally(measured: Measured) -> Tally:
-    around = measured.environment
-    return Tally(
-        looks=measured.looks,
-        flaked=measured.flaked,
-        environment_looks=around.looks,
-        environment_failed=around.failed,
-    )
-
-
-def _measured(digest: str, tally: Tally, flakes: Flakes, harness: str, today: datetime.date) -> Measured:
-    return Measured(
-        digest=digest,
-        date=today.isoformat(),
-        expires=(today + datetime.timedelta(days=flakes.expires_after_days)).isoformat(),
-        harness=harness,
-        looks=tally.looks,
-        flaked=tally.flaked,
-        **rate_of(tally.flaked, tally.looks),
-        environment=EnvironmentLooks(
-            looks=tally.environment_looks,
-            failed=tally.environment_failed,
-            **rate_of(tally.environment_failed, tally.environment_looks),
-        ),
-        quarantined=tally.flaked / tally.looks > flakes.quarantine_above,
-    )
-
-
-def rate_of(events: int, of: int) -> Mapping[str, float]:
-    """A rate and its 95 % interval, as the file has them: ``rate``, ``low``, ``high``."""
-    low, high = wilson(events, of)
-    return {
-        "rate": round(events / of if of else 0.0, _DIGITS),
-        "low": round(low, _DIGITS),
-        "high": round(high, _DIGITS),
-    }
-
-
-def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, TaskFlakes]:
-    """The same with every entry held against the rate that is declared now."""
-    return {
-        name: attrs.evolve(
-            entry,
-            measured={
-                sandbox: attrs.evolve(one, quarantined=one.flaked / one.looks > above)
-                for sandbox, one in entry.measured.items()
-            },
-        )
-        for name, entry in sorted(tasks.items())
-    }
-
-
-def _write(path: Path, flakes: Flakes) -> None:
-    plain: dict[str, Any] = dump(flakes)
-    nothing = dump(TaskFlakes())
-    plain["tasks"] = {
-        name: {key: value for key, value in entry.items() if value != nothing[key]}
-        for name, entry in plain["tasks"].items()
-    }
-    text = _HEAD + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
-    if parse_yaml(text, str(path)) != plain:
-        raise InputError(f"{path}: what it says cannot be written back", remedy="Simplify what was written by hand.")
-    replace_text(path, text)
-
-
-@contextlib.contextmanager
-def _held(suite: Path) -> Iterator[None]:
-    """One command at a time: what another one adds meanwhile must not be lost."""
-    try:
-        handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise InputError(f"{suite} cannot be opened: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

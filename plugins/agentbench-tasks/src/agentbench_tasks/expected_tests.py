@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import yaml
 
-from agentbench_core.errors import InputError
-from agentbench_core.inputs.documents import parse_yaml, replace_text
-from agentbench_core.inputs.suite import TASK_FILE, Task
+from agentbench_core import InputError
+from agentbench_core.harness import TASK_FILE, Task, parse_yaml, replace_text
 
 _AFTER = "passing_command"  # required, so it is always there
 

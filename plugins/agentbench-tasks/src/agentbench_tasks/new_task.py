@@ -6,10 +6,8 @@ import re
 import uuid
 from pathlib import Path
 
-from agentbench_core.errors import InputError
-from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.values.task import NAME_PATTERN
-from agentbench_core.workspace.repos import directory_commit
+from agentbench_core import InputError
+from agentbench_core.harness import NAME_PATTERN, Task, directory_commit, read_task
 
 _TASK = """\
 id: "{task_id}"

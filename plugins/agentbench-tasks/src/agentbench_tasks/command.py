@@ -12,25 +12,32 @@ from typing import Any
 import click
 
 import agentbench_core
-from agentbench_core.cli.app import App, print_json, print_table, say, shortened
-from agentbench_core.cli.flags import (
-    base_layers,
-    flag_layers,
+from agentbench_core import name_some
+from agentbench_core.harness import (
+    FLAKES_FILE,
+    App,
+    Task,
     json_flag,
+    print_json,
+    print_table,
+    rate_text,
+    read_flakes,
+    read_suite,
     sandbox_flag,
+    say,
+    select,
     set_flag,
+    shortened,
     suite_flags,
     task_flag,
+    tasks_flag,
+    variant_for_tasks,
 )
-from agentbench_core.cli.progress import warn_unisolated
-from agentbench_core.inputs.config import resolve
-from agentbench_core.inputs.expected_tests import write_expected_tests
-from agentbench_core.inputs.flakes import FLAKES_FILE, Tally, add_looks, rate_of, rate_text, read_flakes
-from agentbench_core.inputs.suite import Task, read_suite, select
-from agentbench_core.run.fairness import Look
-from agentbench_core.run.validation import Finding, Watcher, validate
-from agentbench_core.run.variant import without_agents
-from agentbench_core.values.text import name_some
+from agentbench_tasks.checks import Look
+from agentbench_tasks.expected_tests import write_expected_tests
+from agentbench_tasks.flakes import Tally, add_looks, rate_of
+from agentbench_tasks.new_task import write_task
+from agentbench_tasks.validation import Finding, Watcher, validate
 
 _TIMES = 2
 """Looks at each task: one cannot tell what is flaky."""
@@ -73,15 +80,12 @@ def validate_tasks(
     """
     if write and flakes:
         raise click.UsageError("--write makes other tasks of them, whose flakes are not those seen; measure afterwards")
-    resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
-    settings = resolved.settings.run
+    variant = variant_for_tasks(app, typed, "validation")
+    settings = variant.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
     suite = Path(settings.tasks) / settings.suite
     if flakes:
         read_flakes(suite)  # what is wrong with it is said before anything is measured
-    variant = without_agents("validation", resolved, app.registry)
-    if not variant.sandbox.can("isolated"):
-        warn_unisolated()
     looks = times or _TIMES
     progress = _Progress(len(tasks) * looks)
     try:
@@ -274,3 +278,20 @@ def _write(finding: Finding) -> str:
     if found.unsteady:
         left += f"; left out {found.unsteady} that did not always end the same"
     return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"
+
+
+@click.command("new")
+@click.argument("task_id")
+@click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
+@tasks_flag
+def new_task(task_id: str, suite: str, root: str) -> None:
+    """Make a small task that works, to be turned into your own.
+
+    \b
+    agentbench tasks new my-task --suite my-suite
+    """
+    task: Task = write_task(Path(root), suite, task_id)
+    say(f"made {task.directory}")
+    say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
+    say(f"when it is as you want it: agentbench validate-tasks --suite {suite} --write names its tests in task.yaml")
+    say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")

@@ -10,15 +10,11 @@ from typing import Literal
 
 import attrs
 
-from agentbench_core.errors import Interrupted
-from agentbench_core.inputs.flakes import Tally
-from agentbench_core.inputs.suite import Task
-from agentbench_core.run.fairness import Look, look_at
-from agentbench_core.run.listening import Listener
-from agentbench_core.run.preparation import hidden_paths
-from agentbench_core.run.rules import Note, Problem, Rule
-from agentbench_core.run.session import open_session
-from agentbench_core.run.variant import Variant
+from agentbench_core import Interrupted
+from agentbench_core.harness import Listener, Task, Variant, hidden_paths, open_session
+from agentbench_tasks.checks import Look, look_at
+from agentbench_tasks.flakes import Tally
+from agentbench_tasks.rules import Note, Problem, Rule
 
 _FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not even be collected
 

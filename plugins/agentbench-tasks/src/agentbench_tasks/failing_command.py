@@ -8,12 +8,9 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from agentbench_core.errors import ToolError
-from agentbench_core.inputs.suite import Task
-from agentbench_core.run.preparation import hidden_paths
-from agentbench_core.run.rules import Note
-from agentbench_core.values.text import name_some
-from agentbench_core.workspace.tree import Tree
+from agentbench_core import ToolError, Tree, name_some
+from agentbench_core.harness import Task, hidden_paths
+from agentbench_tasks.rules import Note
 
 _REMEDY = (
     "Let failing_command run public tests only, such as the whole public suite. Hidden tests are judged all the same: "

@@ -9,36 +9,43 @@ from collections.abc import Mapping
 
 import attrs
 
-from agentbench_core.errors import (
+from agentbench_core import (
     AgentBenchError,
+    AgentResult,
+    AttemptContext,
+    Calibration,
+    Change,
     Interrupted,
-    RunStoppedError,
+    Output,
     SandboxError,
+    Score,
     SetupError,
+    Tree,
     UnavailableError,
+    name_some,
 )
-from agentbench_core.evidence.redaction import Redactor
-from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.agent import AgentResult, AttemptContext
-from agentbench_core.plugin.scorer import Calibration
-from agentbench_core.run.attempt import run_attempt
-from agentbench_core.run.auditing import TaskAuditing
-from agentbench_core.run.calibration import calibration
-from agentbench_core.run.failing_command import notes_on
-from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Prepared
-from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
-from agentbench_core.run.records import Findings
-from agentbench_core.run.reference import ApplyReference
-from agentbench_core.run.rules import NOT_AUDITED, NOT_PROVEN, REMEDIES, Note, Problem, Rule
-from agentbench_core.run.session import Session
-from agentbench_core.run.variant import Ready, Variant
-from agentbench_core.values.change import Change
-from agentbench_core.values.execution import Output
-from agentbench_core.values.failures import UNSCORED
-from agentbench_core.values.record import Score
-from agentbench_core.values.text import name_some
-from agentbench_core.workspace.tree import Tree
+from agentbench_core.harness import (
+    UNSCORED,
+    ApplyReference,
+    AttemptPlan,
+    Baseline,
+    Findings,
+    MemoryEvidence,
+    Prepared,
+    Ready,
+    Recording,
+    Redactor,
+    RunStoppedError,
+    Session,
+    Task,
+    TaskAuditing,
+    Variant,
+    WarningLog,
+    calibration,
+    run_attempt,
+)
+from agentbench_tasks.failing_command import notes_on
+from agentbench_tasks.rules import NOT_AUDITED, NOT_PROVEN, REMEDIES, Note, Problem, Rule
 
 
 class DoNothing:
@@ -50,6 +57,7 @@ class DoNothing:
 
 
 _IDLE = Ready.own_agent("idle", DoNothing())
+_REFUSED = {"late": Rule.ORACLE_IN_TIME, "not_editable": Rule.ORACLE_MAY_EDIT, "failed": Rule.ORACLE_APPLIES}
 
 
 @attrs.frozen(kw_only=True)
@@ -233,7 +241,7 @@ class _Looking:
         applying = ApplyReference()
         found, printed = self._attempt(Ready.own_agent("oracle", applying, "needs_oracle"), baseline)
         if applying.refused:
-            self.found(applying.refused.rule, str(applying.refused))
+            self.found(_REFUSED[applying.refused.how], str(applying.refused))
             return
         change, score = found.change, found.score
         assert change is not None, "an agent that has ended leaves a change, if an empty one"

@@ -1,0 +1,1 @@
+"""Tasks made and validated: `tasks new` and `validate-tasks`."""

@@ -1,0 +1,3 @@
+"""Tests write tasks and run the command with the fixtures of the kit."""
+
+pytest_plugins = ["agentbench_testing.fixtures"]

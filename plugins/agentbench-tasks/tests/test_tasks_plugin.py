@@ -1,0 +1,53 @@
+"""What the distribution registers, and that it works as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench_tasks import plugin
+from agentbench_testing.fixtures import MakeTask, RunAgentbench
+
+
+def test_the_commands() -> None:
+    registered: list[Any] = []
+    plugin.agentbench_register_commands(lambda name, target, *, summary: registered.append((name, target)))
+    assert registered == [
+        ("tasks new", "agentbench_tasks.command:new_task"),
+        ("validate-tasks", "agentbench_tasks.command:validate_tasks"),
+    ]
+
+
+def test_a_new_task_is_fair(run_agentbench: RunAgentbench, tmp_path: Path) -> None:
+    made = run_agentbench("tasks", "new", "first", "--suite", "mine", cwd=tmp_path)
+    assert made.code == 0, made.err
+    done = run_agentbench("validate-tasks", "--suite", "mine", "--times", "1", "--json", cwd=tmp_path)
+    assert (done.code, [finding["verdict"] for finding in json.loads(done.out)]) == (0, ["valid"]), done.err
+
+
+def test_a_task_that_is_not_fair(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+    task = make_task(validation={"failing_command": "true"})
+    flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--json")
+    done = run_agentbench("validate-tasks", *flags)
+    (finding,) = json.loads(done.out)
+    assert (done.code, finding["verdict"]) == (1, "invalid")
+    assert "baseline_fails" in [problem["rule"] for problem in finding["problems"]]
+    assert all(problem["remedy"] for problem in finding["problems"])
+
+
+@pytest.mark.parametrize("command", [("validate-tasks",), ("tasks", "new", "first", "--suite", "mine")])
+def test_without_the_distribution_it_is_named(run_agentbench: RunAgentbench, command: tuple[str, ...]) -> None:
+    done = run_agentbench("--no-plugin", "tasks", *command)
+    assert done.code == 2
+    assert "comes with agentbench-tasks; install it" in done.err
+
+
+def test_without_an_auditor_a_note_says_what_is_not_known(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+    task = make_task()
+    flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--set", "auditors=[]")
+    done = run_agentbench("validate-tasks", *flags)
+    assert done.code == 0, done.err
+    assert "whether agents can reach the solution is not known" in done.out
