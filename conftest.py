@@ -5,6 +5,7 @@ With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) nothing may be left out: a test
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -29,7 +30,6 @@ _IMAGE = EnvironmentSettings().docker_image
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of this session is made below
 _ROOM = 8 << 30  # bytes; a session takes about 2 GiB
-_temporary: list[Path] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,16 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     about = os.statvfs(_MEMORY)
     if about.f_bavail * about.f_frsize >= _ROOM and not about.f_flag & os.ST_NOEXEC:
-        _temporary.append(Path(tempfile.mkdtemp(prefix="t-", dir=_MEMORY)))
-        _temporary[0].chmod(0o755)  # as /tmp: some tests become another user
-        os.environ["TMPDIR"] = str(_temporary[0])
+        place = tempfile.mkdtemp(prefix="t-", dir=_MEMORY)
+        atexit.register(shutil.rmtree, place, ignore_errors=True)  # after whoever cleans up there
+        Path(place).chmod(0o755)  # as /tmp: some tests become another user
+        os.environ["TMPDIR"] = place
         tempfile.tempdir = None  # which is remembered once it was asked for
-
-
-def pytest_unconfigure() -> None:
-    """Give the memory back."""
-    for directory in _temporary:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _docker() -> str:

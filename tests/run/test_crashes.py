@@ -10,13 +10,12 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ import pytest
 from agentbench_core import open_run
 from agentbench_core.converter import dump
 from agentbench_core.evidence.journal import CRASH_AT
+from tests.run.forked import begin
 
-AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
 KILLED = -9
 
 SCRIPT = """\
@@ -39,26 +38,42 @@ IN_AGENT_PHASE = 12
 
 
 @attrs.frozen
+class Command:
+    """The command at work. It is killed when a block ends that it outlasts."""
+
+    process: ForkServerProcess
+    said: Path
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.join()
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, and what was said; waits for it."""
+        self.process.join(120)
+        assert self.process.exitcode is not None, "it does not end"
+        return self.process.exitcode, self.said.read_text()
+
+
+@attrs.frozen
 class Trial:
     """One run in a directory of its own, with temporary files of its own."""
 
     place: Path
     tasks: Path
 
-    def start(self, *arguments: str, crash_at: str = "") -> subprocess.Popen[str]:
+    def start(self, *arguments: str, crash_at: str = "") -> Command:
         """Start the command."""
         (self.place / "tmp").mkdir(parents=True, exist_ok=True)
         own = {"TMPDIR": str(self.place / "tmp"), "XDG_CACHE_HOME": str(self.place / "cache"), CRASH_AT: crash_at}
-        return subprocess.Popen(
-            [AGENTBENCH, "run", *arguments],
-            cwd=self.place,
-            env=os.environ | own,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        said = self.place / "said.txt"
+        said.touch()
+        return Command(begin(self.place, ("run", *arguments), said, os.environ | own), said)
 
-    def begin(self, crash_at: str = "", workers: str = "1") -> subprocess.Popen[str]:
+    def begin(self, crash_at: str = "", workers: str = "1") -> Command:
         """Start the run, which is to be the same every time."""
         arguments = ("--suite", "mini", "--tasks", str(self.tasks), "--agent", "scripted", "--repeats", "2")
         return self.start(*arguments, "--workers", workers, crash_at=crash_at)
@@ -71,9 +86,8 @@ class Trial:
 
     def resume(self, crash_at: str = "") -> tuple[int, str]:
         """Go on with it; gives the exit code and what was said."""
-        with self.start("--resume", str(self.run), crash_at=crash_at) as process:
-            _, said = process.communicate(timeout=120)
-        return process.returncode, said
+        with self.start("--resume", str(self.run), crash_at=crash_at) as command:
+            return command.end()
 
     def steps(self) -> int:
         """How many steps its journal has: directories, the manifest, and every line."""
@@ -152,9 +166,8 @@ def new_trial(make_task: Any, tmp_path: Path) -> Callable[..., Trial]:
 def whole(new_trial: Callable[..., Trial]) -> Trial:
     """A run that nothing interrupts."""
     trial = new_trial("whole")
-    with trial.begin() as process:
-        process.communicate(timeout=120)
-    assert process.returncode == 0
+    with trial.begin() as command:
+        assert command.end()[0] == 0
     view = trial.view()
     assert [(plain["repeat"], plain["result"]["passed"]) for plain in view] == [(1, True), (2, True)]
     trial.check(view)
@@ -173,12 +186,12 @@ def test_a_kill_at_every_step(new_trial: Callable[..., Trial], whole: Trial) -> 
 
     def crash(number: int) -> bool:
         trial = new_trial(f"step-{number}")
-        with trial.begin(crash_at=f"{number}{'+' if number % 2 else ''}") as process:
-            said = process.communicate(timeout=120)
-        if process.returncode == 0:
+        with trial.begin(crash_at=f"{number}{'+' if number % 2 else ''}") as command:
+            code, said = command.end()
+        if code == 0:
             trial.check(expected)
             return False
-        assert process.returncode == KILLED, said
+        assert code == KILLED, said
         assert trial.survivors() == []
         runs = list((trial.place / "artifacts/runs").glob("*"))
         if not [path for path in runs if (path / "run.json").exists()]:
@@ -198,9 +211,8 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
 
     def crash(number: int) -> bool:
         trial = new_trial(f"again-{number}")
-        with trial.begin(crash_at=f"{steps // 2}+") as process:
-            process.communicate(timeout=120)
-        assert process.returncode == KILLED
+        with trial.begin(crash_at=f"{steps // 2}+") as command:
+            assert command.end()[0] == KILLED
         code, said = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
         if code == 0:
             assert "dropped a torn last line" in said
@@ -223,12 +235,10 @@ def test_a_kill_at_random_instants(new_trial: Callable[..., Trial], whole: Trial
 
     def kill(number: int) -> bool:
         trial = new_trial(f"random-{number}", sleep="0.6")
-        with trial.begin(workers=str(1 + number % 2)) as process:
+        with trial.begin(workers=str(1 + number % 2)):
             if number % 5:  # from the moment on that an agent is at work, the first or the second time
                 _wait_for_agent(trial, 1 + number % 3 // 2)
             time.sleep(instants[number])
-            process.kill()
-            process.communicate(timeout=60)
         assert trial.survivors() == []
         if not (trial.place / "artifacts").exists() or not (trial.run / "run.json").exists():
             return False
