@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -15,6 +16,8 @@ from agentbench_integrity.scorer.results import MOST_TESTS
 BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
 ONLY = "from test_base import TestBase\n"
+ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Plugins of this environment take five times as long to load as pytest itself."""
 
 
 def test_inherited_tests(tmp_path: Path) -> None:
@@ -23,7 +26,7 @@ def test_inherited_tests(tmp_path: Path) -> None:
     (tmp_path / "test_more.py").write_text(MORE)
     (tmp_path / "test_only.py").write_text(ONLY)
     command = [sys.executable, "-m", "pytest", "-v", "--junitxml=x.xml", "-o", "junit_family=xunit1"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    said = subprocess.run(command, cwd=tmp_path, env=ALONE, capture_output=True, text=True).stdout
     found = outcomes((tmp_path / "x.xml").read_bytes(), {"test_only.py"})
     assert found == {
         "test_base.py::TestBase::test_a": "passed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,14 @@ from agentbench_integrity.scorer.settings import settings
 
 INI, CFG, TOML = "[pytest]\n", "[tool:pytest]\n", "[tool.pytest.ini_options]\n"
 TEST = "def test_it(): pass\n"
+ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Plugins of this environment take five times as long to load as pytest itself."""
 
 
 def configfile(place: Path, *arguments: str) -> str:
     """The settings file that pytest says it uses."""
     command = [sys.executable, "-m", "pytest", "--collect-only", *arguments]
-    said = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    said = subprocess.run(command, cwd=place, env=ALONE, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout + said.stderr
     told = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.stdout.splitlines()}
     path = Path(told["rootdir"]) / told["configfile"].partition(" (")[0]
