@@ -5,17 +5,17 @@ __version__: str
 from .builtin.agents.conversation import (
     Conversation as Conversation,
 )
+from .builtin.agents.failing_command import (
+    Rerun as Rerun,
+)
+from .builtin.agents.failing_command import (
+    rerun as rerun,
+)
 from .builtin.agents.prompt import (
     Prompt as Prompt,
 )
 from .builtin.agents.repair_loop import (
-    Rerun as Rerun,
-)
-from .builtin.agents.repair_loop import (
     repair_loop as repair_loop,
-)
-from .builtin.agents.repair_loop import (
-    rerun as rerun,
 )
 from .builtin.options import (
     NoOptions as NoOptions,
