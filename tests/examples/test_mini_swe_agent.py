@@ -19,7 +19,7 @@ TASK = "durations-parse-units"
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Everything that it depends on, as the index has it."""
-    wanted = ("agentbench-mini-swe-agent", "agentbench-integrity", "agentbench-mechanic")
+    wanted = ("agentbench-mini-swe-agent[test]", "agentbench-integrity", "agentbench-mechanic")
     return environment(tmp_path_factory, "mini-swe-agent", *wanted)
 
 

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.index
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The core, the example, and the provider that needs no key."""
-    return environment(tmp_path_factory, "outline", "agentbench-outline", "agentbench-integrity", "agentbench-mechanic")
+    return environment(
+        tmp_path_factory, "outline", "agentbench-outline[test]", "agentbench-integrity", "agentbench-mechanic"
+    )
 
 
 def test_the_list_shows_the_tool_the_agent_and_the_variant(installed: Environment) -> None:
