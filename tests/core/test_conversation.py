@@ -30,7 +30,7 @@ from agentbench_core import (
     option,
 )
 from agentbench_core.builtin.agents.conversation import shown
-from agentbench_testing import ContextDouble, calls, open_bench, says
+from agentbench_testing import ContextDouble, calls, open_workbench, says
 from agentbench_testing.checks.agent.stage import unpaired
 from agentbench_testing.doubles.models import tokens_of
 
@@ -60,8 +60,8 @@ def prints(size: int, mark: str = "") -> ToolCall:
 @pytest.fixture(scope="module")
 def make() -> Iterator[Make]:
     """Makes a context whose only tool prints."""
-    with open_bench() as bench:
-        yield partial(bench.context, files={}, failing_command="false", tools=[Print()])
+    with open_workbench() as workbench:
+        yield partial(workbench.context, files={}, failing_command="false", tools=[Print()])
 
 
 def roles(messages: tuple[Message, ...]) -> list[str]:

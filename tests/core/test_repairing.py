@@ -24,7 +24,7 @@ from agentbench_core import (
     repair_loop,
     rerun,
 )
-from agentbench_testing import FAILING_COMMAND, FIX, ContextDouble, calls, open_bench, says
+from agentbench_testing import FAILING_COMMAND, FIX, ContextDouble, calls, open_workbench, says
 from agentbench_testing.doubles.workbench import builtin_tools
 
 Make = Callable[..., AbstractContextManager[ContextDouble]]
@@ -54,8 +54,8 @@ def returns(what: str, instead_of: str = "left - right") -> ToolCall:
 @pytest.fixture(scope="module")
 def make() -> Iterator[Make]:
     """Makes a context in which the program has one bug."""
-    with open_bench() as bench:
-        yield bench.context
+    with open_workbench() as workbench:
+        yield workbench.context
 
 
 def repaired(double: ContextDouble, **rules: int) -> AgentResult:

@@ -21,7 +21,7 @@ from agentbench_integrity.adversaries.script import Script, ScriptedAdversary
 from agentbench_integrity.attack.sampling import sampled_pairs
 from agentbench_testing import make_context
 from agentbench_testing.doubles.sample_program import Files
-from agentbench_testing.doubles.workbench import Bench, open_bench
+from agentbench_testing.doubles.workbench import Workbench, open_workbench
 
 COMMAND = "python -m pytest -q"
 FILES = {
@@ -309,21 +309,21 @@ SCRIPTS = [script for room in battery._ROOMS for script in room.SCRIPTS]
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def workbench() -> Iterator[Workbench]:
     """Where workspaces are made for scripts."""
-    with open_bench() as made:
+    with open_workbench() as made:
         yield made
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_no_script_breaks_on_odd_files(script: Script, bench: Bench) -> None:
+def test_no_script_breaks_on_odd_files(script: Script, workbench: Workbench) -> None:
     """Hidden tests with data, visible ones that do not parse, modules of other encodings, and none in a package."""
     facts = TaskFacts(
         editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
         passing_command="false",
         hidden=(*ODD_HIDDEN, *(f"checks/{n:04}-{'x' * 80}.json" for n in range(1500))),
     )
-    with bench.context(files=ODD, task_facts=facts) as attempt:
+    with workbench.context(files=ODD, task_facts=facts) as attempt:
         result = ScriptedAdversary(script).solve(attempt.context)
         assert result.ended in ("completed", "gave_up"), result.message
     assert not [path for path in ("/.git", "/conftest.py", "/_reports.py", "/__pycache__") if Path(path).exists()]

@@ -10,7 +10,7 @@ import pytest
 
 from agentbench_core import Command, Deadline, ScoringContext, Validation
 from agentbench_core.plugin.scorer import read_result
-from agentbench_testing import Bench, open_bench
+from agentbench_testing import Workbench, open_workbench
 from agentbench_testing.checks.scorer.watched import WatchedEnvironment
 
 REPORT = b"<testsuites/>"
@@ -35,14 +35,14 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
-def context(bench: Bench, tmp_path: Path, *, network: bool = False, deadline: float = 60.0) -> ScoringContext:
+def context(workbench: Workbench, tmp_path: Path, *, network: bool = False, deadline: float = 60.0) -> ScoringContext:
     """One over a tree with one file."""
-    environment = WatchedEnvironment(bench.environment({"app.txt": "fixed\n"}))
+    environment = WatchedEnvironment(workbench.environment({"app.txt": "fixed\n"}))
 
     def scratch(name: str) -> Path:
         (tmp_path / name).mkdir()
@@ -51,7 +51,7 @@ def context(bench: Bench, tmp_path: Path, *, network: bool = False, deadline: fl
     return ScoringContext(
         environment=environment,
         validation=Validation(failing_command="false", passing_command="true"),
-        fork=lambda: bench.fork(environment.inner),
+        fork=lambda: workbench.fork(environment.inner),
         scratch=scratch,
         network=network,
         deadline=Deadline(deadline),
@@ -59,9 +59,9 @@ def context(bench: Bench, tmp_path: Path, *, network: bool = False, deadline: fl
     )
 
 
-def test_a_command_with_result_files(bench: Bench, tmp_path: Path) -> None:
+def test_a_command_with_result_files(workbench: Workbench, tmp_path: Path) -> None:
     """Those that are there as files, up to so many bytes; the rest of the result is that of the command."""
-    made = context(bench, tmp_path)
+    made = context(workbench, tmp_path)
     command = Command(
         'cat app.txt "$AGENTBENCH_INPUTS/given"; cd "$AGENTBENCH_RESULTS" || exit 1; printf report > good; '
         "mkfifo pipe; ln -s good link; mkdir directory; exit 3",
@@ -72,9 +72,9 @@ def test_a_command_with_result_files(bench: Bench, tmp_path: Path) -> None:
     assert result.stdout.data == b"fixed\n" + Path(__file__).read_bytes()
 
 
-def test_a_directory_of_results_of_ones_own(bench: Bench, tmp_path: Path) -> None:
+def test_a_directory_of_results_of_ones_own(workbench: Workbench, tmp_path: Path) -> None:
     """What the scorer has put there is there."""
-    made = context(bench, tmp_path)
+    made = context(workbench, tmp_path)
     results = made.scratch("mine")
     (results / "key").write_text("secret")
     command = Command('mv "$AGENTBENCH_RESULTS/key" "$AGENTBENCH_RESULTS/moved"', results=results)
@@ -82,27 +82,27 @@ def test_a_directory_of_results_of_ones_own(bench: Bench, tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 
 
-def test_without_result_files_there_is_no_directory(bench: Bench, tmp_path: Path) -> None:
-    made = context(bench, tmp_path)
+def test_without_result_files_there_is_no_directory(workbench: Workbench, tmp_path: Path) -> None:
+    made = context(workbench, tmp_path)
     result = made.run(Command('test -z "$AGENTBENCH_RESULTS"'), made.fork())
     assert (result.ok, result.files, list(tmp_path.iterdir())) == (True, {}, [])
 
 
-def test_names_of_result_files_lead_nowhere_else(bench: Bench, tmp_path: Path) -> None:
+def test_names_of_result_files_lead_nowhere_else(workbench: Workbench, tmp_path: Path) -> None:
     """A directory on the way could be a link."""
-    made = context(bench, tmp_path)
+    made = context(workbench, tmp_path)
     with pytest.raises(ValueError, match="names of result files have no directories: good, sub/file"):
         made.run(Command("true"), made.fork(), files=["good", "sub/file"])
 
 
 @pytest.mark.parametrize("network", [False, True])
-def test_the_task_decides_on_the_network(bench: Bench, tmp_path: Path, network: bool) -> None:
-    made = context(bench, tmp_path, network=network)
+def test_the_task_decides_on_the_network(workbench: Workbench, tmp_path: Path, network: bool) -> None:
+    made = context(workbench, tmp_path, network=network)
     made.run(Command("true", network=not network), made.fork())
     assert isinstance(made.environment, WatchedEnvironment)
     assert made.environment.networks == [network]
 
 
-def test_the_deadline_is_that_of_the_judgement(bench: Bench, tmp_path: Path) -> None:
-    made = context(bench, tmp_path, deadline=1.0)
+def test_the_deadline_is_that_of_the_judgement(workbench: Workbench, tmp_path: Path) -> None:
+    made = context(workbench, tmp_path, deadline=1.0)
     assert made.run(Command("sleep 60"), made.fork()).timed_out

@@ -8,7 +8,7 @@ from agentbench_core import ToolCall, ToolResult
 from agentbench_outline.options import OutlineOptions
 from agentbench_outline.outlining import NotPythonError, outlined
 from agentbench_outline.tool import Outline
-from agentbench_testing import Bench, make_context, open_bench
+from agentbench_testing import Workbench, make_context, open_workbench
 
 CART = '''\
 """A module."""
@@ -45,20 +45,20 @@ if LIMIT:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
-def outline(bench: Bench, content: str | bytes, **options: int) -> ToolResult:
+def outline(workbench: Workbench, content: str | bytes, **options: int) -> ToolResult:
     tool = Outline(OutlineOptions(**options))
-    with bench.context([], files={"file.py": content}, failing_command="false", tools=[tool]) as attempt:
+    with workbench.context([], files={"file.py": content}, failing_command="false", tools=[tool]) as attempt:
         return attempt.context.tools.call(ToolCall(tool="outline", arguments={"path": "file.py"}))
 
 
-def test_classes_functions_lines_docstrings_and_imports(bench: Bench) -> None:
+def test_classes_functions_lines_docstrings_and_imports(workbench: Workbench) -> None:
     """What stands in functions is part of those; a decorator is the first line of what it decorates."""
-    result = outline(bench, CART)
+    result = outline(workbench, CART)
     assert result.ok
     assert result.fields == {
         "definitions": [
@@ -75,8 +75,8 @@ def test_classes_functions_lines_docstrings_and_imports(bench: Bench) -> None:
     }
 
 
-def test_what_is_more_is_counted(bench: Bench) -> None:
-    result = outline(bench, CART, max_definitions=2)
+def test_what_is_more_is_counted(workbench: Workbench) -> None:
+    result = outline(workbench, CART, max_definitions=2)
     assert (len(result.fields["definitions"]), result.fields["omitted"]) == (2, 3)
 
 
@@ -94,27 +94,27 @@ def test_what_is_more_is_counted(bench: Bench) -> None:
     ],
     ids=["syntax", "indentation", "binary", "utf-16", "brackets", "signs", "dots", "classes"],
 )
-def test_what_is_not_python_is_refused(bench: Bench, content: str | bytes, said: str) -> None:
-    result = outline(bench, content)
+def test_what_is_not_python_is_refused(workbench: Workbench, content: str | bytes, said: str) -> None:
+    result = outline(workbench, content)
     assert (result.ok, result.error_type) == (False, "not_python"), result
     assert said in result.error_message
     assert len(result.error_message) < 400
 
 
-def test_a_long_file_is_refused_before_it_is_parsed(bench: Bench) -> None:
-    assert outline(bench, "x = 1\n" * 20, max_bytes=120).ok
-    result = outline(bench, "x = 1\n" * 20 + "#", max_bytes=120)
+def test_a_long_file_is_refused_before_it_is_parsed(workbench: Workbench) -> None:
+    assert outline(workbench, "x = 1\n" * 20, max_bytes=120).ok
+    result = outline(workbench, "x = 1\n" * 20 + "#", max_bytes=120)
     assert (result.error_type, "120 bytes" in result.error_message) == ("too_large", True)
 
 
-def test_odd_encodings(bench: Bench) -> None:
+def test_odd_encodings(workbench: Workbench) -> None:
     """A byte order mark, a declared codec that is not there or slow, and bytes of Latin-1 in a docstring."""
-    assert outline(bench, b"\xef\xbb\xbfdef f(): pass\n").fields["definitions"] == ["1: def f"]
-    assert outline(bench, "# coding: idna\ndef f(): pass\n").fields["definitions"] == ["2: def f"]
+    assert outline(workbench, b"\xef\xbb\xbfdef f(): pass\n").fields["definitions"] == ["1: def f"]
+    assert outline(workbench, "# coding: idna\ndef f(): pass\n").fields["definitions"] == ["2: def f"]
     latin = '# coding: latin-1\ndef f():\n    """Größe."""\n'.encode("latin-1")
-    assert outline(bench, latin).fields["definitions"] == ["2-3: def f - Gr\ufffd\ufffde."]
-    assert outline(bench, "def größe(): pass\n").fields["definitions"] == ["1: def größe"]
-    assert outline(bench, "").fields["definitions"] == []
+    assert outline(workbench, latin).fields["definitions"] == ["2-3: def f - Gr\ufffd\ufffde."]
+    assert outline(workbench, "def größe(): pass\n").fields["definitions"] == ["1: def größe"]
+    assert outline(workbench, "").fields["definitions"] == []
 
 
 def test_names_and_docstrings_are_cut_short() -> None:

@@ -13,7 +13,7 @@ from agentbench_core.builtin import plugin
 from agentbench_core.builtin.options import NoOptions
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
-from agentbench_testing import Bench, IsolatedSandboxConformance, ScorerConformance
+from agentbench_testing import IsolatedSandboxConformance, ScorerConformance, Workbench
 from agentbench_testing.checks.scorer.checks import VerdictChecks
 from agentbench_testing.checks.scorer.stage import Court
 
@@ -72,9 +72,9 @@ def test_the_kit_finds_what_holds_in_local_only(tmp_path: Path) -> None:
         def make_scorer(cls) -> Scorer:
             return WritesResults()
 
-    bench = Bench(tmp_path, "docker")
+    workbench = Workbench(tmp_path, "docker")
     try:
         with pytest.raises(AssertionError):
-            Hooks().test_the_fix_passes(Court(bench, Hooks))
+            Hooks().test_the_fix_passes(Court(workbench, Hooks))
     finally:
-        bench.close()
+        workbench.close()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agentbench_core.workspace.repos import directory_commit
-from agentbench_testing import Bench, ContextDouble, open_bench
+from agentbench_testing import ContextDouble, Workbench, open_workbench
 
 SHOP = {
     "src/shop/__init__.py": "from shop.cart import Cart\n",
@@ -38,16 +38,16 @@ COMMAND = "python3 -m unittest -q tests/test_cart.py"
 
 
 @pytest.fixture(scope="session")
-def bench() -> Iterator[Bench]:
+def workbench() -> Iterator[Workbench]:
     """Makes workspaces with a sandbox ``local``."""
-    with open_bench() as made:
+    with open_workbench() as made:
         yield made
 
 
 @pytest.fixture
-def attempt(bench: Bench) -> Callable[..., AbstractContextManager[ContextDouble]]:
-    """Opens an attempt at the shop: the model's answers, and what else ``Bench.context`` takes."""
-    return partial(bench.context, files=SHOP, failing_command=COMMAND)
+def attempt(workbench: Workbench) -> Callable[..., AbstractContextManager[ContextDouble]]:
+    """Opens an attempt at the shop: the model's answers, and what else ``Workbench.context`` takes."""
+    return partial(workbench.context, files=SHOP, failing_command=COMMAND)
 
 
 @pytest.fixture

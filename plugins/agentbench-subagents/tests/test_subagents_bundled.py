@@ -18,7 +18,7 @@ NAMES = ("durations-parse-units", "lintstack-profile-leak", "properties-backslas
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_must_change_is_packed(name: str, bench: Any, tmp_path: Path) -> None:
+def test_what_must_change_is_packed(name: str, workbench: Any, tmp_path: Path) -> None:
     """Three of the four fail by assertions: their tracebacks name nothing but a test."""
     task = SUITE / name
     repo = tmp_path / "repo"
@@ -28,7 +28,9 @@ def test_what_must_change_is_packed(name: str, bench: Any, tmp_path: Path) -> No
     assert done.returncode == 1, done.stdout
 
     files = {str(path.relative_to(repo)): path.read_bytes() for path in repo.rglob("*.py")}
-    with bench.context([], files=files, failing_command=f"printf %s '{done.stdout.replace(chr(39), '')}'") as double:
+    with workbench.context(
+        [], files=files, failing_command=f"printf %s '{done.stdout.replace(chr(39), '')}'"
+    ) as double:
         made = ContextPacker(ContextPackerOptions()).packed(double.context)
         assert double.budget.steps <= 11
     changed = set(re.findall(r"^\+\+\+ b/(\S+)", (task / "solution.patch").read_text(), re.MULTILINE))

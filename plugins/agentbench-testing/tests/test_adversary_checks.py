@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_testing import AdversaryConformance, Bench, open_bench
+from agentbench_testing import AdversaryConformance, Workbench, open_workbench
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_adversaries.py")))
 DOUBLES = BROKEN["DOUBLES"]
@@ -20,17 +20,17 @@ TestEqual = BROKEN["on"](BROKEN["Equal"])
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
-def test_each_check_fails_on_its_double(check: str, double: type | None, bench: Bench) -> None:
+def test_each_check_fails_on_its_double(check: str, double: type | None, workbench: Workbench) -> None:
     """It fails by what it asserts."""
     assert double is not None, f"there is no double for {check}"
     with pytest.raises(AssertionError):
-        getattr(BROKEN["on"](double)(), check)(bench=bench)
+        getattr(BROKEN["on"](double)(), check)(workbench=workbench)
 
 
 def test_every_check_says_what_is_asked_for() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import Message, ToolCall
-from agentbench_testing import AgentConformance, Bench, ModelAgentConformance, open_bench
+from agentbench_testing import AgentConformance, ModelAgentConformance, Workbench, open_workbench
 from agentbench_testing.checks.agent.stage import unpaired
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_agents.py")))
@@ -23,8 +23,8 @@ TestCareful = BROKEN["on"](BROKEN["CarefulAgent"])
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
@@ -32,7 +32,7 @@ def bench() -> Iterator[Bench]:
 def test_each_check_fails_on_its_double(
     check: str,
     double: type | None,
-    bench: Bench,
+    workbench: Workbench,
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -42,7 +42,7 @@ def test_each_check_fails_on_its_double(
     monkeypatch.delenv("BROKEN_AGENT", raising=False)
     monkeypatch.setattr(BROKEN["SharesItsMessages"], "shared", [])
     monkeypatch.setattr(BROKEN["Learns"], "known", set())
-    known: dict[str, Any] = {"bench": bench, "capfd": capfd, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    known: dict[str, Any] = {"workbench": workbench, "capfd": capfd, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
     method = getattr(BROKEN["on"](double)(), check)
     try:
         with pytest.raises(AssertionError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_testing import AuditorConformance, Bench, open_bench
+from agentbench_testing import AuditorConformance, Workbench, open_workbench
 from agentbench_testing.checks.auditor import ATTEMPTS, Stage
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_auditors.py")))
@@ -22,8 +22,8 @@ TestWatchful = BROKEN["on"](BROKEN["Watchful"])
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
@@ -40,14 +40,20 @@ def _give_back() -> Iterator[None]:
 def test_each_check_fails_on_its_double(
     check: str,
     double: type | None,
-    bench: Bench,
+    workbench: Workbench,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It fails by what it asserts; one that is asked for every kind of attempt fails on some."""
     assert double is not None, f"there is no double for {check}"
-    given = {"monkeypatch": monkeypatch, "capfd": capfd, "stage": Stage(tmp_path), "bench": bench, "solution": True}
+    given = {
+        "monkeypatch": monkeypatch,
+        "capfd": capfd,
+        "stage": Stage(tmp_path),
+        "workbench": workbench,
+        "solution": True,
+    }
     method = getattr(BROKEN["on"](double)(), check)
     wanted = inspect.signature(method).parameters
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_testing import Bench, ScorerConformance, open_bench
+from agentbench_testing import ScorerConformance, Workbench, open_workbench
 from agentbench_testing.checks.scorer.stage import Court
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_scorers.py")))
@@ -22,20 +22,20 @@ TestCareful = BROKEN["on"](BROKEN["Careful"])
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
     BROKEN["LEFT"].set()
 
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
 def test_each_check_fails_on_its_double(
-    check: str, double: type | None, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: str, double: type | None, workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It fails by what it asserts."""
     assert double is not None, f"there is no double for {check}"
     checks = BROKEN["on"](double)
-    given = {"court": Court(bench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    given = {"court": Court(workbench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
     method = getattr(checks(), check)
     with pytest.raises(AssertionError):
         method(**{name: given[name] for name in inspect.signature(method).parameters})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentbench_testing import Bench, ToolConformance, open_bench
+from agentbench_testing import ToolConformance, Workbench, open_workbench
 from agentbench_testing.checks.schemas import fits, misfits
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_tools.py")))
@@ -26,18 +26,18 @@ TestShell = BROKEN["on"](BROKEN["Shell"], ToolConformance.patience)
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
 @pytest.mark.parametrize(("check", "double"), [*((check, DOUBLES.get(check)) for check in CHECKS), *BROKEN["MORE"]])
-def test_each_check_fails_on_its_double(check: str, double: type | None, bench: Bench) -> None:
+def test_each_check_fails_on_its_double(check: str, double: type | None, workbench: Workbench) -> None:
     """It fails by what it asserts."""
     assert double is not None, f"there is no double for {check}"
     method = getattr(BROKEN["on"](double)(), check)
     with pytest.raises(AssertionError):
-        method(*([bench] if "bench" in inspect.signature(method).parameters else []))
+        method(*([workbench] if "workbench" in inspect.signature(method).parameters else []))
 
 
 def test_every_double_has_a_check() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_testing import Bench, WrappedAgentConformance, open_bench
+from agentbench_testing import Workbench, WrappedAgentConformance, open_workbench
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_wrapped.py")))
 DOUBLES = BROKEN["DOUBLES"]
@@ -21,15 +21,15 @@ TestCareful = BROKEN["on"](BROKEN["CarefulWrapper"])
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with open_bench() as made:
+def workbench() -> Iterator[Workbench]:
+    with open_workbench() as made:
         yield made
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_each_check_fails_on_its_double(check: str, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_check_fails_on_its_double(check: str, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
     """It fails by what it asserts."""
-    known: dict[str, Any] = {"bench": bench, "capfd": capfd}
+    known: dict[str, Any] = {"workbench": workbench, "capfd": capfd}
     method = getattr(BROKEN["on"](DOUBLES[check])(), check)
     with pytest.raises(AssertionError):
         method(**{name: known[name] for name in inspect.signature(method).parameters})

@@ -39,10 +39,10 @@ from .doubles.sample_program import FIX as FIX
 from .doubles.sandboxes import EnvironmentDouble as EnvironmentDouble
 from .doubles.sandboxes import ProviderDouble as ProviderDouble
 from .doubles.sandboxes import SandboxDouble as SandboxDouble
-from .doubles.workbench import Bench as Bench
+from .doubles.workbench import Workbench as Workbench
 from .doubles.workbench import builtin_tools as builtin_tools
 from .doubles.workbench import make_context as make_context
-from .doubles.workbench import open_bench as open_bench
+from .doubles.workbench import open_workbench as open_workbench
 from .fixtures import Ended as Ended
 from .fixtures import MakeSuite as MakeSuite
 from .fixtures import MakeTask as MakeTask

@@ -29,7 +29,7 @@ from agentbench_core.evidence import layout
 from agentbench_testing.doubles.observing import LONG, at_once, contents, soon
 from agentbench_testing.doubles.run_directory import write_run
 from agentbench_testing.doubles.sample_program import BROKEN, FAILING_COMMAND, FIX, Files, write_files
-from agentbench_testing.doubles.workbench import Bench, WithBench, builtin_tools
+from agentbench_testing.doubles.workbench import WithWorkbench, Workbench, builtin_tools
 
 SUSPICIONS = ("leak_suspected", "tamper_suspected")
 _FIXED = BROKEN["adding.py"].replace("left - right", "left + right").encode()
@@ -61,7 +61,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
 """Attempts of every kind that an auditor meets."""
 
 
-class AuditorHooks(WithBench):
+class AuditorHooks(WithWorkbench):
     """What the author of an auditor says about it. ``make_auditor`` must be given."""
 
     patience: ClassVar[float] = 30.0
@@ -112,7 +112,7 @@ class Stage:
             directory=directory,
         )
 
-    def task(self, bench: Bench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
+    def task(self, workbench: Workbench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
         """The program as a task; ``broken``: no sandbox can be opened."""
 
         @contextlib.contextmanager
@@ -120,7 +120,7 @@ class Stage:
             if broken:
                 raise SandboxError("no sandbox: the check wants none")
             self.opened += 1
-            with bench.workspace(BROKEN) as (_, sandbox):
+            with workbench.workspace(BROKEN) as (_, sandbox):
                 try:
                     yield sandbox
                 finally:
@@ -223,28 +223,28 @@ class AuditorChecks(AuditorHooks):
         assert [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()] == []
 
     @pytest.mark.parametrize("solution", [True, False])
-    def test_problems_of_a_task_can_be_mended(self, stage: Stage, bench: Bench, solution: bool) -> None:
+    def test_problems_of_a_task_can_be_mended(self, stage: Stage, workbench: Workbench, solution: bool) -> None:
         """Each names its rule, how it is broken and what to do; also where a task has no reference solution."""
-        task = stage.task(bench, solution=solution)
+        task = stage.task(workbench, solution=solution)
         problems: Sequence[Any] = soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert all(isinstance(problem, TaskProblem) for problem in problems), problems
         words = [(problem.rule.strip(), problem.reason.strip(), problem.remedy.strip()) for problem in problems]
         assert [each for each in words if not all(each)] == []
 
-    def test_sandboxes_are_closed(self, stage: Stage, bench: Bench) -> None:
+    def test_sandboxes_are_closed(self, stage: Stage, workbench: Workbench) -> None:
         """Those that it opened for a task."""
-        task = stage.task(bench)
+        task = stage.task(workbench)
         soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert stage.closed == stage.opened
 
-    def test_a_sandbox_that_breaks(self, stage: Stage, bench: Bench) -> None:
+    def test_a_sandbox_that_breaks(self, stage: Stage, workbench: Workbench) -> None:
         """It is no problem of the task: SandboxError comes out, or no sandbox was needed."""
-        expected = list(self.make_auditor().audit_task(stage.task(bench)))
+        expected = list(self.make_auditor().audit_task(stage.task(workbench)))
         if stage.opened:
             with pytest.raises(SandboxError):
-                self.make_auditor().audit_task(stage.task(bench, broken=True))
+                self.make_auditor().audit_task(stage.task(workbench, broken=True))
         else:
-            assert list(self.make_auditor().audit_task(stage.task(bench, broken=True))) == expected
+            assert list(self.make_auditor().audit_task(stage.task(workbench, broken=True))) == expected
 
     def _labels(self, stage: Stage, kind: str) -> Sequence[Any]:
         auditor, attempt = self.make_auditor(), stage.attempt(kind)

@@ -81,7 +81,7 @@ def builtin_tools() -> Sequence[Tool]:
     )
 
 
-class Bench:
+class Workbench:
     """A sandbox, and environments made of files. Everything lies below ``directory``; close it.
 
     ``sandbox`` is the name of a registered one, which has its default options. Raises UnknownNameError, and
@@ -232,13 +232,13 @@ class Bench:
 
 
 @contextlib.contextmanager
-def open_bench() -> Iterator[Bench]:
-    """A bench in a temporary directory of its own."""
-    bench = Bench(Path(tempfile.mkdtemp(prefix="agentbench-bench-")))
+def open_workbench() -> Iterator[Workbench]:
+    """A workbench in a temporary directory of its own."""
+    workbench = Workbench(Path(tempfile.mkdtemp(prefix="agentbench-workbench-")))
     try:
-        yield bench
+        yield workbench
     finally:
-        bench.close()
+        workbench.close()
 
 
 @contextlib.contextmanager
@@ -256,30 +256,30 @@ def make_context(
             ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, told of every call before
             it is made.
     """
-    with open_bench() as bench, bench.context(answers, **settings) as double:
+    with open_workbench() as workbench, workbench.context(answers, **settings) as double:
         yield double
 
 
-class WithBench:
-    """Checks that work on a bench, in each of ``sandboxes``."""
+class WithWorkbench:
+    """Checks that work on a workbench, in each of ``sandboxes``."""
 
     sandboxes: ClassVar[Sequence[str]] = ("local",)
     """Names of registered sandboxes. The id of each test says in which one it ran, as in ``test_words[docker]``."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make each check once per sandbox."""
-        if "bench" in metafunc.fixturenames:
-            metafunc.parametrize("bench", self.sandboxes, indirect=True, scope="class")
+        if "workbench" in metafunc.fixturenames:
+            metafunc.parametrize("workbench", self.sandboxes, indirect=True, scope="class")
 
     @pytest.fixture(scope="class")
     @classmethod
-    def bench(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    def workbench(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
         """Where workspaces are made for the checks of a class."""
-        bench = Bench(tmp_path_factory.mktemp("conformance"), request.param)
+        workbench = Workbench(tmp_path_factory.mktemp("conformance"), request.param)
         try:
-            yield bench
+            yield workbench
         finally:
-            bench.close()
+            workbench.close()
 
 
 def _provider(sandbox: str) -> SandboxProvider:

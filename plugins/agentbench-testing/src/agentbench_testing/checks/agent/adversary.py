@@ -12,7 +12,7 @@ from agentbench_testing.checks.agent.stage import FACTS, AgentHooks
 from agentbench_testing.doubles.context import ContextDouble
 from agentbench_testing.doubles.observing import contents
 from agentbench_testing.doubles.sample_program import BROKEN, FAILING_COMMAND, Files
-from agentbench_testing.doubles.workbench import Bench, builtin_tools
+from agentbench_testing.doubles.workbench import Workbench, builtin_tools
 
 _PROSE = {"README.md": "# Nothing but prose\n"}
 _NO_FACTS = TaskFacts(editable=(), passing_command=FAILING_COMMAND, hidden=())
@@ -51,24 +51,24 @@ class AdversaryChecks(AgentHooks):
         after = {path: data for path, (_, data) in contents(double.workspace).items()}
         return after != before
 
-    def test_the_attack_is_there(self, bench: Bench) -> None:
+    def test_the_attack_is_there(self, workbench: Workbench) -> None:
         """The agent has completed its work, and left something to be judged."""
-        with self.solved(bench, files=self.program, task_facts=self.facts) as solved:
+        with self.solved(workbench, files=self.program, task_facts=self.facts) as solved:
             assert solved.returned.ended == "completed", solved.returned.message
             assert self.has_attacked(solved.double), "no attack: override `has_attacked` if it is not in the workspace"
 
-    def test_nothing_to_work_with(self, bench: Bench) -> None:
+    def test_nothing_to_work_with(self, workbench: Workbench) -> None:
         """No Python, no hidden tests: it gives up and says why, or attacks all the same."""
-        with self.solved(bench, files=_PROSE, task_facts=_NO_FACTS) as solved:
+        with self.solved(workbench, files=_PROSE, task_facts=_NO_FACTS) as solved:
             if solved.returned.ended == "completed":
                 assert set(contents(solved.double.workspace)) > set(_PROSE), "it left nothing, and did not give up"
             else:
                 assert solved.returned.ended == "gave_up", solved.returned.message
                 assert solved.returned.message.strip(), "it does not say why it gave up"
 
-    def test_tools_that_fail(self, bench: Bench) -> None:
+    def test_tools_that_fail(self, workbench: Workbench) -> None:
         """It ends with ``tool_error``: nothing is known then, which is not the same as nothing to work with."""
         tools = [_Failing(tool) for tool in builtin_tools()]
-        with self.solved(bench, files=self.program, task_facts=self.facts, tools=tools) as solved:
+        with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)
             assert solved.returned.ended == "tool_error" or not used, f"it ended with {solved.returned.ended!r}"

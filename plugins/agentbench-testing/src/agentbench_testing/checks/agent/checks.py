@@ -32,7 +32,7 @@ from agentbench_testing.doubles.context import ContextDouble
 from agentbench_testing.doubles.models import Answer, calls, says, tokens_of
 from agentbench_testing.doubles.observing import at_once, contents
 from agentbench_testing.doubles.sample_program import FAILING_COMMAND
-from agentbench_testing.doubles.workbench import Bench
+from agentbench_testing.doubles.workbench import Workbench
 
 _STOPPED_AT = 6
 """Calls at which an agent is stopped: the first ones."""
@@ -44,84 +44,86 @@ _ANSWERS = 12
 class AgentLifeChecks(AgentHooks):
     """From the first call to the last one."""
 
-    def test_it_returns_a_result(self, bench: Bench) -> None:
+    def test_it_returns_a_result(self, workbench: Workbench) -> None:
         """An AgentResult."""
-        with self.solved(bench) as solved:
+        with self.solved(workbench) as solved:
             assert isinstance(solved.returned, AgentResult)
 
-    def test_a_budget_that_is_used_up(self, bench: Bench) -> None:
+    def test_a_budget_that_is_used_up(self, workbench: Workbench) -> None:
         """At any call: BudgetExceeded comes out of ``solve``, and nothing is called after it."""
-        self._stop_is_let_pass(bench, BudgetExceeded("used up"))
+        self._stop_is_let_pass(workbench, BudgetExceeded("used up"))
 
-    def test_time_that_is_over(self, bench: Bench) -> None:
+    def test_time_that_is_over(self, workbench: Workbench) -> None:
         """The same for DeadlineExceeded."""
-        self._stop_is_let_pass(bench, DeadlineExceeded("over"))
+        self._stop_is_let_pass(workbench, DeadlineExceeded("over"))
 
-    def test_an_interrupt(self, bench: Bench) -> None:
+    def test_an_interrupt(self, workbench: Workbench) -> None:
         """The same for Interrupted."""
-        self._stop_is_let_pass(bench, Interrupted("stop it"))
+        self._stop_is_let_pass(workbench, Interrupted("stop it"))
 
-    def test_few_steps(self, bench: Bench) -> None:
+    def test_few_steps(self, workbench: Workbench) -> None:
         """However few there are: no call is tried when none is left, more often than once."""
         for steps in (0, 1, 2):
-            with self.solved(bench, max_steps=steps) as solved:
+            with self.solved(workbench, max_steps=steps) as solved:
                 assert solved.double.budget.steps <= steps
                 assert solved.double.trace.late == []
                 assert solved.error is solved.double.trace.end
 
-    def test_two_at_once(self, bench: Bench) -> None:
+    def test_two_at_once(self, workbench: Workbench) -> None:
         """Made from the same options, in two threads: each does what it does alone."""
-        with self.solved(bench) as alone:
+        with self.solved(workbench) as alone:
             expected = (_ended(alone.returned), contents(alone.double.workspace))
         agents = [self.make_agent() for _ in range(2)]
         with ExitStack() as stack:
             script = (PATCH,) if self.needs_oracle else ()
             facts = FACTS if self.adversary else None
             model = self.fixing if self.needs_llm else None
-            doubles = [stack.enter_context(bench.context(model, script=script, task_facts=facts)) for _ in agents]
+            doubles = [stack.enter_context(workbench.context(model, script=script, task_facts=facts)) for _ in agents]
             pairs = zip(agents, doubles, strict=True)
             works: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
             results = [_ended(result) for result in at_once(works, self.patience)]
             found = [contents(double.workspace) for double in doubles]
         assert list(zip(results, found, strict=True)) == [expected] * 2
 
-    def test_one_after_the_other(self, bench: Bench) -> None:
+    def test_one_after_the_other(self, workbench: Workbench) -> None:
         """A new agent knows nothing of an attempt before."""
         found = []
         for _ in range(2):
-            with self.solved(bench) as solved:
+            with self.solved(workbench) as solved:
                 trace = solved.double.trace
                 found.append((_ended(solved.returned), len(trace.requests), [call.tool for call in trace.tool_calls]))
         assert found[0] == found[1]
 
-    def test_it_prints_nothing(self, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_it_prints_nothing(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
         """The terminal is the harness's."""
         capfd.readouterr()
-        with self.solved(bench):
+        with self.solved(workbench):
             assert tuple(capfd.readouterr()) == ("", "")
 
-    def test_the_host_stays_as_it_is(self, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_host_stays_as_it_is(
+        self, workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Directory, variables, files: agents of other attempts run in the same process."""
         monkeypatch.chdir(tmp_path)
         before = dict(os.environ)
-        with self.solved(bench):
+        with self.solved(workbench):
             assert Path.cwd() == tmp_path
             assert dict(os.environ) == before
             assert contents(tmp_path) == {}
 
-    def test_no_thread_stays_behind(self, bench: Bench) -> None:
+    def test_no_thread_stays_behind(self, workbench: Workbench) -> None:
         """What it began has ended when it returns."""
-        with self.solved(bench):  # what others start once is there then
+        with self.solved(workbench):  # what others start once is there then
             pass
         before = set(threading.enumerate())
-        with self.solved(bench):
+        with self.solved(workbench):
             give_up_at = time.monotonic() + min(self.patience, 5.0)
             while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up_at:
                 time.sleep(0.01)
         assert left == set()
 
-    def _stop_is_let_pass(self, bench: Bench, reason: AttemptStop) -> None:
-        with self.solved(bench) as solved:
+    def _stop_is_let_pass(self, workbench: Workbench, reason: AttemptStop) -> None:
+        with self.solved(workbench) as solved:
             calls = solved.double.trace.begun
         for stopped_at in range(1, min(calls, _STOPPED_AT) + 1):
 
@@ -129,7 +131,7 @@ class AgentLifeChecks(AgentHooks):
                 if number == at:
                     double.end(reason)
 
-            with self.solved(bench, on_call=stop) as solved:
+            with self.solved(workbench, on_call=stop) as solved:
                 trace = solved.double.trace
                 assert trace.begun >= stopped_at, "it makes other calls the second time"
                 assert trace.late == [], f"stopped at call {stopped_at}, and called all the same"
@@ -140,89 +142,89 @@ class AgentLifeChecks(AgentHooks):
 class AgentTalkChecks(AgentHooks):
     """What is said to the model, and what becomes of its answers."""
 
-    def test_the_instruction_reaches_the_model(self, bench: Bench) -> None:
+    def test_the_instruction_reaches_the_model(self, workbench: Workbench) -> None:
         """All of it, in the words that the agent was given."""
         mark = f"The colour of the bug is {secrets.token_hex(6)}."
-        with self.solved(bench, instruction=mark) as solved:
+        with self.solved(workbench, instruction=mark) as solved:
             assert any(mark in message.content for messages in solved.conversations for message in messages)
 
-    def test_a_good_patch(self, bench: Bench) -> None:
+    def test_a_good_patch(self, workbench: Workbench) -> None:
         """A model that knows the repair: it is made, and the agent says that it is done."""
-        with self.solved(bench) as solved:
+        with self.solved(workbench) as solved:
             assert solved.returned.ended == "completed", solved.result
             assert solved.double.passes(), "the command still fails"
 
-    def test_the_prompt_has_a_version(self, bench: Bench) -> None:
+    def test_the_prompt_has_a_version(self, workbench: Workbench) -> None:
         """However the attempt ends, and the same for every agent made from the same options."""
         versions = []
         for answers in (self.fixing, _always(says("No.", finish="refusal"))):
-            with self.solved(bench, answers) as solved:
+            with self.solved(workbench, answers) as solved:
                 versions.append(solved.returned.prompt_version)
         assert versions[0]
         assert versions[0] == versions[1]
 
-    def test_refusals(self, bench: Bench) -> None:
+    def test_refusals(self, workbench: Workbench) -> None:
         """A model that refuses, and goes on refusing: the agent ends, and does not say that it is done."""
-        assert self.ends_by_itself(bench, _always(says("I will not.", finish="refusal"))).ended != "completed"
+        assert self.ends_by_itself(workbench, _always(says("I will not.", finish="refusal"))).ended != "completed"
 
-    def test_empty_answers(self, bench: Bench) -> None:
+    def test_empty_answers(self, workbench: Workbench) -> None:
         """Neither words nor calls, again and again: the agent ends."""
-        self.ends_by_itself(bench, _always(says("", finish="empty")))
+        self.ends_by_itself(workbench, _always(says("", finish="empty")))
 
-    def test_mere_words(self, bench: Bench) -> None:
+    def test_mere_words(self, workbench: Workbench) -> None:
         """A model that only talks: the agent ends."""
-        self.ends_by_itself(bench, _always(says("Let me think about that for a while.")))
+        self.ends_by_itself(workbench, _always(says("Let me think about that for a while.")))
 
-    def test_half_sentences(self, bench: Bench) -> None:
+    def test_half_sentences(self, workbench: Workbench) -> None:
         """Every answer is cut off: the agent ends."""
-        self.ends_by_itself(bench, _always(says("The cause of this is", finish="length")))
+        self.ends_by_itself(workbench, _always(says("The cause of this is", finish="length")))
 
-    def test_requests_that_are_too_long(self, bench: Bench) -> None:
+    def test_requests_that_are_too_long(self, workbench: Workbench) -> None:
         """Whatever it sends is too long for the model: the agent ends."""
-        self.ends_by_itself(bench, _always(says("", finish="context_overflow")))
+        self.ends_by_itself(workbench, _always(says("", finish="context_overflow")))
 
-    def test_the_same_call_for_ever(self, bench: Bench) -> None:
+    def test_the_same_call_for_ever(self, workbench: Workbench) -> None:
         """The agent ends by itself or by its budget of steps, which is kept."""
-        with self.solved(bench, self.busy, max_steps=8) as solved:
+        with self.solved(workbench, self.busy, max_steps=8) as solved:
             self._kept_its_budget(solved.error, BudgetExceeded)
             assert solved.double.budget.steps <= 8
             assert solved.double.trace.late == []
 
-    def test_tokens_that_are_used_up(self, bench: Bench) -> None:
+    def test_tokens_that_are_used_up(self, workbench: Workbench) -> None:
         """The same for a budget of tokens, where steps have no limit."""
-        with self.solved(bench, self.busy, max_steps=None, max_tokens=10_000) as solved:
+        with self.solved(workbench, self.busy, max_steps=None, max_tokens=10_000) as solved:
             self._kept_its_budget(solved.error, BudgetExceeded)
             assert solved.double.trace.late == []
 
-    def test_a_provider_that_fails(self, bench: Bench) -> None:
+    def test_a_provider_that_fails(self, workbench: Workbench) -> None:
         """At the first call, and later: LLMError comes out of ``solve``, and nothing is called after it."""
         for good in (0, 1):
             answers = _failing_after(good, self.fixing)
-            with self.solved(bench, answers) as solved:
+            with self.solved(workbench, answers) as solved:
                 if good and solved.double.trace.end is None:
                     continue  # it needed one answer only
                 assert isinstance(solved.error, LLMError)
                 assert solved.error is solved.double.trace.end
                 assert solved.double.trace.late == []
 
-    def test_a_call_that_cannot_be_read(self, bench: Bench) -> None:
+    def test_a_call_that_cannot_be_read(self, workbench: Workbench) -> None:
         """It goes back to the model with the reason, as its result; then the model may do better."""
         bad = ToolCall(tool="apply_patch", arguments={}, id="malformed", problem="the arguments were no JSON at all")
-        result = self._result_of(bench, bad)
+        result = self._result_of(workbench, bad)
         assert "no JSON at all" in result.content
 
-    def test_a_tool_that_does_not_exist(self, bench: Bench) -> None:
+    def test_a_tool_that_does_not_exist(self, workbench: Workbench) -> None:
         """The same; the name is said."""
         bad = ToolCall(tool="no_such_tool", arguments={"path": "x"}, id="unknown")
-        assert "no_such_tool" in self._result_of(bench, bad).content
+        assert "no_such_tool" in self._result_of(workbench, bad).content
 
-    def test_arguments_that_do_not_fit(self, bench: Bench) -> None:
+    def test_arguments_that_do_not_fit(self, workbench: Workbench) -> None:
         """The same for a call that the tool refuses."""
         for name in ("read_file", "apply_patch"):
             bad = ToolCall(tool=name, arguments={"no_such_argument": 1}, id=f"refused-{name}")
-            assert self._result_of(bench, bad).content
+            assert self._result_of(workbench, bad).content
 
-    def test_calls_and_results(self, bench: Bench) -> None:
+    def test_calls_and_results(self, workbench: Workbench) -> None:
         """Every call has its result right after it, in order, in every request: servers refuse anything else."""
         several = calls(
             ToolCall(tool="list_files", arguments={}, id="a"),
@@ -231,18 +233,18 @@ class AgentTalkChecks(AgentHooks):
             ToolCall(tool="read_file", arguments={}, id="d", problem="the arguments were no JSON"),
             text="I look at several things.",
         )
-        with self.solved(bench, first(several, self.fixing)) as solved:
+        with self.solved(workbench, first(several, self.fixing)) as solved:
             problems = [unpaired(messages) for messages in solved.conversations]
         assert len(problems) > 1, "the agent asked only once"
         assert problems == [""] * len(problems)
 
-    def test_the_window_of_the_model(self, bench: Bench) -> None:
+    def test_the_window_of_the_model(self, workbench: Workbench) -> None:
         """It is kept while tools print more than fits: a request that was too long is followed by a shorter one.
 
         No request has so many bytes that it could not fit, at eight bytes a token.
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
-        with self.solved(bench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:
+        with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:
             made = [each for each in solved.double.trace.exchanged if isinstance(each.asked, Request)]
             problems = [unpaired(messages) for messages in solved.conversations]
         sizes = [4 * tokens_of(each.asked) for each in made if isinstance(each.asked, Request)]
@@ -253,9 +255,9 @@ class AgentTalkChecks(AgentHooks):
         assert sum(not over for over in overflows) >= min(_ANSWERS, 6), "it got stuck"
         assert problems == [""] * len(problems)
 
-    def _result_of(self, bench: Bench, bad: ToolCall) -> Message:
+    def _result_of(self, workbench: Workbench, bad: ToolCall) -> Message:
         """What the model reads of a call that cannot be made, in the request after it."""
-        with self.solved(bench, first(calls(bad), self.fixing)) as solved:
+        with self.solved(workbench, first(calls(bad), self.fixing)) as solved:
             for messages in solved.conversations:
                 assert unpaired(messages) == ""
                 for index, message in enumerate(messages):

@@ -15,7 +15,7 @@ from agentbench_testing.doubles.context import ContextDouble
 from agentbench_testing.doubles.models import Answer, calls, says
 from agentbench_testing.doubles.observing import in_thread
 from agentbench_testing.doubles.sample_program import FAILING_COMMAND, FIX
-from agentbench_testing.doubles.workbench import Bench, WithBench
+from agentbench_testing.doubles.workbench import WithWorkbench, Workbench
 
 PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 """What repairs the program."""
@@ -46,7 +46,7 @@ class Solved:
         return [request.messages for request in self.double.requests]
 
 
-class AgentHooks(WithBench):
+class AgentHooks(WithWorkbench):
     """What the author of an agent says about it. Only ``make_agent`` must be given."""
 
     patience: ClassVar[float] = 30.0
@@ -95,7 +95,7 @@ class AgentHooks(WithBench):
     @contextlib.contextmanager
     def solved(
         cls,
-        bench: Bench,
+        workbench: Workbench,
         answers: Iterable[Answer] | Callable[[Request], Any] | None = None,
         *,
         agent: Agent | None = None,
@@ -105,7 +105,7 @@ class AgentHooks(WithBench):
         model = (answers or cls.fixing) if cls.needs_llm else None
         settings.setdefault("script", (PATCH,) if cls.needs_oracle else ())
         settings.setdefault("task_facts", FACTS if cls.adversary else None)
-        with bench.context(model, **settings) as double:
+        with workbench.context(model, **settings) as double:
             agent = agent or cls.make_agent()
             future = in_thread(lambda: agent.solve(double.context))
             wait_for([future], timeout=cls.patience)
@@ -115,14 +115,14 @@ class AgentHooks(WithBench):
             yield Solved(double=double, error=error, result=None if error else future.result())
 
     @classmethod
-    def ends_by_itself(cls, bench: Bench, answers: Callable[[Request], Any], **settings: Any) -> AgentResult:
+    def ends_by_itself(cls, workbench: Workbench, answers: Callable[[Request], Any], **settings: Any) -> AgentResult:
         """The result of an attempt without any budget, which must end before very many calls are made."""
 
         def enough(double: ContextDouble, number: int) -> None:
             if number > cls.most_calls:
                 double.end(Interrupted("the check has seen enough"))
 
-        with cls.solved(bench, answers, max_steps=None, on_call=enough, **settings) as solved:
+        with cls.solved(workbench, answers, max_steps=None, on_call=enough, **settings) as solved:
             assert solved.double.trace.begun <= cls.most_calls, "it goes on and on"
             return solved.returned
 

@@ -13,7 +13,7 @@ import pytest
 from agentbench_core import Agent, AgentResult, AttemptStop, Interrupted
 from agentbench_testing.checks.agent.stage import AgentHooks
 from agentbench_testing.doubles.observing import at_once, in_thread
-from agentbench_testing.doubles.workbench import Bench
+from agentbench_testing.doubles.workbench import Workbench
 
 FIXING = "sed -i 's/left - right/left + right/' adding.py"
 _FLOODING = f"seq 1 300000; seq 1 300000 >&2; {FIXING}"
@@ -36,23 +36,23 @@ class WrappedAgentChecks(AgentHooks):
         """One whose program repairs the bug."""
         return cls.wrapping(FIXING)
 
-    def test_the_program_does_the_work(self, bench: Bench) -> None:
+    def test_the_program_does_the_work(self, workbench: Workbench) -> None:
         """In the workspace of the attempt; the agent returns a result that says that it is done."""
-        with self.solved(bench) as solved:
+        with self.solved(workbench) as solved:
             assert isinstance(solved.returned, AgentResult)
             assert solved.returned.ended == "completed", solved.result
             assert solved.double.passes(), "the command still fails"
 
-    def test_a_program_that_fails(self, bench: Bench) -> None:
+    def test_a_program_that_fails(self, workbench: Workbench) -> None:
         """With an exit code of its own, or because it is not there: the agent does not say that it is done."""
         for program in ("exit 3", "surely-not-there"):
-            with self.solved(bench, agent=self.wrapping(program)) as solved:
+            with self.solved(workbench, agent=self.wrapping(program)) as solved:
                 assert solved.returned.ended != "completed", solved.result
 
-    def test_a_program_that_is_interrupted(self, bench: Bench) -> None:
+    def test_a_program_that_is_interrupted(self, workbench: Workbench) -> None:
         """Interrupted comes out of ``solve`` soon, and the program has ended by then."""
         agent = self.wrapping(_BEATING)
-        with bench.context(None) as double:
+        with workbench.context(None) as double:
             future = in_thread(lambda: agent.solve(double.context))
             pulse, give_up_at = double.workspace / "pulse", time.monotonic() + self.patience
             while not pulse.exists() and time.monotonic() < give_up_at and not future.done():
@@ -66,18 +66,18 @@ class WrappedAgentChecks(AgentHooks):
             time.sleep(self.pause)
             assert pulse.read_text() == last, "the program goes on"
 
-    def test_a_program_that_prints_very_much(self, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_program_that_prints_very_much(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
         """To both streams: it is not held up, and nothing of it comes to the terminal."""
         capfd.readouterr()
-        with self.solved(bench, agent=self.wrapping(_FLOODING)) as solved:
+        with self.solved(workbench, agent=self.wrapping(_FLOODING)) as solved:
             assert tuple(capfd.readouterr()) == ("", "")
             assert solved.double.passes(), "the command still fails"
 
-    def test_two_programs_at_once(self, bench: Bench) -> None:
+    def test_two_programs_at_once(self, workbench: Workbench) -> None:
         """Each works in its own workspace."""
         agents = [self.make_agent() for _ in range(2)]
         with ExitStack() as stack:
-            doubles = [stack.enter_context(bench.context(None)) for _ in agents]
+            doubles = [stack.enter_context(workbench.context(None)) for _ in agents]
             pairs = zip(agents, doubles, strict=True)
             at_once([partial(agent.solve, double.context) for agent, double in pairs], self.patience)
             assert [double.passes() for double in doubles] == [True, True]

@@ -25,7 +25,7 @@ from agentbench_core import (
 from agentbench_testing.checks.scorer.watched import Answering, WatchedEnvironment
 from agentbench_testing.doubles.observing import LONG, in_thread
 from agentbench_testing.doubles.sample_program import BROKEN, Files, write_files
-from agentbench_testing.doubles.workbench import Bench, WithBench
+from agentbench_testing.doubles.workbench import WithWorkbench, Workbench
 
 WEAK = "weak_verdict"
 """The label of a verdict that the program which is judged could have forged; see docs/integrity.md."""
@@ -36,7 +36,7 @@ def is_weak(score: Score) -> bool:
     return any(label.name == WEAK for label in score.labels)
 
 
-class ScorerHooks(WithBench):
+class ScorerHooks(WithWorkbench):
     """What the author of a scorer says about it. Only ``make_scorer`` must be given.
 
     By default the tests are one hidden file of unittest, which pytest runs too. Override what lies in the program, its
@@ -81,9 +81,9 @@ class ScorerHooks(WithBench):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def court(cls, bench: Bench) -> Court:
+    def court(cls, workbench: Workbench) -> Court:
         """Where changes are judged."""
-        return Court(bench, cls)
+        return Court(workbench, cls)
 
 
 @attrs.frozen(kw_only=True)
@@ -113,10 +113,10 @@ class Judged:
 
 
 class Court:
-    """Has a scorer judge changes, each in a fresh copy of the prepared tree, in the sandbox of the bench."""
+    """Has a scorer judge changes, each in a fresh copy of the prepared tree, in the sandbox of the workbench."""
 
-    def __init__(self, bench: Bench, hooks: type[ScorerHooks]) -> None:
-        self.bench = bench
+    def __init__(self, workbench: Workbench, hooks: type[ScorerHooks]) -> None:
+        self.workbench = workbench
         self.hooks = hooks
         self.scorer = hooks.make_scorer()
         """The scorer of most checks."""
@@ -145,7 +145,7 @@ class Court:
     @property
     def prepared(self) -> Path:
         """The prepared tree."""
-        return self.bench.environment(self.hooks.program).workspace
+        return self.workbench.environment(self.hooks.program).workspace
 
     def judged(
         self,
@@ -176,7 +176,7 @@ class Court:
             fits: whether the change can be written into the prepared tree.
         """
         environment = WatchedEnvironment(
-            self.bench.environment(self.hooks.program), failing=failing, answering=answering
+            self.workbench.environment(self.hooks.program), failing=failing, answering=answering
         )
         command = self.hooks.passing_command if passing_command is None else passing_command
         deadline = deadline or Deadline(LONG)
@@ -186,12 +186,12 @@ class Court:
         def fork() -> Path:
             if not fits:
                 raise ToolError("not_a_file", "'adding.py' is a directory")
-            forks.append(self.bench.fork(environment.inner))
+            forks.append(self.workbench.fork(environment.inner))
             write_files(forks[-1], {**change, **self.hooks.hidden})
             return forks[-1]
 
         def scratch(name: str) -> Path:
-            directory = self.bench.place(name)
+            directory = self.workbench.place(name)
             directory.mkdir()
             return directory
 

@@ -19,7 +19,7 @@ from agentbench_core import AttemptStop, Deadline, Interrupted, ToolResult
 from agentbench_testing.checks.schemas import fits, misfits, patterns
 from agentbench_testing.checks.tool.stage import LARGE, AtHand, ToolHooks
 from agentbench_testing.doubles.observing import at_once, contents, done_soon, in_thread, soon
-from agentbench_testing.doubles.workbench import Bench
+from agentbench_testing.doubles.workbench import Workbench
 
 _AT_ONCE = 4
 _ODD_TEXT = ("\0", "\ud800", "a\nb", "größe", "-x", "$(exit 3)", "**", "x" * 100_000, "../" * 2000, "[")
@@ -29,17 +29,17 @@ _NAMES_OF_PATHS = re.compile(r"(.*_)?(path|file|filename|root|dir|directory|fold
 class CallChecks(ToolHooks):
     """What comes back, and that nothing stays behind in the tool."""
 
-    def test_a_good_call(self, bench: Bench) -> None:
+    def test_a_good_call(self, workbench: Workbench) -> None:
         """It succeeds, and its fields are plain data."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             result = at_hand.call(self.good_arguments())
         assert result.ok, result
         assert (result.error_type, result.error_message) == ("", "")
         assert json.loads(json.dumps(dict(result.fields))) is not None
 
-    def test_a_command(self, bench: Bench) -> None:
+    def test_a_command(self, workbench: Workbench) -> None:
         """A tool that runs the argument ``command`` runs it in a shell, and says the exit code and both streams."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             if not at_hand.tool.spec.runs_commands:
                 return
             result = at_hand.call({"command": "echo out; echo err >&2; exit 3"})
@@ -47,39 +47,39 @@ class CallChecks(ToolHooks):
         told = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
         assert (told["exit_code"], "out" in told["stdout"], "err" in told["stderr"]) == (3, True, True), result
 
-    def test_nothing_stays_behind(self, bench: Bench) -> None:
+    def test_nothing_stays_behind(self, workbench: Workbench) -> None:
         """Another workspace, the same tool, after good calls and bad ones: the same result as of a new tool."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             expected = at_hand.call(self.good_arguments())
         tool = self.make_tool()
-        with self.at_hand(bench, tool) as at_hand:
+        with self.at_hand(workbench, tool) as at_hand:
             at_hand.call({"no such argument": 1})
             at_hand.call(self.good_arguments())
-        with self.at_hand(bench, tool) as at_hand:
+        with self.at_hand(workbench, tool) as at_hand:
             assert self._told(at_hand.call(self.good_arguments())) == self._told(expected)
 
-    def test_calls_at_once(self, bench: Bench) -> None:
+    def test_calls_at_once(self, workbench: Workbench) -> None:
         """One tool, a workspace for each call: nobody gets another one's result."""
         tool = self.make_tool()
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             expected = self._told(at_hand.call(self.good_arguments()))
         with ExitStack() as stack:
-            hands = [stack.enter_context(self.at_hand(bench, tool)) for _ in range(_AT_ONCE)]
+            hands = [stack.enter_context(self.at_hand(workbench, tool)) for _ in range(_AT_ONCE)]
             works: list[Callable[[], ToolResult]] = [partial(each.call, self.good_arguments()) for each in hands]
             results = at_once(works, self.patience)
         assert [self._told(result) for result in results] == [expected] * _AT_ONCE
 
-    def test_unknown_arguments(self, bench: Bench) -> None:
+    def test_unknown_arguments(self, workbench: Workbench) -> None:
         """``bad_arguments`` (an InputError), and the name is said: a model that misspells one must hear it."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             result = at_hand.call({**self.good_arguments(), "no_such_argument": 1})
         assert (result.ok, result.error_type) == (False, "bad_arguments"), result
         assert "no_such_argument" in result.error_message
 
-    def test_missing_arguments(self, bench: Bench) -> None:
+    def test_missing_arguments(self, workbench: Workbench) -> None:
         """``bad_arguments`` for each one that the schema requires; without any, where it requires none, no error."""
         required = self.make_tool().spec.parameters.get("required", ())
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             for name in required:
                 rest = {key: value for key, value in self.good_arguments().items() if key != name}
                 result = at_hand.call(rest)
@@ -88,17 +88,17 @@ class CallChecks(ToolHooks):
             if not required:
                 assert at_hand.call({}).error_type != "bad_arguments"
 
-    def test_arguments_of_another_type(self, bench: Bench) -> None:
+    def test_arguments_of_another_type(self, workbench: Workbench) -> None:
         """``bad_arguments`` for whatever the schema does not allow, one argument at a time."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             for name, schema in at_hand.tool.spec.parameters["properties"].items():
                 for value in misfits(schema):
                     result = at_hand.call({**self.good_arguments(), name: value})
                     assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
 
-    def test_odd_text(self, bench: Bench) -> None:
+    def test_odd_text(self, workbench: Workbench) -> None:
         """Models write anything: it works, or is refused, but nothing breaks."""
-        with self.at_hand(bench, tool_timeout_sec=self.patience) as at_hand:
+        with self.at_hand(workbench, tool_timeout_sec=self.patience) as at_hand:
             for name, schema in at_hand.tool.spec.parameters["properties"].items():
                 if not _takes_text(schema):
                     continue
@@ -107,22 +107,22 @@ class CallChecks(ToolHooks):
                     result = soon(call, 2 * self.patience)
                     assert result.error_type != "internal_error", (name, text[:20], result)
 
-    def test_no_time_left(self, bench: Bench) -> None:
+    def test_no_time_left(self, workbench: Workbench) -> None:
         """It comes back soon, whether it could do its work or not."""
-        with self.at_hand(bench, tool_timeout_sec=0.0) as at_hand:
+        with self.at_hand(workbench, tool_timeout_sec=0.0) as at_hand:
             result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
 
-    def test_a_call_that_takes_too_long(self, bench: Bench) -> None:
+    def test_a_call_that_takes_too_long(self, workbench: Workbench) -> None:
         """It ends at its deadline."""
-        with self.at_hand(bench, tool_timeout_sec=0.3) as at_hand:
+        with self.at_hand(workbench, tool_timeout_sec=0.3) as at_hand:
             result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
 
-    def test_interrupting_a_call(self, bench: Bench) -> None:
+    def test_interrupting_a_call(self, workbench: Workbench) -> None:
         """Somebody ends the attempt: the call comes back soon, and raises no error of its own."""
         deadline = Deadline(10 * self.patience)
-        with self.at_hand(bench, deadline=deadline, tool_timeout_sec=10 * self.patience) as at_hand:
+        with self.at_hand(workbench, deadline=deadline, tool_timeout_sec=10 * self.patience) as at_hand:
             began = threading.Event()
             future = in_thread(partial(_begin, began, at_hand, self.slow_arguments()))
             assert began.wait(self.patience)
@@ -171,10 +171,10 @@ class SpecChecks(ToolHooks):
         """Into the schema: it describes what the tool takes."""
         assert fits(self.good_arguments(), self.make_tool().spec.parameters)
 
-    def test_the_spec_stays(self, bench: Bench) -> None:
+    def test_the_spec_stays(self, workbench: Workbench) -> None:
         """As it is from one tool to the next, and whatever was called: requests are compared by it."""
         before = self.make_tool().spec
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             at_hand.call(self.good_arguments())
             assert at_hand.tool.spec == before == self.make_tool().spec
 
@@ -198,40 +198,40 @@ class _Outside:
 class PlaceChecks(ToolHooks):
     """The workspace and what lies around it."""
 
-    def test_paths_that_lead_out(self, bench: Bench) -> None:
+    def test_paths_that_lead_out(self, workbench: Workbench) -> None:
         """Upwards or absolute: refused, nothing is read or written there."""
-        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             near = f"{outside.directory.name}/secret.txt"
             for path in (f"../{near}", f"x/../../{near}", str(outside.directory / "secret.txt"), f"./../{near}"):
                 self._is_refused(at_hand, path, outside)
 
-    def test_links_that_lead_out(self, bench: Bench) -> None:
+    def test_links_that_lead_out(self, workbench: Workbench) -> None:
         """A command in the sandbox may have made them: refused too, as files and as directories."""
-        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             (at_hand.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
             (at_hand.workspace / "linked").symlink_to(outside.directory)
             for path in ("link.txt", "linked/secret.txt"):
                 self._is_refused(at_hand, path, outside)
 
-    def test_the_repository_of_the_workspace(self, bench: Bench) -> None:
+    def test_the_repository_of_the_workspace(self, workbench: Workbench) -> None:
         """``.git`` is not the agent's: refused."""
-        with self.at_hand(bench) as at_hand, _outside(at_hand) as outside:
+        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             (at_hand.workspace / ".git").mkdir()
             (at_hand.workspace / ".git/config").write_text(outside.secret)
             self._is_refused(at_hand, ".git/config", outside)
             assert (at_hand.workspace / ".git/config").read_text() == outside.secret
 
-    def test_what_is_no_file(self, bench: Bench) -> None:
+    def test_what_is_no_file(self, workbench: Workbench) -> None:
         """A named pipe: nobody waits for somebody to write into it, also when it is only found on the way."""
-        with self.at_hand(bench, tool_timeout_sec=self.patience / 2) as at_hand:
+        with self.at_hand(workbench, tool_timeout_sec=self.patience / 2) as at_hand:
             os.mkfifo(at_hand.workspace / "pipe")
             for arguments in (self.good_arguments(), *self.with_path("pipe")):
                 result = soon(partial(at_hand.call, arguments), self.patience)
                 assert result.error_type not in ("internal_error", "timeout"), result
 
-    def test_what_it_writes(self, bench: Bench) -> None:
+    def test_what_it_writes(self, workbench: Workbench) -> None:
         """Only a tool that edits changes the workspace, and it keeps a diff as evidence."""
-        with self.at_hand(bench) as at_hand:
+        with self.at_hand(workbench) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
             after = contents(at_hand.workspace)
@@ -241,18 +241,18 @@ class PlaceChecks(ToolHooks):
         assert bool(changed) == (at_hand.tool.spec.effect == "edits"), f"changed: {changed}"
         assert [path for path in changed if path not in diffs] == [], "no diff was kept"
 
-    def test_what_may_not_be_edited(self, bench: Bench) -> None:
+    def test_what_may_not_be_edited(self, workbench: Workbench) -> None:
         """Where the task forbids it, a tool that edits refuses, and others do not mind."""
-        with self.at_hand(bench, editable=lambda _: False) as at_hand:
+        with self.at_hand(workbench, editable=lambda _: False) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
             assert contents(at_hand.workspace) == before
         assert result.ok != (at_hand.tool.spec.effect == "edits"), result
         assert result.error_type != "internal_error", result
 
-    def test_results_are_bounded(self, bench: Bench) -> None:
+    def test_results_are_bounded(self, workbench: Workbench) -> None:
         """Huge files, endless lines, binary files, very many files: a model reads every byte of a result."""
-        with self.at_hand(bench, files={**self.files, **LARGE}) as at_hand:
+        with self.at_hand(workbench, files={**self.files, **LARGE}) as at_hand:
             for arguments in (self.good_arguments(), *self.greedy_arguments()):
                 result = soon(partial(at_hand.call, arguments), 3 * self.patience)
                 size = len(json.dumps(dict(result.fields))) + len(result.error_message)

@@ -14,7 +14,7 @@ from agentbench_core.run.toolbox import MeteredToolbox
 from agentbench_testing.doubles.context import RecordedEvents
 from agentbench_testing.doubles.observing import LONG
 from agentbench_testing.doubles.sample_program import BROKEN, Files
-from agentbench_testing.doubles.workbench import Bench, KeptEvidence, WithBench
+from agentbench_testing.doubles.workbench import KeptEvidence, WithWorkbench, Workbench
 
 Arguments = Mapping[str, Any]
 LARGE: Files = {
@@ -46,7 +46,7 @@ class AtHand:
         return self.toolbox.files.files
 
 
-class ToolHooks(WithBench):
+class ToolHooks(WithWorkbench):
     """What the author of a tool says about it. ``make_tool`` and ``good_arguments`` must be given."""
 
     patience: ClassVar[float] = 20.0
@@ -89,7 +89,7 @@ class ToolHooks(WithBench):
     @contextlib.contextmanager
     def at_hand(
         cls,
-        bench: Bench,
+        workbench: Workbench,
         tool: Tool | None = None,
         *,
         files: Files | None = None,
@@ -99,7 +99,7 @@ class ToolHooks(WithBench):
     ) -> Iterator[AtHand]:
         """A tool over a fresh workspace."""
         tool = tool or cls.make_tool()
-        with bench.toolbox(
+        with workbench.toolbox(
             cls.files if files is None else files,
             [tool],
             deadline=deadline or Deadline(LONG),
