@@ -99,32 +99,47 @@ from .plugin.registry import (
 from .plugin.registry import (
     Registry as Registry,
 )
-from .run.agent_phase import (
+from .run.attempt.agent import (
     AgentEnd as AgentEnd,
 )
-from .run.attempt import (
+from .run.attempt.attempt import (
     run_attempt as run_attempt,
 )
-from .run.auditing import (
+from .run.attempt.auditing import (
     TaskAuditing as TaskAuditing,
 )
-from .run.calibration import (
+from .run.attempt.calibration import (
     calibration as calibration,
 )
-from .run.listening import (
+from .run.attempt.preparation import (
+    Baseline as Baseline,
+)
+from .run.attempt.preparation import (
+    Prepared as Prepared,
+)
+from .run.attempt.preparation import (
+    hidden_paths as hidden_paths,
+)
+from .run.attempt.record import (
+    Findings as Findings,
+)
+from .run.attempt.reference import (
+    ApplyReference as ApplyReference,
+)
+from .run.attempt.reference import (
+    ReferenceRefused as ReferenceRefused,
+)
+from .run.attempt.session import (
+    Session as Session,
+)
+from .run.attempt.session import (
+    open_session as open_session,
+)
+from .run.observer import (
     Listener as Listener,
 )
 from .run.plan import (
     AttemptPlan as AttemptPlan,
-)
-from .run.preparation import (
-    Baseline as Baseline,
-)
-from .run.preparation import (
-    Prepared as Prepared,
-)
-from .run.preparation import (
-    hidden_paths as hidden_paths,
 )
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
@@ -134,21 +149,6 @@ from .run.recording import (
 )
 from .run.recording import (
     WarningLog as WarningLog,
-)
-from .run.records import (
-    Findings as Findings,
-)
-from .run.reference import (
-    ApplyReference as ApplyReference,
-)
-from .run.reference import (
-    ReferenceRefused as ReferenceRefused,
-)
-from .run.session import (
-    Session as Session,
-)
-from .run.session import (
-    open_session as open_session,
 )
 from .run.variant import (
     Ready as Ready,

@@ -30,7 +30,7 @@ from agentbench_core.cli.app import App
 from agentbench_core.cli.groups import make_group
 from agentbench_core.inputs.config import assignment, resolve
 from agentbench_core.inputs.suite import read_task
-from agentbench_core.run.runner import run_group
+from agentbench_core.run.group.runner import run_group
 from agentbench_core.run.variant import make_ready
 from agentbench_core.values.record import AttemptRecord
 from agentbench_core.workspace.repos import directory_commit

@@ -14,7 +14,7 @@ import pytest
 
 import agentbench_core
 from agentbench_core.plugin import hookspecs
-from agentbench_core.run.load import HostLoad, PhaseLoad
+from agentbench_core.run.metering.resources import HostLoad, PhaseLoad
 from agentbench_core.schema import describe
 from agentbench_core.values.events import EVENT_CLASSES
 from agentbench_core.values.failures import FailureReason

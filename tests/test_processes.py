@@ -22,7 +22,7 @@ KIT = "plugins/agentbench-testing/src/agentbench_testing"
 MECHANIC = "plugins/agentbench-mechanic/src/agentbench_mechanic/repair"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
-    "agentbench_core/run/manifest.py": "git rev-parse, in the harness's own checkout",
+    "agentbench_core/run/group/manifest.py": "git rev-parse, in the harness's own checkout",
     "agentbench_core/cli/doctor.py": "git --version",
     "agentbench_core/builtin/local/process.py": "the server of the sandbox `local`",
     "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",

@@ -22,8 +22,8 @@ from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import RunSettings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component
-from agentbench_core.run.asking import ask
 from agentbench_core.run.variant import wrong_components
+from agentbench_core.run.waiting import ask
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes

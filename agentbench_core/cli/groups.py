@@ -22,7 +22,7 @@ from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
-from agentbench_core.run.group import Group
+from agentbench_core.run.group.group import Group
 from agentbench_core.run.variant import Variant, make_ready, without_agents
 from agentbench_core.values.record import RunManifest
 

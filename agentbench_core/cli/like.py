@@ -18,7 +18,7 @@ from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Layer, RunSettings, recorded, resolve
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Registry
-from agentbench_core.run.group import Group
+from agentbench_core.run.group.group import Group
 from agentbench_core.run.variant import Variant, make_ready, named_components
 from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest

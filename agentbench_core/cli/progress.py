@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agentbench_core.cli.app import say, shortened
-from agentbench_core.run.listening import Listener
+from agentbench_core.run.observer import Listener
 from agentbench_core.values.record import AttemptRecord
 from agentbench_core.values.text import visible
 

@@ -19,7 +19,7 @@ from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.evidence.repair import put_back_manifest, rebuild
 from agentbench_core.inputs.documents import near
-from agentbench_core.run.likeness import in_words
+from agentbench_core.run.group.manifest import in_words
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -182,3 +182,22 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
     del plain["repo"]["url"]
     files = {file.path: [hashlib.sha256(file.data).hexdigest(), file.executable] for file in hidden}
     return digest({"spec": plain, "hidden": files})
+
+
+def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
+    """Which paths are the task's alone: what its globs say, and the files of tests that it names.
+
+    And all that is below the directory of hidden tests: else an agent could leave a ``conftest.py`` or a module there
+    that the hidden tests load.
+    """
+    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
+    meant = matches((*task.validation.protected_globs, *hidden))
+    named = {test.partition("::")[0] for test in task.validation.expected_tests}
+    return lambda path: path in named or meant(path)
+
+
+def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
+    """Which paths the agent may edit."""
+    if not task.agent.allow_file_write:
+        return matches(())
+    return matches(task.agent.editable_globs or ("**",))

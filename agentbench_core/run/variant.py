@@ -14,7 +14,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.registry import Component, Provenance, Registry
-from agentbench_core.run.asking import Obstacles, ask
+from agentbench_core.run.waiting import Obstacles, ask
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
 

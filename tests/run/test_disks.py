@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from agentbench_core import open_run
-from agentbench_core.run import space
+from agentbench_core.run import waiting as space
 
 NOISY = """
     import attrs

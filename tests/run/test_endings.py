@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agentbench_core import open_run, shorten
 from agentbench_core.cli.progress import PlainProgress
-from agentbench_core.run import agent_phase
+from agentbench_core.run.attempt import agent as agent_phase
 from agentbench_testing.doubles.sample_program import FIX
 
 AGENTS = """

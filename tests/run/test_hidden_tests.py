@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.run.preparation import Preparations
+from agentbench_core.run.attempt.preparation import Preparations
 from agentbench_testing.doubles.sample_program import write_files
 
 PATCH = """\

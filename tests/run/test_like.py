@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
-from agentbench_core.run.manifest import harness_info
+from agentbench_core.run.group.manifest import harness_info
 
 WRITES = """
     import attrs

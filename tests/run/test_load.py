@@ -16,7 +16,7 @@ import attrs
 import pytest
 import yaml
 
-from agentbench_core.run.load import HostCounters, HostLoad, PhaseLoad, Watch, pressure
+from agentbench_core.run.metering.resources import HostCounters, HostLoad, PhaseLoad, Watch, pressure
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.load import Load
 

@@ -16,7 +16,7 @@ from agentbench_core import Calibration
 from agentbench_core.builtin import options
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.run.calibration import DIRECTORY, _read, _sum
+from agentbench_core.run.attempt.calibration import DIRECTORY, _read, _sum
 from agentbench_integrity.scorer import scorer as tests_scorer
 from agentbench_integrity.scorer.blinding.expectations import VERSION, Expectations, dumped, loaded
 from tests.conftest import Ended

@@ -34,9 +34,9 @@ from agentbench_core.builtin import plugin as builtin
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
 from agentbench_core.converter import dump
 from agentbench_core.plugin.discovery import discover
-from agentbench_core.run.delegation import Delegations
+from agentbench_core.run.attempt.agent import Delegations
+from agentbench_core.run.metering.tools import MeteredToolbox, Stop
 from agentbench_core.run.recording import AgentLog
-from agentbench_core.run.toolbox import MeteredToolbox, Stop
 from agentbench_core.values.execution import Output
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_core.workspace.tree import Tree

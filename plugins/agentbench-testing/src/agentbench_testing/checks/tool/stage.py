@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import attrs
 
 from agentbench_core import Budget, Deadline, Tool, ToolCall, ToolResult
-from agentbench_core.run.toolbox import MeteredToolbox
+from agentbench_core.run.metering.tools import MeteredToolbox
 from agentbench_testing.doubles.context import RecordedEvents
 from agentbench_testing.doubles.observing import LONG
 from agentbench_testing.doubles.sample_program import BROKEN, Files

@@ -10,11 +10,11 @@ import attrs
 from agentbench_core.errors import BudgetExceeded, DeadlineExceeded
 from agentbench_core.plugin.agent import AgentResult, AttemptContext
 from agentbench_core.plugin.contracts import Toolbox
-from agentbench_core.run.change import FrozenChange, freeze
+from agentbench_core.run.attempt.change import FrozenChange, freeze
+from agentbench_core.run.attempt.preparation import Preparations, Prepared
+from agentbench_core.run.metering.tools import AgentTools, Stop, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.toolbox import AgentTools, Stop, open_toolbox
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
 

@@ -15,11 +15,11 @@ from agentbench_core.converter import dump
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.plugin.registry import ADVERSARY
-from agentbench_core.run.agent_phase import AgentEnd
-from agentbench_core.run.change import FrozenChange
-from agentbench_core.run.load import PhaseLoad, pressure
+from agentbench_core.run.attempt.agent import AgentEnd
+from agentbench_core.run.attempt.change import FrozenChange
+from agentbench_core.run.attempt.preparation import Baseline, Prepared
+from agentbench_core.run.metering.resources import PhaseLoad, pressure
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Prepared
 from agentbench_core.values.execution import Output
 from agentbench_core.values.failures import FailureReason, Happened, Outcome, verdict
 from agentbench_core.values.integrity import worst

@@ -15,13 +15,11 @@ from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupte
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvider
 from agentbench_core.plugin.scorer import Calibration
-from agentbench_core.run import setup_record
-from agentbench_core.run.asking import ask
-from agentbench_core.run.load import Watch
-from agentbench_core.run.once import Once
-from agentbench_core.run.setup_record import SetupRecorder
-from agentbench_core.run.turns import Turns
+from agentbench_core.run.attempt import setup_record
+from agentbench_core.run.attempt.setup_record import SetupRecorder
+from agentbench_core.run.metering.resources import Watch
 from agentbench_core.run.variant import Variant
+from agentbench_core.run.waiting import Once, Turns, ask
 from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,

@@ -20,13 +20,13 @@ from agentbench_core.errors import CalibrationError, DeadlineExceeded, InputErro
 from agentbench_core.inputs.documents import replace_text
 from agentbench_core.plugin.contracts import EventLog
 from agentbench_core.plugin.scorer import Calibration, CalibrationContext
-from agentbench_core.run.agent_phase import instruction
-from agentbench_core.run.change import FrozenChange
-from agentbench_core.run.interrupts import unless
+from agentbench_core.run.attempt.agent import instruction
+from agentbench_core.run.attempt.change import FrozenChange
+from agentbench_core.run.attempt.preparation import Preparations, Prepared, hidden_paths
+from agentbench_core.run.attempt.reference import ReferenceRefused, reference_change
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
 from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
-from agentbench_core.run.reference import ReferenceRefused, reference_change
+from agentbench_core.run.signals import unless
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.task import digest
 from agentbench_core.workspace.tree import Tree

@@ -1,10 +1,13 @@
-"""The agent at work: a sandbox, its tools, a thread of its own, and an end in time."""
+"""The agent's phase: its thread, how it ends, and its sub-agents."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import re
+import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,25 +19,27 @@ from agentbench_core.errors import (
     AttemptStop,
     BudgetExceeded,
     DeadlineExceeded,
+    InputError,
     Interrupted,
     LLMError,
     SandboxError,
+    did_you_mean,
 )
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, TaskFacts
-from agentbench_core.plugin.contracts import Environment
+from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, Mandate, TaskFacts
+from agentbench_core.plugin.contracts import Environment, EventLog
 from agentbench_core.plugin.registry import ADVERSARY
-from agentbench_core.run.change import editable_python
-from agentbench_core.run.delegation import Delegations
-from agentbench_core.run.interrupts import attend
-from agentbench_core.run.load import Watch
-from agentbench_core.run.metering import Meter
+from agentbench_core.run.attempt.change import editable_python
+from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
+from agentbench_core.run.metering.ledger import Meter
+from agentbench_core.run.metering.llm import MeteredModel
+from agentbench_core.run.metering.models import RunModel
+from agentbench_core.run.metering.resources import Watch
+from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox, Stop, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, hidden_paths
 from agentbench_core.run.recording import AgentLog, Recording
-from agentbench_core.run.run_model import RunModel
-from agentbench_core.run.toolbox import MeteredToolbox, Stop, open_toolbox
-from agentbench_core.values.events import Warning_
+from agentbench_core.run.signals import attend
+from agentbench_core.values.events import Delegation, Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import Usage
@@ -244,3 +249,57 @@ def instruction(task: Task, failure_output: str) -> str:
         half = _SHOWN // 2
         failure_output = f"{failure_output[:half]}\n[...]\n{failure_output[-half:]}"
     return f"{told.strip()}\n\nThe command `{command}` prints:\n\n{failure_output.strip()}\n"
+
+
+_MOST = 1000
+"""Delegations of one attempt: an agent that only delegates would use up nothing."""
+
+_ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@attrs.define(kw_only=True)
+class Delegations:
+    """Makes the contexts of an attempt's agents, from the first one down."""
+
+    base: Callable[..., AttemptContext]
+    """A context but for what differs from agent to agent."""
+    toolbox: MeteredToolbox
+    meter: Meter | None
+    log: EventLog
+    deadline: Deadline
+    _names: Counter[str] = attrs.field(factory=Counter)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def first(self, agent: str, budget: Budget) -> AttemptContext:
+        """The context of the attempt's own agent."""
+        return self._context(agent, budget, frozenset(self.toolbox.tools), 0)
+
+    def _context(self, agent: str, budget: Budget, names: frozenset[str], depth: int) -> AttemptContext:
+        return self.base(
+            tools=AgentTools(self.toolbox, agent, budget, names),
+            llm=MeteredModel(self.meter, agent, budget) if self.meter else None,
+            budget=budget,
+            delegate=partial(self._delegate, agent, budget, names, depth),
+        )
+
+    def _delegate(
+        self, parent: str, budget: Budget, names: frozenset[str], depth: int, mandate: Mandate
+    ) -> AttemptContext:
+        if not _ROLE.fullmatch(mandate.role):
+            raise InputError(f"{mandate.role!r} is no role: expected a short name in small letters")
+        wanted = names if mandate.tools is None else frozenset(mandate.tools)
+        for unknown in sorted(wanted - names):
+            hint = did_you_mean(unknown, names)
+            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to a {mandate.role}")
+        self.deadline.check()
+        budget.check_spend()
+        with self._lock:
+            if self._names.total() >= _MOST:
+                raise InputError(f"{_MOST} delegations are enough for one attempt")
+            self._names[mandate.role] += 1
+            child = f"{mandate.role}-{self._names[mandate.role]}"
+        self.log.emit(Delegation(parent=parent, child=child, role=mandate.role, depth=depth + 1))
+        share = budget.carve(
+            max_steps=mandate.max_steps, max_tokens=mandate.max_tokens, max_cost_usd=mandate.max_cost_usd
+        )
+        return self._context(child, share, wanted, depth + 1)

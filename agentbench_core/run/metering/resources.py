@@ -1,16 +1,20 @@
-"""How busy the machine was while an attempt went on, and what its own limits held back, phase by phase."""
+"""What a phase used, who else used the machine, and which limits an attempt ran into."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
+from agentbench_core.plugin.contracts import Environment, Sandbox
 from agentbench_core.schema import option
-from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.execution import Command, ExecResult
+from agentbench_core.values.limits import Deadline
 from agentbench_core.values.load import Load
 from agentbench_core.values.record import Label
 
@@ -169,3 +173,91 @@ def _load_average() -> float | None:
 
 def _growth(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else round(now - before, 6)
+
+
+class LimitsHit:
+    """Counts commands by the limit that they ran into."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        """``watch`` is told of each command, too."""
+        self._commands: Counter[str] = Counter()
+        self._watch = watch or Watch()
+
+    def note(self, result: ExecResult) -> None:
+        """Take in what came of one command."""
+        self._commands.update(set(result.limits_hit))
+        self._watch.note(result)
+
+    def labels(self, phase: str) -> tuple[Label, ...]:
+        """One label per limit; its evidence says in which phase, and how often."""
+        return tuple(
+            Label(name=name, evidence=f"{phase}: {count} command{'s' if count > 1 else ''}")
+            for name, count in sorted(self._commands.items())
+        )
+
+
+@attrs.frozen
+class CountingSandbox:
+    """Implements ``Sandbox``: another one, whose results are counted."""
+
+    inner: Sandbox
+    limits_hit: LimitsHit
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        deadline: Deadline,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ExecResult:
+        """Run a command; see the contract."""
+        result = self.inner.exec(command, deadline=deadline, env=env, cwd=cwd)
+        self.limits_hit.note(result)
+        return result
+
+    def read_file(self, path: str, *, limit: int) -> bytes:
+        """See the contract."""
+        return self.inner.read_file(path, limit=limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """See the contract."""
+        self.inner.write_file(path, data)
+
+    def close(self) -> None:
+        """See the contract."""
+        self.inner.close()
+
+
+@attrs.frozen
+class CountingEnvironment:
+    """Implements ``Environment``: another one, whose results are counted."""
+
+    inner: Environment
+    limits_hit: LimitsHit
+
+    @property
+    def digest(self) -> str:
+        """See the contract."""
+        return self.inner.digest
+
+    @property
+    def workspace(self) -> Path:
+        """See the contract."""
+        return self.inner.workspace
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """See the contract."""
+        return self.inner.facts
+
+    def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
+        """Start it; see the contract."""
+        sandbox = self.inner.start(workspace, read_only=read_only, network=network, deadline=deadline)
+        return CountingSandbox(sandbox, self.limits_hit)
+
+    def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
+        """Run one command in a start of its own; see the contract."""
+        result = self.inner.run_once(command, workspace, deadline)
+        self.limits_hit.note(result)
+        return result

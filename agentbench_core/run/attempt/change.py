@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 
 from agentbench_core.errors import ToolError
+from agentbench_core.inputs.suite import editable_paths, protected_paths
 from agentbench_core.run.recording import Evidence
 from agentbench_core.values.change import Change
-from agentbench_core.values.globs import matches
 from agentbench_core.values.record import Label
 from agentbench_core.values.task import TaskSpec
 from agentbench_core.values.text import name_some, short_name
@@ -76,25 +75,6 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         diff=snapshots.diff(base, frozen.snapshot, kept),
         labels=tuple(labels),
     )
-
-
-def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths are the task's alone: what its globs say, and the files of tests that it names.
-
-    And all that is below the directory of hidden tests: else an agent could leave a ``conftest.py`` or a module there
-    that the hidden tests load.
-    """
-    hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
-    meant = matches((*task.validation.protected_globs, *hidden))
-    named = {test.partition("::")[0] for test in task.validation.expected_tests}
-    return lambda path: path in named or meant(path)
-
-
-def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths the agent may edit."""
-    if not task.agent.allow_file_write:
-        return matches(())
-    return matches(task.agent.editable_globs or ("**",))
 
 
 def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:

@@ -25,17 +25,17 @@ import attrs
 
 from agentbench_core.errors import AgentBenchError, DeadlineExceeded, Interrupted, RunStoppedError, SetupError
 from agentbench_core.evidence.store import Store
-from agentbench_core.run.agent_phase import AgentPhase
-from agentbench_core.run.auditing import audit_attempt
-from agentbench_core.run.calibration import calibration
-from agentbench_core.run.change import FrozenChange, freeze, keep_final_state
-from agentbench_core.run.load import HostCounters, Watch
+from agentbench_core.run.attempt.agent import AgentPhase
+from agentbench_core.run.attempt.auditing import audit_attempt
+from agentbench_core.run.attempt.calibration import calibration
+from agentbench_core.run.attempt.change import FrozenChange, freeze, keep_final_state
+from agentbench_core.run.attempt.preparation import Baseline, Prepared
+from agentbench_core.run.attempt.record import Findings, conclusion, write_evidence
+from agentbench_core.run.attempt.scoring import Judge
+from agentbench_core.run.attempt.session import Session
+from agentbench_core.run.metering.resources import HostCounters, Watch
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Prepared
 from agentbench_core.run.recording import AttemptLog, Recording
-from agentbench_core.run.records import Findings, conclusion, write_evidence
-from agentbench_core.run.scoring import Judge
-from agentbench_core.run.session import Session
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
 from agentbench_core.values.failures import UNSCORED, Outcome
 from agentbench_core.values.limits import Deadline

@@ -12,12 +12,12 @@ import attrs
 from agentbench_core.errors import Interrupted
 from agentbench_core.plugin.auditor import AttemptAudit, Auditor, TaskAudit, TaskProblem
 from agentbench_core.plugin.contracts import Sandbox
-from agentbench_core.run.agent_phase import instruction, shown_output
-from agentbench_core.run.change import FrozenChange
+from agentbench_core.run.attempt.agent import instruction, shown_output
+from agentbench_core.run.attempt.change import FrozenChange
+from agentbench_core.run.attempt.preparation import Baseline, Preparations, Prepared, hidden_paths
+from agentbench_core.run.metering.tools import Stop, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Preparations, Prepared, hidden_paths
 from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording
-from agentbench_core.run.toolbox import Stop, open_toolbox
 from agentbench_core.values.change import Change
 from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.limits import Deadline

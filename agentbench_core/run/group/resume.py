@@ -13,8 +13,8 @@ from agentbench_core.evidence import journal
 from agentbench_core.evidence.layout import EVENTS, task_directory
 from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.evidence.store import Store
+from agentbench_core.run.attempt.record import Findings, local_time, make_record
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.records import Findings, local_time, make_record
 from agentbench_core.values.events import (
     LLMFailed,
     LLMRequest,

@@ -11,11 +11,10 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import Interrupted, LLMError
+from agentbench_core.run.metering.models import PurseEmptyError, RunModel
+from agentbench_core.run.metering.tools import Stop
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.purse import PurseEmptyError
 from agentbench_core.run.recording import AttemptEvents, Evidence
-from agentbench_core.run.run_model import RunModel
-from agentbench_core.run.toolbox import Stop
 from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
 from agentbench_core.values.limits import Budget, Deadline, Held
 from agentbench_core.values.messages import Completion, FailedExchange, Request, Usage

@@ -17,17 +17,16 @@ from agentbench_core.errors import Interrupted
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
-from agentbench_core.run.attempt import record_attempt
-from agentbench_core.run.group import Group, OpenRun, group_manifest, open_group_run
-from agentbench_core.run.interrupts import FOR_EVER, Interrupts, attend
-from agentbench_core.run.likeness import environment_differences, in_words
-from agentbench_core.run.listening import Listener, Shielded
+from agentbench_core.run.attempt.attempt import record_attempt
+from agentbench_core.run.attempt.session import Session, open_session
+from agentbench_core.run.group.group import Group, OpenRun, group_manifest, open_group_run
+from agentbench_core.run.group.manifest import environment_differences, in_words
+from agentbench_core.run.metering.models import OpenModel, Purse, RunModel
+from agentbench_core.run.observer import Listener, Shielded
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.purse import Purse
-from agentbench_core.run.run_model import OpenModel, RunModel
-from agentbench_core.run.session import Session, open_session
-from agentbench_core.run.space import Space
+from agentbench_core.run.signals import FOR_EVER, Interrupts, attend
 from agentbench_core.run.variant import Ready
+from agentbench_core.run.waiting import Space
 from agentbench_core.values.events import RunFinished, Warning_
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import RunManifest

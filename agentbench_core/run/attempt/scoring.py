@@ -9,14 +9,13 @@ import attrs
 
 from agentbench_core.errors import DeadlineExceeded, ToolError
 from agentbench_core.plugin.scorer import Scorer, ScoringContext
-from agentbench_core.run.calibration import calibration
-from agentbench_core.run.change import FrozenChange
-from agentbench_core.run.interrupts import unless
-from agentbench_core.run.limits_hit import CountingEnvironment, LimitsHit
-from agentbench_core.run.load import Watch
+from agentbench_core.run.attempt.calibration import calibration
+from agentbench_core.run.attempt.change import FrozenChange
+from agentbench_core.run.attempt.preparation import Preparations, Prepared, hidden_paths
+from agentbench_core.run.metering.resources import CountingEnvironment, LimitsHit, Watch
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Preparations, Prepared, hidden_paths
 from agentbench_core.run.recording import Recording
+from agentbench_core.run.signals import unless
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.limits import Deadline

@@ -22,13 +22,12 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
-from agentbench_core.run.likeness import changes, differences
-from agentbench_core.run.listening import Listener
-from agentbench_core.run.manifest import make_manifest
+from agentbench_core.run.attempt.record import local_time
+from agentbench_core.run.group.manifest import changes, differences, make_manifest
+from agentbench_core.run.group.resume import take_up
+from agentbench_core.run.metering.models import Halt
+from agentbench_core.run.observer import Listener
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.records import local_time
-from agentbench_core.run.resume import take_up
-from agentbench_core.run.run_model import Halt
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.messages import ModelFacts

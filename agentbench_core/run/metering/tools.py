@@ -24,10 +24,9 @@ from agentbench_core.errors import (
     did_you_mean,
 )
 from agentbench_core.evidence import layout
+from agentbench_core.inputs.suite import editable_paths
 from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
-from agentbench_core.run.change import editable_paths
-from agentbench_core.run.limits_hit import CountingSandbox, LimitsHit
-from agentbench_core.run.load import Watch
+from agentbench_core.run.metering.resources import CountingSandbox, LimitsHit, Watch
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Evidence, Recording
 from agentbench_core.values.events import (

@@ -15,7 +15,7 @@ from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal
 from agentbench_core.plugin.contracts import EventLog
-from agentbench_core.run.load import Watch
+from agentbench_core.run.metering.resources import Watch
 from agentbench_core.values.events import SetupCommandFinished, SetupCommandStarted
 from agentbench_core.values.execution import ExecResult, Output
 

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.asking import Obstacles
-from agentbench_core.run.interrupts import FOR_EVER, signals_as_ctrl_c
-from agentbench_core.run.listening import Listener
+from agentbench_core.run.attempt.preparation import Baseline, Preparations, open_preparations
+from agentbench_core.run.attempt.record import Findings
+from agentbench_core.run.attempt.scoring import Judge
+from agentbench_core.run.metering.models import OpenModel, RunModel, open_models
+from agentbench_core.run.observer import Listener
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.preparation import Baseline, Preparations, open_preparations
 from agentbench_core.run.recording import AttemptEvents, Recording
-from agentbench_core.run.records import Findings
-from agentbench_core.run.run_model import OpenModel, RunModel, open_models
-from agentbench_core.run.scoring import Judge
-from agentbench_core.run.space import Space
+from agentbench_core.run.signals import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.variant import Variant
+from agentbench_core.run.waiting import Obstacles, Space
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Score
 

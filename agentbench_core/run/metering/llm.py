@@ -10,7 +10,7 @@ import attrs
 
 from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError, LLMError
 from agentbench_core.evidence import layout
-from agentbench_core.run.metering import Call, Meter
+from agentbench_core.run.metering.ledger import Call, Meter
 from agentbench_core.values.conversation import ConversationRecord
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline

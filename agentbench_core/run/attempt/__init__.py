@@ -1,0 +1,1 @@
+"""One attempt, in six phases; what attempts share."""

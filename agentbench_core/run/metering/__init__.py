@@ -1,0 +1,1 @@
+"""What an agent is handed, counted: tools, model, money and the machine."""
