@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import attrs
 
-from agentbench_core.converter import load
 from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.loading import Trace, load_plugin
@@ -83,6 +82,8 @@ def installed(kind: str, name: str, **options: Any) -> Any:
     switched off; where no command runs, as in a test, all that is installed. Raises UnknownNameError, PluginError (see
     :meth:`Registry.find`), and InputError for wrong options.
     """
+    from agentbench_core.converter import load  # a fifth of the start of every command, and few wrap anything
+
     with _LOCK:
         plugins = _loaded[0] if _loaded else discover(disabled_by_environment())
     component = plugins.registry.find(kind, name)
