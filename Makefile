@@ -16,11 +16,12 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench validate attack lock clean real-suites
+.PHONY: help demo test check lint types docs bench validate attack lock clean real-suites
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
 	@echo "make test    set up, and run the tests; names what cannot be run here"
+	@echo "make check   lint, types, and tests of some rooms that need no engine; a minute"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
 	@echo "make validate  look at every bundled task three times: is it fair, and always the same? FLAGS='--sandbox docker'"
@@ -40,10 +41,19 @@ demo: $(READY)
 	@$(BIN)/agentbench run --suite custom-dev --agent scripted --sandbox local
 	@echo "next, an agent that needs no key, in a few minutes: $(BIN)/agentbench run --suite custom-dev --agent baseline --llm mechanic"
 
-JOBS := 3
+JOBS := 4
 TESTS :=
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+
+# What takes no engine, index or browser, and shows most mistakes; types and tests beside each other.
+QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py
+check: lint
+	@$(MAKE) --no-print-directory --jobs 2 types quick
+
+.PHONY: quick
+quick: $(READY)
+	@$(BIN)/pytest -q -n 2 -m "not docker and not index and not browser and not mounts" $(QUICK)
 
 lint: $(READY)
 	@$(BIN)/ruff check
