@@ -2,17 +2,9 @@
 
 from .cli.app import (
     App as App,
-)
-from .cli.app import (
     print_json as print_json,
-)
-from .cli.app import (
     print_table as print_table,
-)
-from .cli.app import (
     say as say,
-)
-from .cli.app import (
     shortened as shortened,
 )
 from .cli.completion import (
@@ -20,20 +12,10 @@ from .cli.completion import (
 )
 from .cli.flags import (
     json_flag as json_flag,
-)
-from .cli.flags import (
     sandbox_flag as sandbox_flag,
-)
-from .cli.flags import (
     set_flag as set_flag,
-)
-from .cli.flags import (
     suite_flags as suite_flags,
-)
-from .cli.flags import (
     task_flag as task_flag,
-)
-from .cli.flags import (
     tasks_flag as tasks_flag,
 )
 from .cli.groups import (
@@ -41,11 +23,7 @@ from .cli.groups import (
 )
 from .errors import (
     RunStoppedError as RunStoppedError,
-)
-from .errors import (
     UnknownNameError as UnknownNameError,
-)
-from .errors import (
     did_you_mean as did_you_mean,
 )
 from .evidence.redaction import (
@@ -53,50 +31,26 @@ from .evidence.redaction import (
 )
 from .inputs.documents import (
     parse_yaml as parse_yaml,
-)
-from .inputs.documents import (
     replace_text as replace_text,
 )
 from .inputs.quarantine import (
     FLAKES_FILE as FLAKES_FILE,
-)
-from .inputs.quarantine import (
     EnvironmentLooks as EnvironmentLooks,
-)
-from .inputs.quarantine import (
     Flakes as Flakes,
-)
-from .inputs.quarantine import (
     Measured as Measured,
-)
-from .inputs.quarantine import (
     TaskFlakes as TaskFlakes,
-)
-from .inputs.quarantine import (
     rate_text as rate_text,
-)
-from .inputs.quarantine import (
     read_flakes as read_flakes,
 )
 from .inputs.suite import (
     TASK_FILE as TASK_FILE,
-)
-from .inputs.suite import (
     Task as Task,
-)
-from .inputs.suite import (
     read_suite as read_suite,
-)
-from .inputs.suite import (
     read_task as read_task,
-)
-from .inputs.suite import (
     select as select,
 )
 from .plugin.registry import (
     ADVERSARY as ADVERSARY,
-)
-from .plugin.registry import (
     Registry as Registry,
 )
 from .run.attempt.agent import (
@@ -113,11 +67,7 @@ from .run.attempt.calibration import (
 )
 from .run.attempt.preparation import (
     Baseline as Baseline,
-)
-from .run.attempt.preparation import (
     Prepared as Prepared,
-)
-from .run.attempt.preparation import (
     hidden_paths as hidden_paths,
 )
 from .run.attempt.record import (
@@ -125,14 +75,10 @@ from .run.attempt.record import (
 )
 from .run.attempt.reference import (
     ApplyReference as ApplyReference,
-)
-from .run.attempt.reference import (
     ReferenceRefused as ReferenceRefused,
 )
 from .run.attempt.session import (
     Session as Session,
-)
-from .run.attempt.session import (
     open_session as open_session,
 )
 from .run.observer import (
@@ -143,26 +89,16 @@ from .run.plan import (
 )
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
-)
-from .run.recording import (
     Recording as Recording,
-)
-from .run.recording import (
     WarningLog as WarningLog,
 )
 from .run.variant import (
     Ready as Ready,
-)
-from .run.variant import (
     Variant as Variant,
 )
 from .values.failures import (
     UNSCORED as UNSCORED,
-)
-from .values.failures import (
     Happened as Happened,
-)
-from .values.failures import (
     verdict as verdict,
 )
 from .values.integrity import (
@@ -173,8 +109,6 @@ from .values.rates import (
 )
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,
-)
-from .values.task import (
     NAME_PATTERN as NAME_PATTERN,
 )
 from .workspace.repos import (

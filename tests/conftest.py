@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from agentbench_core.cli.main import main
-from agentbench_testing.fixtures import Ended as Ended  # tests import it from here
-from agentbench_testing.fixtures import MakeTask, RunAgentbench
+from agentbench_testing.fixtures import (
+    Ended as Ended,  # tests import it from here
+    MakeTask,
+    RunAgentbench,
+)
 
 pytest_plugins = ["agentbench_testing.fixtures"]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from agentbench_core import Delegation
 from agentbench_core.cli.delegations import Party

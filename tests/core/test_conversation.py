@@ -9,8 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings, strategies as some
 
 from agentbench_core import (
     AgentTurnStarted,

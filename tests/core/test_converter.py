@@ -8,8 +8,7 @@ from typing import Literal
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import FailureReason, InputError, dump, load, option
 from agentbench_core.plugin.discovery import discover

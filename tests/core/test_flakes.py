@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import agentbench_core
 from agentbench_core.converter import load

@@ -7,8 +7,7 @@ import sys
 
 import pathspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import InputError, matches
 from agentbench_core.values.task import DEFAULT_PROTECTED

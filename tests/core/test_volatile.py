@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core.values.volatile import steady, unplaced
 

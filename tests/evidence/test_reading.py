@@ -10,8 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import given, settings, strategies as some
 
 from agentbench_core import AttemptRow, FailureReason, InputError, Label, RunView, dump, open_run
 from agentbench_core.evidence import journal

@@ -13,8 +13,7 @@ import pytest
 
 import agentbench_core
 from agentbench_core import UnavailableError
-from agentbench_core.builtin.local import interpreters
-from agentbench_core.builtin.local import provider as provider_module
+from agentbench_core.builtin.local import interpreters, provider as provider_module
 from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.local.provider import LocalProvider
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import Deadline, TaskFacts
 from agentbench_integrity.adversaries import battery

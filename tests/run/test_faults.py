@@ -21,8 +21,7 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.evidence import journal
-from agentbench_core.run.attempt import agent as agent_phase
-from agentbench_core.run.attempt import record as records
+from agentbench_core.run.attempt import agent as agent_phase, record as records
 
 AGENTBENCH = str(Path(sys.executable).parent / "agentbench")
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

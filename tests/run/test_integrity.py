@@ -8,8 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import AttemptRecord, Integrity, Label, dump, load, open_run
 from agentbench_core.values.integrity import worst

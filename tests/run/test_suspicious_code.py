@@ -12,8 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import agentbench_core
 from agentbench_core.inputs.suite import Task, read_task

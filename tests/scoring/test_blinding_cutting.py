@@ -13,8 +13,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import agentbench_core
 from agentbench_integrity.scorer.blinding.cutting import Blinded, blind

@@ -17,8 +17,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core.plugin.scorer import read_result
 from agentbench_docker.options import DockerOptions

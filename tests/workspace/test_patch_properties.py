@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from agentbench_core.errors import ToolError
 from agentbench_core.workspace.patching import apply_hunks, parse_patch, unified_diff

@@ -3,8 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core.errors import PathEscapeError
 from agentbench_core.values.text import printable

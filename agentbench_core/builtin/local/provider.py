@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Future, wait as wait_for
 from pathlib import Path
 
 import attrs

@@ -7,8 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from importlib.metadata import distributions as find_distributions
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions as find_distributions
 from pathlib import Path
 
 from packaging.markers import default_environment

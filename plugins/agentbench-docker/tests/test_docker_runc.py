@@ -1,8 +1,7 @@
 """H35: versions of runc with known escapes are named."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_docker.runc import weaknesses
 

@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from agentbench_core import Deadline, UnavailableError
 from agentbench_docker.client import Client
 from agentbench_docker.command import docker
-from agentbench_docker.engine import EngineFacts
-from agentbench_docker.engine import look as look_at
+from agentbench_docker.engine import EngineFacts, look as look_at
 
 needs_client = pytest.mark.skipif(shutil.which("docker") is None, reason="no docker command")
 

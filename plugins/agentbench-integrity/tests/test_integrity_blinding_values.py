@@ -9,8 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone
-from datetime import time as clock
+from datetime import UTC, date, datetime, time as clock, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -18,8 +17,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_integrity.scorer.blinding.shown import difference, shown
 from agentbench_integrity.scorer.blinding.values import holds, is_value, value_of

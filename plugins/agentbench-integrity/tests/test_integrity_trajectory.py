@@ -11,8 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from agentbench_core import Tree
 from agentbench_integrity.audit.history_commands import looking_back, project_names

@@ -1,4 +1,3 @@
 """Fixtures of the kit."""
 
-from agentbench_testing.fixtures import make_task as make_task
-from agentbench_testing.fixtures import run_agentbench as run_agentbench
+from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench

@@ -21,8 +21,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import agentbench_mechanic
 from agentbench_core import Message, Request, ToolCall, ToolSpec

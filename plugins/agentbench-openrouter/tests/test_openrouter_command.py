@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import AgentBenchError, InputError, UnavailableError
 from agentbench_openrouter.command import openrouter

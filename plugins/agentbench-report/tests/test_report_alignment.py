@@ -7,8 +7,7 @@ from unittest.mock import Mock
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import FailureReason, InputError, RunView
 from agentbench_report.comparison.alignment import Missing, align

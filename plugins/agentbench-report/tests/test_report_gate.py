@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, Label
 from agentbench_core.cli.main import main

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import FailureReason
 from agentbench_report.gate.config import LABELS, GateRules

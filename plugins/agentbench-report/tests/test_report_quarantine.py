@@ -13,8 +13,7 @@ from typing import Any
 import attrs
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
 from agentbench_core.values.rates import wilson as of_the_core

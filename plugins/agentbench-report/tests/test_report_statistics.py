@@ -14,8 +14,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from agentbench_report import statistics as of
 from agentbench_report.statistics import power as power_of

@@ -6,8 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from agentbench_subagents.failures import Location, is_foreign, is_test, parse, rank
 

@@ -3,8 +3,7 @@
 import keyword
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_subagents.imports import Import, Imported, Modules, callees, imports_of, uses
 from agentbench_subagents.sources import Source

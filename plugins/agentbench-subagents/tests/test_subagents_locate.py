@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import Deadline, InputError, ToolContext, ToolResult
 from agentbench_subagents.locate import LocateFailures

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_subagents.packing import SMALLEST, LeftOut, Pack, pack, tokens_of
 from agentbench_subagents.ranking import Candidate, Group

@@ -4,8 +4,7 @@ import threading
 import warnings
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_subagents.sources import Source, lines_of, parsed
 

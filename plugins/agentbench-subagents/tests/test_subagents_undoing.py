@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import apply_hunks, parse_patch, unified_diff
 from agentbench_subagents.undoing import reverse

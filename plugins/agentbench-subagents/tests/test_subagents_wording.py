@@ -1,8 +1,7 @@
 """What the roles are told."""
 
 import attrs
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import Rerun
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentbench_testing.fixtures import make_suite as make_suite
-from agentbench_testing.fixtures import make_task as make_task
-from agentbench_testing.fixtures import run_agentbench as run_agentbench
+from agentbench_testing.fixtures import (
+    make_suite as make_suite,
+    make_task as make_task,
+    run_agentbench as run_agentbench,
+)
 
 
 @pytest.fixture(autouse=True)

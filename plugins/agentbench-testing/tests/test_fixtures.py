@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from agentbench_core import AgentResult, AttemptContext, DeadlineExceeded, FailureReason, open_run
 from agentbench_testing import (

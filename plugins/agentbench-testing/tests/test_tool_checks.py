@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from agentbench_testing import ToolConformance, Workbench, open_workbench
 from agentbench_testing.checks.schemas import fits, misfits

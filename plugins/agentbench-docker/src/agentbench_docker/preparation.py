@@ -20,9 +20,9 @@ from agentbench_core import (
     SetupLog,
     digest,
     dump,
+    fork as copy_tree,
     python_fits,
 )
-from agentbench_core import fork as copy_tree
 from agentbench_docker.cache import Cache, Entry, now
 from agentbench_docker.hardening import HOME, OURS, PREFIX, Hardening, Mount
 from agentbench_docker.images import Base

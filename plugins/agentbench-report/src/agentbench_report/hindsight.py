@@ -8,8 +8,7 @@ import attrs
 
 from agentbench_report.comparison.alignment import Alignment, align
 from agentbench_report.comparison.detectable import POWER, Detectable, detectable
-from agentbench_report.comparison.estimates import Question as Estimation
-from agentbench_report.comparison.estimates import estimate
+from agentbench_report.comparison.estimates import Question as Estimation, estimate
 from agentbench_report.counts import RunCounts
 from agentbench_report.power import MOST_TASKS, Method, Question, by_error
 from agentbench_report.statistics import (

@@ -19,8 +19,7 @@ import attrs
 import matplotlib
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, Reporter, visible
 from agentbench_report.command import report

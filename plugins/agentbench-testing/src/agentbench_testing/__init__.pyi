@@ -1,49 +1,43 @@
 """The public names, for type checkers and for the loader in ``__init__.py``. Sorted by module."""
 
-from .checks.llm.stage import Fault as Fault
-from .checks.llm.stage import Planned as Planned
-from .checks.llm.stage import Remote as Remote
-from .checks.llm.stage import Reply as Reply
-from .checks.sandbox.stage import Stage as Stage
-from .checks.sandbox.stage import Started as Started
-from .conformance import AdversaryConformance as AdversaryConformance
-from .conformance import AgentConformance as AgentConformance
-from .conformance import AuditorConformance as AuditorConformance
-from .conformance import IsolatedSandboxConformance as IsolatedSandboxConformance
-from .conformance import LLMConformance as LLMConformance
-from .conformance import ModelAgentConformance as ModelAgentConformance
-from .conformance import RemoteLLMConformance as RemoteLLMConformance
-from .conformance import ReporterConformance as ReporterConformance
-from .conformance import SandboxConformance as SandboxConformance
-from .conformance import ScorerConformance as ScorerConformance
-from .conformance import ToolConformance as ToolConformance
-from .conformance import WrappedAgentConformance as WrappedAgentConformance
-from .doubles.context import ContextDouble as ContextDouble
-from .doubles.context import ScriptedModel as ScriptedModel
-from .doubles.context import Trace as Trace
-from .doubles.models import Answer as Answer
-from .doubles.models import CallDouble as CallDouble
-from .doubles.models import Script as Script
-from .doubles.models import ScriptedLLM as ScriptedLLM
-from .doubles.models import Told as Told
-from .doubles.models import calls as calls
-from .doubles.models import says as says
-from .doubles.observing import FakeClock as FakeClock
-from .doubles.observing import RecordingLog as RecordingLog
-from .doubles.run_directory import Ending as Ending
-from .doubles.run_directory import RecordingReporter as RecordingReporter
-from .doubles.run_directory import write_run as write_run
-from .doubles.sample_program import BROKEN as BROKEN
-from .doubles.sample_program import FAILING_COMMAND as FAILING_COMMAND
-from .doubles.sample_program import FIX as FIX
-from .doubles.sandboxes import EnvironmentDouble as EnvironmentDouble
-from .doubles.sandboxes import ProviderDouble as ProviderDouble
-from .doubles.sandboxes import SandboxDouble as SandboxDouble
-from .doubles.workbench import Workbench as Workbench
-from .doubles.workbench import builtin_tools as builtin_tools
-from .doubles.workbench import make_context as make_context
-from .doubles.workbench import open_workbench as open_workbench
-from .fixtures import Ended as Ended
-from .fixtures import MakeSuite as MakeSuite
-from .fixtures import MakeTask as MakeTask
-from .fixtures import RunAgentbench as RunAgentbench
+from .checks.llm.stage import Fault as Fault, Planned as Planned, Remote as Remote, Reply as Reply
+from .checks.sandbox.stage import Stage as Stage, Started as Started
+from .conformance import (
+    AdversaryConformance as AdversaryConformance,
+    AgentConformance as AgentConformance,
+    AuditorConformance as AuditorConformance,
+    IsolatedSandboxConformance as IsolatedSandboxConformance,
+    LLMConformance as LLMConformance,
+    ModelAgentConformance as ModelAgentConformance,
+    RemoteLLMConformance as RemoteLLMConformance,
+    ReporterConformance as ReporterConformance,
+    SandboxConformance as SandboxConformance,
+    ScorerConformance as ScorerConformance,
+    ToolConformance as ToolConformance,
+    WrappedAgentConformance as WrappedAgentConformance,
+)
+from .doubles.context import ContextDouble as ContextDouble, ScriptedModel as ScriptedModel, Trace as Trace
+from .doubles.models import (
+    Answer as Answer,
+    CallDouble as CallDouble,
+    Script as Script,
+    ScriptedLLM as ScriptedLLM,
+    Told as Told,
+    calls as calls,
+    says as says,
+)
+from .doubles.observing import FakeClock as FakeClock, RecordingLog as RecordingLog
+from .doubles.run_directory import Ending as Ending, RecordingReporter as RecordingReporter, write_run as write_run
+from .doubles.sample_program import BROKEN as BROKEN, FAILING_COMMAND as FAILING_COMMAND, FIX as FIX
+from .doubles.sandboxes import (
+    EnvironmentDouble as EnvironmentDouble,
+    ProviderDouble as ProviderDouble,
+    SandboxDouble as SandboxDouble,
+)
+from .doubles.workbench import (
+    Workbench as Workbench,
+    builtin_tools as builtin_tools,
+    make_context as make_context,
+    open_workbench as open_workbench,
+)
+from .fixtures import Ended as Ended, MakeSuite as MakeSuite, MakeTask as MakeTask, RunAgentbench as RunAgentbench

@@ -8,8 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Future, wait as wait_for
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
