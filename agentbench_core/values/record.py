@@ -12,7 +12,7 @@ from agentbench_core.values.failures import FailureReason, Outcome
 from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.messages import ModelFacts
 
-SCHEMA = 1
+SCHEMA = 2
 
 _TEXT = instance_of(str)
 _TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)

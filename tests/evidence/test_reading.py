@@ -204,16 +204,16 @@ def test_a_manifest_of_before_events_carried_it_is_read_as_it_is(tmp_path: Path)
     assert open_run(run.directory).manifest.repeats == 9
 
 
-def test_another_schema_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_an_earlier_schema_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True})
     for name in ("attempts.jsonl", "run.json"):
         path = run.directory / name
-        path.write_text(path.read_text().replace('"schema":1', '"schema":2').replace('"schema": 1', '"schema": 2'))
+        path.write_text(path.read_text().replace('"schema":2', '"schema":1').replace('"schema": 2', '"schema": 1'))
     (run.directory / "events.jsonl").unlink()
     for read in (run.rows, run.records):
-        with pytest.raises(InputError, match=r"attempts.jsonl:1 has schema version 2; this agentbench reads version 1"):
+        with pytest.raises(InputError, match=r"attempts.jsonl:1 has schema version 1; this agentbench reads version 2"):
             list(read())
-    with pytest.raises(InputError, match=r"run.json has schema version 2"):
+    with pytest.raises(InputError, match=r"run.json has schema version 1"):
         open_run(run.directory)
 
 

@@ -71,7 +71,7 @@ def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
     assert len(lines(run / "attempts.jsonl")) == 3
 
 
-@pytest.mark.parametrize("left", ["", '{"schema":1,"run'])
+@pytest.mark.parametrize("left", ["", '{"schema":2,"run'])
 def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> None:
     """F01: the crash came between the two lines, or in the second one."""
     attempts = run / "attempts.jsonl"
@@ -270,10 +270,10 @@ def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> N
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text[:200])
     assert "run.json is damaged" in agentbench("run", "--resume", str(run)).err
-    (run / "run.json").write_text(text.replace('"schema": 1', '"schema": 9'))
+    (run / "run.json").write_text(text.replace('"schema": 2', '"schema": 9'))
     refused = agentbench("run", "--resume", str(run))
     assert refused.code == 2
-    assert "schema version 9; this agentbench reads version 1" in refused.err
+    assert "schema version 9; this agentbench reads version 2" in refused.err
 
 
 def test_a_directory_without_events_has_nothing_to_rebuild_from(run: Path, agentbench: Any) -> None:

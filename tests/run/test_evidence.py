@@ -154,10 +154,10 @@ def test_a_newer_schema_is_refused(make_task: Any, agentbench: Any) -> None:
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "idle")
     (manifest,) = Path("artifacts/runs").glob("*/run.json")
-    manifest.write_text(manifest.read_text().replace('"schema": 1', '"schema": 9'))
+    manifest.write_text(manifest.read_text().replace('"schema": 2', '"schema": 9'))
     done = agentbench("runs", "show", str(manifest.parent))
     assert done.code == 2
-    assert "schema version 9; this agentbench reads version 1" in done.err
+    assert "schema version 9; this agentbench reads version 2" in done.err
 
 
 def test_the_last_record_of_a_repeat_counts(make_task: Any, agentbench: Any) -> None:

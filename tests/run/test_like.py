@@ -253,7 +253,7 @@ def _evidence(plain: dict[str, Any]) -> None:
         (_evidence, "lies in the run directory"),
         (lambda plain: plain.update(suite="../../mini"), "is of suite 'mini', and that run's is another"),
         (lambda plain: plain.update(tasks=[]), "none of the tasks"),
-        (lambda plain: plain.update(schema=2), "schema version 2"),
+        (lambda plain: plain.update(schema=1), "schema version 1"),
         (lambda plain: plain.update(like={"run_id": 1}), "run.json: like"),
         (lambda plain: plain["config"].update({"agent..x": {"value": 1, "origin": ""}}), "unknown field"),
         (lambda plain: plain["config"].update({"run.repeats": {"value": 0, "origin": ""}}), "run.repeats: 0 is below"),

@@ -26,7 +26,7 @@ from agentbench_core.values.events import (
     event_type,
 )
 from agentbench_core.values.failures import UNSCORED, FailureReason, Outcome
-from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManifest
+from agentbench_core.values.record import SCHEMA, AttemptRecord, AttemptUsage, RunManifest
 
 Ending = bool | FailureReason | None
 """How an attempt ended: passed, ``TESTS_FAILED``, for another reason; ``None``: it was planned, and has no record."""
@@ -130,7 +130,7 @@ def _manifest(
     name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any], aside: Mapping[str, str]
 ) -> RunManifest:
     data = {
-        "schema": 1,
+        "schema": SCHEMA,
         "run_id": f"run-{name}",
         "group_id": f"group-{name}",
         "created_at": _WHEN,
@@ -162,7 +162,7 @@ def _record(manifest: RunManifest, task: str, digest: str, repeat: int, ending: 
     reason = None if ending is True else FailureReason.TESTS_FAILED if ending is False else ending
     outcome = Outcome.COMPLETED if reason is None else _OUTCOMES.get(reason, Outcome.COMPLETED)
     data = {
-        "schema": 1,
+        "schema": SCHEMA,
         "run_id": manifest.run_id,
         "attempt_id": f"{manifest.run_id}-{task}-{repeat}",
         "task_id": task,
