@@ -53,12 +53,14 @@ class PlainScorer:
                 why = f"pytest could not be started in the environment: {result.last_lines(3)}"
                 return Calibration(data={}, obstacle=why)
             unfixed = ended or {}
-        solved = None
+        solved, printed = None, ""
         if validation.expected_tests and context.has_reference:
-            _, solved = self._run(context, context.fork(True))
+            result, solved = self._run(context, context.fork(True))
+            printed = result.last_lines(3)
         passing = [name for name, outcome in unfixed.items() if outcome == "passed"]
         found = suitability(context, passing_before=passing, ended=solved, why={})
-        return Calibration(data={}, obstacle=found.obstacle, not_failing=found.not_failing)
+        obstacle = f"{found.obstacle}\n{printed}" if found.obstacle else ""
+        return Calibration(data={}, obstacle=obstacle, not_failing=found.not_failing)
 
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once. With expected test ids, each of them must be there once and have passed."""

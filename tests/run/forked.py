@@ -18,13 +18,12 @@ from agentbench_core.cli.main import console
 
 
 def _modules() -> Iterator[str]:
-    """Of the core, but for the kit and for programs that are meant for sandboxes; and a library that it loads late."""
+    """Of the core, but for the kit and for programs that are meant for sandboxes."""
     root = Path(agentbench_core.__file__).parent
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root.parent).with_suffix("").parts
         if not {"testing", "inside", "__init__", "__main__"} & {*parts}:
             yield ".".join(parts)
-    yield "detect_secrets.plugins.slack"
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
