@@ -14,6 +14,7 @@ import pytest
 
 import agentbench_testing
 from agentbench_core import (
+    AttemptAudit,
     AttemptContext,
     Environment,
     LLMCall,
@@ -21,6 +22,7 @@ from agentbench_core import (
     Sandbox,
     SandboxProvider,
     ScoringContext,
+    TaskAudit,
     TaskFacts,
     ToolContext,
 )
@@ -120,6 +122,7 @@ def members(cls: type) -> Collection[str]:
         ("write-an-agent", [AttemptContext]),
         ("write-a-tool", [ToolContext]),
         ("write-a-scorer", [ScoringContext]),
+        ("write-an-auditor", [AttemptAudit, TaskAudit]),
         ("write-an-adversary", [TaskFacts]),
         ("write-a-reporter", [RunView]),
         ("write-an-llm", [LLMCall]),

@@ -53,7 +53,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """All six, installed by one call of pip: through wheels, so that what is not in a wheel is missed."""
+    """All of them, installed by one call of pip: through wheels, so that what is not in a wheel is missed."""
     place = tmp_path_factory.mktemp("new")
     for kind in KINDS:
         write_plugin(place, f"my-{kind}", kind)
@@ -174,6 +174,8 @@ def test_they_run_as_their_readme_says(
         assert (record["model"]["provider"], record["outcome"]) == ("my-llm", "gave_up")
     elif kind == "scorer":
         assert [label["name"] for label in record["labels"]] == ["oracle", "weak_verdict"]
+    elif kind == "auditor":
+        assert "large_change" in [label["name"] for label in record["labels"]]
     elif kind == "reporter":
         (badge,) = Path("artifacts/runs").glob("*/**/badge.json")
         assert json.loads(badge.read_text())["message"] == "1 of 1 passed"
@@ -262,7 +264,7 @@ def test_an_unknown_kind(new: Command) -> None:
     """The kinds are named."""
     done = new("mine", "--kind", "agnet")
     assert done.code == 2
-    assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'reporter'" in done.err
+    assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'auditor', 'reporter'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,10 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         summary="wants the passing command to pass several times in a row",
         run="--agent scripted --set scorer={name}",
     ),
+    "auditor": KindTexts(
+        summary="points out large changes, and tasks that need one",
+        run="--agent scripted --set auditor.{name}.lines=1",
+    ),
     "reporter": KindTexts(
         summary="badge.json, the numbers of a badge",
         run='--agent scripted --set "reporters=[console,{name}]"',
