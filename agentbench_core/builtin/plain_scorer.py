@@ -56,7 +56,7 @@ class PlainScorer:
         solved, printed = None, ""
         if validation.expected_tests and context.has_reference:
             result, solved = self._run(context, context.fork(True))
-            printed = result.last_lines(3)
+            printed = _raised(result) or result.last_lines(3)
         passing = [name for name, outcome in unfixed.items() if outcome == "passed"]
         found = suitability(context, passing_before=passing, ended=solved, why={})
         obstacle = f"{found.obstacle}\n{printed}" if found.obstacle else ""
@@ -91,3 +91,9 @@ class PlainScorer:
         hidden = context.hidden if isinstance(context, (ScoringContext, CalibrationContext)) else ()
         known = {*hidden, *(test.partition("::")[0] for test in validation.expected_tests)}
         return result, None if report is None else junit.outcomes(report, known)
+
+
+def _raised(result: CommandResult) -> str:
+    """What pytest printed last of an exception; an empty string if it printed none."""
+    lines = [line[1:].strip() for line in result.stdout.text.splitlines() if line.startswith("E  ")]
+    return lines[-1] if lines else ""

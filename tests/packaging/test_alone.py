@@ -21,8 +21,8 @@ from tests.environments import ROOT, Environment, built, environment
 pytestmark = pytest.mark.index
 
 KIT = "agentbench-testing"
-JUDGE = "agentbench-integrity"
-"""What the kit needs: runs that its fixtures make are judged."""
+WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-tasks"}
+"""What the kit needs: its runs are judged, and its steps make a task."""
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 LONG = (
     *("mechanic/tests/test_mechanic_repairs.py", "mechanic/tests/test_mechanic_shell.py"),
@@ -68,7 +68,7 @@ def test_its_own_tests_pass(
 ) -> None:
     """All of them are found, and no other plugin is there but the kit."""
     installed = json.loads(alone.run("agentbench", "plugins", "list", "--json").stdout)
-    assert {row["distribution"] for row in installed} == {"agentbench-core", KIT, JUDGE, name}
+    assert {row["distribution"] for row in installed} == WITH_THE_KIT | {name}
     assert [row for row in installed if row["status"] != "ok"] == []
 
     deselected = [part for path in LONG for part in ("--deselect", f"plugins/agentbench-{path}")]

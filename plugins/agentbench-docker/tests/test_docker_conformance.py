@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext
-from agentbench_core.builtin import plugin
-from agentbench_core.builtin.options import NoOptions
+from agentbench_core import Command, EnvironmentSpec, SandboxProvider, Score, Scorer, ScoringContext, installed
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from agentbench_testing import IsolatedSandboxConformance, ScorerConformance, Workbench
@@ -60,7 +58,8 @@ class TestTheScorerInDocker(VerdictChecks):
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        return plugin.tests(NoOptions())
+        scorer: Scorer = installed("scorer", "tests")
+        return scorer
 
 
 @pytest.mark.docker

@@ -1,3 +1,15 @@
-"""Tests write tasks and run the command with the fixtures of the kit."""
+"""The fixtures of the kit, with a cache of its own for each test."""
 
-pytest_plugins = ["agentbench_testing.fixtures"]
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
