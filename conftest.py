@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     about = os.statvfs(_MEMORY)
     if about.f_bavail * about.f_frsize >= _ROOM and not about.f_flag & os.ST_NOEXEC:
         place = tempfile.mkdtemp(prefix="t-", dir=_MEMORY)
-        atexit.register(shutil.rmtree, place, ignore_errors=True)  # after whoever cleans up there
+        atexit.register(shutil.rmtree, place, ignore_errors=True)  # after all other cleanup
         Path(place).chmod(0o755)  # as /tmp: some tests become another user
         os.environ["TMPDIR"] = place
         tempfile.tempdir = None  # which is remembered once it was asked for

@@ -161,7 +161,7 @@ _POLL_SEC = 0.5
 
 
 class Space:
-    """Holds up whoever is about to begin something while there is too little room. Thread-safe."""
+    """Makes callers wait while too little disk space is free. Thread-safe."""
 
     def __init__(self, places: Sequence[Path], min_free_mb: int, note: Callable[[str], None], stop: Deadline) -> None:
         self._places = places

@@ -1,4 +1,4 @@
-"""Servers that are slow, hang, drip or never end; and whoever ends a call from outside.
+"""Servers that are slow, hang, drip or never end; and calls that are ended from outside.
 
 F19: none of this lasts longer than the time that a call has, and none of it is an answer. Where a request has to arrive
 before time is over, the server has the clock: this machine may be slow.

@@ -21,7 +21,7 @@ from agentbench_testing.doubles.run_directory import Ending, write_run
 FORMULA = '=HYPERLINK("http://example.invalid/agentbench")'
 MARKUP = "</script><img src=x onerror=agentbench_ran()>"
 HOSTILE = (MARKUP, FORMULA, "\x1b[31mred\x9b2J\x00", "a|b\n# heading\r\nc", "\u202egnp.exe", "..", "\udcff", "é ☃ 名")
-"""Names and words that mean something to whoever shows them: markup, formulas, control characters, a lone surrogate."""
+"""Text that a viewer may interpret: markup, formulas, control characters, a lone surrogate."""
 _TEXT = {"", ".csv", ".htm", ".html", ".json", ".jsonl", ".md", ".rst", ".svg", ".tsv", ".txt", ".xml", ".yaml", ".yml"}
 
 
@@ -35,7 +35,7 @@ class Reported:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """What lies in the directory that was given, by name."""
+        """The files in the given directory, by name."""
         return contents(self.into)
 
     @property

@@ -132,7 +132,7 @@ class FileChecks(Hooks):
             with refused("not_a_file"):
                 stage.soon(lambda: shared.sandbox.read_file("pipe", limit=10))
         finally:
-            with contextlib.suppress(OSError):  # whoever still waits there gets the end of the file
+            with contextlib.suppress(OSError):  # a reader that still waits gets end-of-file
                 os.close(os.open(shared.workspace / "pipe", os.O_RDWR | os.O_NONBLOCK))
 
     def test_writing_makes_directories(self, shared: Started) -> None:
