@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import filelock
@@ -46,7 +47,8 @@ class Scratch:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
             if self._path is None:
                 made = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose), suffix=UNFINISHED)).resolve()
-                self._lock = _lock_of(made)
+                # Not thread-local: another thread than the one that made it may close it.
+                self._lock = filelock.FileLock(made / LOCK, thread_local=False)
                 self._lock.acquire()
                 self._path = made.rename(made.with_suffix(""))  # locked: from here on it is dead when its owner is
             return self._path
@@ -70,11 +72,11 @@ class Scratch:
         try:
             if not _may_be_dead(path):
                 return True
-            with _lock_of(path).acquire(blocking=False):
+            with _without_owner(path):
                 return False
         except FileNotFoundError:
             return False
-        except (OSError, filelock.Timeout):
+        except OSError:
             return True
 
     @staticmethod
@@ -99,9 +101,9 @@ class Scratch:
         """Remove the directories of that purpose whose owner is dead; returns them."""
         removed = []
         for path in sorted(Path(tempfile.gettempdir()).glob(f"{_prefix(purpose)}*")):
-            with contextlib.suppress(OSError, filelock.Timeout):
+            with contextlib.suppress(OSError):
                 if _may_be_dead(path):
-                    with _lock_of(path).acquire(blocking=False):
+                    with _without_owner(path):
                         remove_tree(path)
                     removed.append(path)
         return removed
@@ -111,9 +113,23 @@ def _prefix(purpose: str) -> str:
     return f"agentbench-{purpose}-"
 
 
-def _lock_of(path: Path) -> filelock.BaseFileLock:
-    # Not thread-local: the owner may be closed by another thread than the one that made it.
-    return filelock.FileLock(path / LOCK, thread_local=False)
+@contextlib.contextmanager
+def _without_owner(path: Path) -> Iterator[None]:
+    """Holds the lock of a directory whose owner is dead. Raises BlockingIOError if the owner lives, else OSError.
+
+    Creates nothing, as filelock would: its owner may be removing the directory, and then it must not come back.
+    """
+    try:
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        path.lstat()  # still there: its owner died before it had a lock, or removes it right now
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _may_be_dead(path: Path) -> bool:
