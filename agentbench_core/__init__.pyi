@@ -4,16 +4,12 @@ __version__: str
 
 from .builtin.agents.conversation import (
     Conversation as Conversation,
-)
-from .builtin.agents.failing_command import (
-    Rerun as Rerun,
-    rerun as rerun,
-)
-from .builtin.agents.prompt import (
     Prompt as Prompt,
 )
 from .builtin.agents.repair_loop import (
+    Rerun as Rerun,
     repair_loop as repair_loop,
+    rerun as rerun,
 )
 from .builtin.options import (
     NoOptions as NoOptions,
@@ -67,11 +63,13 @@ from .plugin.contracts import (
     RunView as RunView,
     Sandbox as Sandbox,
     SandboxProvider as SandboxProvider,
+    SettingUp as SettingUp,
     SetupLog as SetupLog,
     Tool as Tool,
     Toolbox as Toolbox,
     ToolContext as ToolContext,
     Workspace as Workspace,
+    python_fits as python_fits,
 )
 from .plugin.discovery import (
     installed as installed,
@@ -96,10 +94,6 @@ from .plugin.scorer import (
     Scorer as Scorer,
     ScoringContext as ScoringContext,
 )
-from .plugin.setting_up import (
-    SettingUp as SettingUp,
-    python_fits as python_fits,
-)
 from .plugin.suitability import (
     Suitability as Suitability,
     check_command as check_command,
@@ -113,9 +107,6 @@ from .schema import (
 from .values.change import (
     Change as Change,
 )
-from .values.conversation import (
-    ConversationRecord as ConversationRecord,
-)
 from .values.events import (
     AgentTurnStarted as AgentTurnStarted,
     Delegation as Delegation,
@@ -128,6 +119,7 @@ from .values.execution import (
     Command as Command,
     CommandResult as CommandResult,
     ExecResult as ExecResult,
+    Load as Load,
     Output as Output,
 )
 from .values.failures import (
@@ -137,18 +129,13 @@ from .values.failures import (
 from .values.globs import (
     matches as matches,
 )
-from .values.integrity import (
-    Integrity as Integrity,
-)
 from .values.limits import (
     Budget as Budget,
     Deadline as Deadline,
 )
-from .values.load import (
-    Load as Load,
-)
 from .values.messages import (
     Completion as Completion,
+    ConversationRecord as ConversationRecord,
     FailedExchange as FailedExchange,
     Message as Message,
     ModelFacts as ModelFacts,
@@ -158,11 +145,9 @@ from .values.messages import (
     ToolSpec as ToolSpec,
     Usage as Usage,
 )
-from .values.python import (
-    parse_python as parse_python,
-)
 from .values.record import (
     AttemptRecord as AttemptRecord,
+    Integrity as Integrity,
     Label as Label,
     RunManifest as RunManifest,
     Score as Score,

@@ -41,6 +41,7 @@ from .inputs.quarantine import (
     TaskFlakes as TaskFlakes,
     rate_text as rate_text,
     read_flakes as read_flakes,
+    wilson as wilson,
 )
 from .inputs.suite import (
     TASK_FILE as TASK_FILE,
@@ -63,6 +64,8 @@ from .run.attempt.auditing import (
     TaskAuditing as TaskAuditing,
 )
 from .run.attempt.calibration import (
+    ApplyReference as ApplyReference,
+    ReferenceRefused as ReferenceRefused,
     calibration as calibration,
 )
 from .run.attempt.preparation import (
@@ -72,10 +75,6 @@ from .run.attempt.preparation import (
 )
 from .run.attempt.record import (
     Findings as Findings,
-)
-from .run.attempt.reference import (
-    ApplyReference as ApplyReference,
-    ReferenceRefused as ReferenceRefused,
 )
 from .run.attempt.session import (
     Session as Session,
@@ -101,11 +100,8 @@ from .values.failures import (
     Happened as Happened,
     verdict as verdict,
 )
-from .values.integrity import (
+from .values.record import (
     worst as worst,
-)
-from .values.rates import (
-    wilson as wilson,
 )
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,

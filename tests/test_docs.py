@@ -17,8 +17,8 @@ from agentbench_core.plugin import hookspecs
 from agentbench_core.run.metering.resources import HostLoad, PhaseLoad
 from agentbench_core.schema import describe
 from agentbench_core.values.events import EVENT_CLASSES
+from agentbench_core.values.execution import Load
 from agentbench_core.values.failures import FailureReason
-from agentbench_core.values.load import Load
 from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
 
 ROOT = Path(agentbench_core.__file__).parent.parent

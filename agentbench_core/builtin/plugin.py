@@ -150,7 +150,7 @@ def read_file(options: ReadFileOptions) -> Tool:
 
 def search(options: SearchOptions) -> Tool:
     """Make the tool ``search``."""
-    from agentbench_core.builtin.searching import Search
+    from agentbench_core.builtin.reading import Search
 
     return Search(options)
 

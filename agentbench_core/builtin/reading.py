@@ -1,14 +1,16 @@
-"""The tools ``list_files`` and ``read_file``."""
+"""The tools ``list_files``, ``read_file`` and ``search``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, matches, option
-from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions
+from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, matches, option, shorten
+from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions, SearchOptions
 
 LARGEST_FILE = 8 << 20
 """Bytes of a file that tools read."""
@@ -76,3 +78,82 @@ class ReadFile:
         text = "".join(lines[first - 1 : last])
         kept = text[: self.options.max_chars]
         return ToolResult.success(text=kept, total_lines=len(lines), omitted_chars=len(text) - len(kept))
+
+
+# The query is an argument, never part of the script: the sandbox's own tools see it, the host's never do.
+_IN_SANDBOX = """
+if command -v rg >/dev/null 2>&1
+then exec rg --no-config --no-follow --hidden --glob '!.git' --line-number --no-heading --color never -e "$1" -- .
+else exec grep -rnIE --exclude-dir=.git -e "$1" -- .
+fi
+"""
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_LONGEST_LINE = 400  # characters
+
+
+@attrs.frozen(kw_only=True)
+class _Search:
+    query: str = option(help="text; a regular expression if it occurs nowhere as text", pattern=r"[\s\S]+")
+    glob: str | None = option(None, help="only in files that match, such as **/*.py")
+    max_results: int = option(50, help="lines", minimum=1)
+
+
+@attrs.frozen
+class Search:
+    """Matching lines as ``path:line:text``.
+
+    The query is looked for as text, here; found nowhere, it is run as a regular expression inside the sandbox:
+    code is full of characters that mean something to one, and a hostile one must not stop the host.
+    """
+
+    options: SearchOptions
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told."""
+        return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search, "reads")
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as one."""
+        wanted = load(arguments, _Search, where="search")
+        meant = matches((wanted.glob or "**",))
+        cap = min(wanted.max_results, self.options.max_results)
+        regex = False
+        found = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))
+        if not found and _SPECIAL.search(wanted.query):
+            regex = True
+            found = list(itertools.islice(_in_sandbox(wanted.query, meant, context), cap + 1))
+        lines = [line[:_LONGEST_LINE] for line in found[:cap]]
+        return ToolResult.success(matches=lines, more=len(found) > cap, regex=regex)
+
+
+def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
+    needle = query.encode("utf-8", "surrogatepass")  # a model may say half a character; no file has it
+    for path in context.workspace.files():
+        context.deadline.check()
+        if not meant(path):
+            continue
+        data = context.workspace.read(path, limit=LARGEST_FILE)
+        if needle not in data or b"\0" in data[:8192]:
+            continue
+        for number, line in enumerate(data.decode("utf-8", "backslashreplace").splitlines(), start=1):
+            if query in line:
+                yield f"{path}:{number}:{line}"
+
+
+def _in_sandbox(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
+    result = context.sandbox.exec(["sh", "-c", _IN_SANDBOX, "search", query], deadline=context.deadline)
+    if result.timed_out:
+        context.deadline.check()
+    if result.exit_code not in (0, 1):
+        raise ToolError(
+            "bad_query", shorten(result.stderr.text.strip(), 1000) or f"the search ended with {result.exit_code}"
+        )
+    lines = [line.removeprefix("./") for line in result.stdout.text.splitlines()]
+    yield from sorted((line for line in lines if meant(line.partition(":")[0])), key=_place)
+
+
+def _place(line: str) -> tuple[str, int]:
+    path, _, rest = line.partition(":")
+    number = rest.partition(":")[0]
+    return path, int(number) if number.isdecimal() else 0

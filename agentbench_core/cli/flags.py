@@ -11,11 +11,11 @@ import click
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.completion import names_of, suite_names, task_ids, variants
 from agentbench_core.errors import InputError, did_you_mean
+from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
 from agentbench_core.inputs.config import Layer, Resolved, RunSettings, assignment, layer, recorded, resolve
 from agentbench_core.inputs.documents import read_toml
-from agentbench_core.inputs.presets import Presets, default_model, read_presets, with_preset
 from agentbench_core.inputs.suite import Task
-from agentbench_core.inputs.variants import find_variant
+from agentbench_core.inputs.variants import Presets, default_model, find_variant, read_presets, with_preset
 from agentbench_core.plugin.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -290,3 +290,17 @@ tasks_flag = click.option(
     help="Directory of suites. [default: tasks]",
 )
 """``--tasks`` of commands that run nothing."""
+
+
+def open_typed(directory: str | Path) -> RunDirectory:
+    """The run directory that was typed. Raises InputError; with the nearest one beside it, or where results go."""
+    path = Path(directory)
+    try:
+        return open_run(path)
+    except InputError as error:
+        if path.exists():
+            raise
+        out = Path(run_settings().out)
+        wanted, known = (path, find_runs(path.parent)) if path.parent != Path() else (out / path, find_runs(out))
+        nearest = did_you_mean(str(wanted), map(str, known))
+        raise InputError(f"{error.message}{nearest}", remedy=error.remedy) from None

@@ -13,9 +13,8 @@ import attrs
 import click
 
 from agentbench_core.cli.app import App, say
-from agentbench_core.cli.flags import base_layers, flag_layers
+from agentbench_core.cli.flags import base_layers, flag_layers, open_typed
 from agentbench_core.cli.progress import warn_unisolated
-from agentbench_core.cli.run_directories import open_typed
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory

@@ -19,8 +19,8 @@ from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence.layout import SUMMARY
 from agentbench_core.evidence.reader import open_run
 from agentbench_core.inputs.config import RunSettings
-from agentbench_core.inputs.presets import read_presets
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
+from agentbench_core.inputs.variants import read_presets
 from agentbench_core.run.group.group import Group
 from agentbench_core.run.group.runner import FinishedRun, run_group
 from agentbench_core.run.variant import make_ready

@@ -11,13 +11,12 @@ import click
 from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.completion import run_directories
 from agentbench_core.cli.delegations import parties
-from agentbench_core.cli.flags import json_flag, run_settings
-from agentbench_core.cli.run_directories import open_typed
+from agentbench_core.cli.flags import json_flag, open_typed, run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
-from agentbench_core.evidence.repair import put_back_manifest, rebuild
+from agentbench_core.evidence.recovery import put_back_manifest, rebuild
 from agentbench_core.inputs.documents import near
 from agentbench_core.run.group.manifest import in_words
 from agentbench_core.values.failures import Outcome

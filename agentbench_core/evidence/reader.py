@@ -13,10 +13,9 @@ import attrs
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal, layout, records
-from agentbench_core.evidence.repair import manifests
-from agentbench_core.values.conversation import ConversationRecord, requests
+from agentbench_core.evidence.recovery import manifests
 from agentbench_core.values.events import EVENT_CLASSES, Entry, LLMRequest, TaskFinished, event_type
-from agentbench_core.values.messages import Completion, Request
+from agentbench_core.values.messages import Completion, ConversationRecord, Request, requests
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 from agentbench_core.values.row import AttemptRow
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentbench_core.evidence import journal, layout
-from agentbench_core.evidence.repair import REMADE
+from agentbench_core.evidence.recovery import REMADE
 from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.row import RecordKey
 

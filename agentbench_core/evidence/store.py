@@ -23,9 +23,8 @@ from agentbench_core.converter import dump
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import journal, layout
 from agentbench_core.evidence.attempt_files import AttemptFiles, stopped
-from agentbench_core.evidence.holding import hold
+from agentbench_core.evidence.recovery import hold, mend
 from agentbench_core.evidence.redaction import Redactor
-from agentbench_core.evidence.repair import mend
 from agentbench_core.values.events import Event, ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord, RunManifest
 

@@ -1,4 +1,4 @@
-"""The contracts of sandboxes, tools and reporters, and the contexts that their methods receive.
+"""The contracts of sandboxes, tools and reporters, the contexts of their methods, and what set-up means in a sandbox.
 
 Those of agents, models and scorers are next door, in ``agent``, ``llm`` and ``scorer``. A plugin
 implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; nothing
@@ -15,14 +15,18 @@ import attrs
 if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they register; listing them stays fast
     from pathlib import Path
 
-    from agentbench_core.values.conversation import ConversationRecord
     from agentbench_core.values.events import Entry, Event
     from agentbench_core.values.execution import Command, ExecResult
     from agentbench_core.values.limits import Deadline
-    from agentbench_core.values.messages import Completion, Request, ToolCall, ToolResult, ToolSpec
+    from agentbench_core.values.messages import Completion, ConversationRecord, Request, ToolCall, ToolResult, ToolSpec
     from agentbench_core.values.record import AttemptRecord, RunManifest
     from agentbench_core.values.row import AttemptRow
     from agentbench_core.values.task import EnvironmentSpec
+import re
+
+from agentbench_core.errors import SetupError
+from agentbench_core.values.execution import ExecResult
+from agentbench_core.values.task import EnvironmentSpec
 
 # --- sandbox -----------------------------------------------------------------------------------------------------
 
@@ -252,3 +256,40 @@ class Reporter(Protocol):
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
         """Write files into a directory; returns them."""
+
+
+@attrs.frozen(kw_only=True)
+class SettingUp:
+    """One set-up. ``run`` runs a shell command in the workspace, where the set-up happens."""
+
+    spec: EnvironmentSpec
+    run: Callable[[str], ExecResult]
+    log: SetupLog
+
+    def commands(self) -> None:
+        """Run the set-up commands. Raises SetupError at the first one that fails."""
+        for command in self.spec.setup.commands:
+            result = self._logged(command, self.run)
+            if not result.ok:
+                how = "timed out" if result.timed_out else f"ended with exit code {result.exit_code}"
+                raise SetupError(f"the set-up command {command!r} {how}\n{result.last_lines()}".rstrip())
+
+    def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
+        """What the capture commands print, as facts; one that fails is a fact, too. ``run`` instead of the usual."""
+        facts = {}
+        for command in self.spec.setup.capture:
+            result = self._logged(command, run or self.run)
+            name = re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")
+            facts[name] = result.stdout.text.strip() if result.ok else f"failed: {result.last_lines()}"
+        return facts
+
+    def _logged(self, command: str, run: Callable[[str], ExecResult]) -> ExecResult:
+        self.log.started(command)
+        result = run(command)
+        self.log.finished(command, result)
+        return result
+
+
+def python_fits(version: str, wanted: str) -> bool:
+    """``3.11.7`` fits ``3.11``; ``3.1`` and ``3.110`` do not."""
+    return f"{version}.".startswith(f"{wanted}.")

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
-from agentbench_core.values.integrity import Integrity
 from agentbench_core.values.messages import ModelFacts
+
+
+class Integrity(enum.StrEnum):
+    """The words, from harmless to worst. Each but the first is also the name of a label, which has the evidence."""
+
+    CLEAN = "clean"
+    TOUCHED_PROTECTED = "touched_protected"
+    WEAK_VERDICT = "weak_verdict"
+    LEAK_SUSPECTED = "leak_suspected"
+    TAMPER_SUSPECTED = "tamper_suspected"
+    TAMPER_CONFIRMED = "tamper_confirmed"
+
+
+_ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
+
+
+def worst(labels: Iterable[str]) -> Integrity:
+    """The worst word among names of labels; names that are none of the words count for nothing."""
+    return Integrity(max((name for name in labels if name in _ORDER), key=_ORDER.__getitem__, default=Integrity.CLEAN))
+
 
 SCHEMA = 2
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from agentbench_core.workspace.hunks import split_lines
-from agentbench_core.workspace.naming import needs_quotes, quoted
+from agentbench_core.workspace.paths import needs_quotes, quoted
 
 _CONTEXT = 3
 _BINARY_LOOK = 8000  # bytes; git looks at as many for a NUL

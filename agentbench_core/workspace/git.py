@@ -19,7 +19,7 @@ from typing import IO
 
 from agentbench_core.errors import InputError, SandboxError, UnavailableError
 from agentbench_core.values.limits import Deadline
-from agentbench_core.workspace.naming import quoted
+from agentbench_core.workspace.paths import quoted
 
 FILE, EXECUTABLE, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
 """The modes of git's tree entries."""

@@ -15,8 +15,7 @@ import attrs
 
 from agentbench_core.workspace.diffing import unified_diff
 from agentbench_core.workspace.hunks import BadPatchError, FilePatch, Hunk, Line, PatchConflict
-from agentbench_core.workspace.naming import NOTHING, QUOTED, file_meant, file_of_git_line, unquoted
-from agentbench_core.workspace.paths import components
+from agentbench_core.workspace.paths import NOTHING, QUOTED, components, file_meant, file_of_git_line, unquoted
 from agentbench_core.workspace.placing import Applied, apply_hunks
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""What a path inside a workspace may look like."""
+"""Paths inside a workspace: what they may look like, and how git writes them in patches."""
 
 from __future__ import annotations
 
 import os
+import re
 
 from agentbench_core.errors import PathEscapeError
 
@@ -43,3 +44,71 @@ def components(path: str) -> tuple[str, ...]:
     except UnicodeEncodeError:
         raise PathEscapeError(f"{path!r} cannot be a file name") from None
     return parts
+
+
+NOTHING = "/dev/null"
+"""The name of the side on which a file does not exist."""
+
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+"""A name in quotes; the group is what :func:`unquoted` reads."""
+_PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones
+_PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # a diff in reverse
+_NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+_BYTES = {name.encode(): byte for byte, name in _NAMED.items()}
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+
+
+def _escaped(byte: int) -> str:
+    if byte in _NAMED:
+        return f"\\{_NAMED[byte]}"
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+
+
+def needs_quotes(path: str) -> bool:
+    """Whether git quotes such a path: control characters, quotes, backslashes, and all that is not ASCII."""
+    return any(len(_escaped(byte)) > 1 for byte in path.encode("utf-8", "surrogateescape"))
+
+
+def quoted(path: str) -> str:
+    """A path in quotes, in ASCII. Surrogate escapes stand for bytes that are not UTF-8."""
+    return '"{}"'.format("".join(map(_escaped, path.encode("utf-8", "surrogateescape"))))
+
+
+def unquoted(text: str) -> str:
+    """What stands between git's quotes. Raises ValueError for an escape that git does not write."""
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        escape = match[1]
+        value = int(escape, 8) if len(escape) == 3 else _BYTES.get(escape, 256)
+        if value > 255:
+            raise ValueError(f"unknown escape \\{escape.decode('utf-8', 'replace')}")
+        return bytes((value,))
+
+    return _ESCAPE.sub(byte, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+
+def file_meant(old: str, new: str) -> str | None:
+    """The one file that two names mean, without git's ``a/`` and ``b/``; None when they are two files."""
+    if NOTHING in (old, new):
+        name = new if old == NOTHING else old
+        prefix, slash, rest = name.partition("/")
+        return rest if slash and any(prefix in pair for pair in _PAIRS) else name
+    old_prefix, _, old_rest = old.partition("/")
+    new_prefix, _, new_rest = new.partition("/")
+    if (old_prefix, new_prefix) in _PAIRS:
+        return old_rest if old_rest == new_rest else None
+    return old if old == new else None
+
+
+def file_of_git_line(line: str) -> str | None:
+    """The file on a ``diff --git`` line; None where it cannot be told, or two are named."""
+    rest = line.removeprefix("diff --git ")
+    if '"' in (rest[:1], rest[-1:]):
+        match = re.fullmatch(rf"{QUOTED.pattern} {QUOTED.pattern}", rest)
+        try:
+            return file_meant(unquoted(match[1]), unquoted(match[2])) if match else None
+        except ValueError:
+            return None
+    # Names may have spaces in them. Both halves are equally long, since renames are refused.
+    middle = len(rest) // 2
+    return file_meant(rest[:middle], rest[middle + 1 :]) if rest[middle : middle + 1] == " " else None

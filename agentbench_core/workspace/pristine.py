@@ -14,8 +14,7 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.text import printable
 from agentbench_core.workspace import listing
 from agentbench_core.workspace.git import EXECUTABLE, LINK, SUBMODULE, Git
-from agentbench_core.workspace.naming import quoted
-from agentbench_core.workspace.paths import components
+from agentbench_core.workspace.paths import components, quoted
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 512 << 20

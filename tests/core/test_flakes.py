@@ -23,10 +23,10 @@ from agentbench_core.inputs.quarantine import (
     TaskFlakes,
     quarantine,
     read_flakes,
+    wilson,
 )
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.schema import describe
-from agentbench_core.values.rates import wilson
 from agentbench_tasks.flakes import Tally, add_looks
 
 TODAY = datetime.date(2026, 1, 10)

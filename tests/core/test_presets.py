@@ -13,7 +13,7 @@ import pytest
 
 from agentbench_core import InputError, PluginError
 from agentbench_core.inputs.config import Layer, Resolved, assignment, layer, resolve
-from agentbench_core.inputs.presets import FILE, Presets, read_presets, with_preset
+from agentbench_core.inputs.variants import PRESETS_FILE, Presets, read_presets, with_preset
 from agentbench_core.plugin.registry import Component, Provenance, Registry
 
 PRESETS = Presets(
@@ -25,7 +25,7 @@ PRESETS = Presets(
         }
     },
 )
-ORIGIN = f"{FILE} version 7, sonnet"
+ORIGIN = f"{PRESETS_FILE} version 7, sonnet"
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +92,7 @@ def test_a_preset_names_the_provider_that_its_options_are_for() -> None:
 
 def test_the_presets_of_this_repository() -> None:
     """Each can be resolved."""
-    presets = read_presets(Path(__file__).parents[2] / FILE)
+    presets = read_presets(Path(__file__).parents[2] / PRESETS_FILE)
     assert "sonnet" in presets.models
     for name in presets.models:
         assert resolve(with_preset([assignment(f"model={name}")], presets)).settings.model.max_tokens == 4096

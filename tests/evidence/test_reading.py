@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as some
 
 from agentbench_core import AttemptRow, FailureReason, InputError, Label, RunView, dump, open_run
 from agentbench_core.evidence import journal
-from agentbench_core.evidence.repair import rebuild
+from agentbench_core.evidence.recovery import rebuild
 from agentbench_core.values.record import AttemptRecord
 from agentbench_testing import write_run
 

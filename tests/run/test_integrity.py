@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from agentbench_core import AttemptRecord, Integrity, Label, dump, load, open_run
-from agentbench_core.values.integrity import worst
+from agentbench_core.values.record import worst
 from agentbench_integrity.audit.auditor import IntegrityAuditor
 from agentbench_testing.doubles.run_directory import write_run
 

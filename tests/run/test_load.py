@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from agentbench_core.run.metering.resources import HostCounters, HostLoad, PhaseLoad, Watch, pressure
-from agentbench_core.values.execution import ExecResult
-from agentbench_core.values.load import Load
+from agentbench_core.values.execution import ExecResult, Load
 
 BUSY = HostLoad(processors=2, cpu_used_sec=20.0, cpu_wait_sec=9.0, memory_wait_sec=0.0, io_wait_sec=0.0)
 CALM = HostLoad(processors=2, cpu_used_sec=3.0, cpu_wait_sec=0.2, memory_wait_sec=0.0, io_wait_sec=0.1)

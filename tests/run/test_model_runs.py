@@ -114,7 +114,7 @@ def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
     with LoopbackServer(works) as server:
         agentbench("run", "--suite", "mini", "--task", "t0[0-2]", *FLAGS, "--set", f"llm.base_url={server.base_url}")
     recorded = run_directory()
-    prompts = "agentbench_core.builtin.agents.prompt.importlib.resources"
+    prompts = "agentbench_core.builtin.agents.conversation.importlib.resources"
     real = open_prompt()
     monkeypatch.setattr(f"{prompts}.files", lambda package: Changed(real.replace("repair a program", "mend a program")))
     replay = agentbench("replay", str(recorded), "--allow-unisolated", "--out", "again")

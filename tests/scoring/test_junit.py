@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench_core.builtin.junit import outcomes
+from agentbench_core.builtin.plain_scorer import outcomes
 from agentbench_integrity.scorer.results import MOST_TESTS
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"

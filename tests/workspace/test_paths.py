@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 
 from agentbench_core.errors import PathEscapeError
 from agentbench_core.values.text import printable
-from agentbench_core.workspace.naming import quoted, unquoted
-from agentbench_core.workspace.paths import components
+from agentbench_core.workspace.paths import components, quoted, unquoted
 
 
 @pytest.mark.parametrize(

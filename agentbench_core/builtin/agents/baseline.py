@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 
 from agentbench_core import AgentResult, AttemptContext
-from agentbench_core.builtin.agents.conversation import Conversation
-from agentbench_core.builtin.agents.prompt import Prompt
+from agentbench_core.builtin.agents.conversation import Conversation, Prompt
 from agentbench_core.builtin.agents.repair_loop import repair_loop
 from agentbench_core.builtin.options import BaselineOptions
 

@@ -1,7 +1,9 @@
-"""A conversation of an agent with a model that calls tools: what agents would otherwise all write for themselves."""
+"""A conversation of an agent with a model that calls tools, and the prompt that it begins with."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.resources
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,30 @@ from agentbench_core import (
     ToolResult,
     ToolSpec,
 )
+
+
+@attrs.frozen
+class Prompt:
+    """A prompt. ``version``, for ``AgentResult.prompt_version``, is its name and the digest of its file or text.
+
+    ``file`` holds the bytes that it was read from, if any.
+    """
+
+    name: str
+    text: str
+    file: bytes = b""
+
+    @property
+    def version(self) -> str:
+        """``system_v1@sha256:...``: what ``sha256sum system_v1.txt`` prints; another word is another version."""
+        return f"{self.name}@sha256:{hashlib.sha256(self.file or self.text.encode()).hexdigest()}"
+
+    @classmethod
+    def read(cls, package: str, name: str) -> Prompt:
+        """The file ``prompts/NAME.txt`` of a package."""
+        file = (importlib.resources.files(package) / "prompts" / f"{name}.txt").read_bytes()
+        return cls(name, file.decode().strip(), file)
+
 
 _BYTES_PER_TOKEN = 3.0
 """A guess on the careful side, until the first answer tells."""

@@ -22,7 +22,6 @@ from agentbench_core.run.metering.resources import PhaseLoad, pressure
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.execution import Output
 from agentbench_core.values.failures import FailureReason, Happened, Outcome, verdict
-from agentbench_core.values.integrity import worst
 from agentbench_core.values.messages import Usage
 from agentbench_core.values.record import (
     AttemptRecord,
@@ -34,6 +33,7 @@ from agentbench_core.values.record import (
     SandboxInfo,
     Score,
     Timestamps,
+    worst,
 )
 
 

@@ -11,10 +11,17 @@ import attrs
 from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded, InputError, LLMError
 from agentbench_core.evidence import layout
 from agentbench_core.run.metering.ledger import Call, Meter
-from agentbench_core.values.conversation import ConversationRecord
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import Completion, Message, ModelFacts, Request, ToolSpec, Usage
+from agentbench_core.values.messages import (
+    Completion,
+    ConversationRecord,
+    Message,
+    ModelFacts,
+    Request,
+    ToolSpec,
+    Usage,
+)
 
 
 class MeteredModel:

@@ -13,9 +13,8 @@ import attrs
 
 from agentbench_core.plugin.contracts import Environment, Sandbox
 from agentbench_core.schema import option
-from agentbench_core.values.execution import Command, ExecResult
+from agentbench_core.values.execution import Command, ExecResult, Load
 from agentbench_core.values.limits import Deadline
-from agentbench_core.values.load import Load
 from agentbench_core.values.record import Label
 
 UNDER_PRESSURE = "under_pressure"

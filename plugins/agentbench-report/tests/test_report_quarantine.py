@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from hypothesis import given, strategies as st
 
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
-from agentbench_core.values.rates import wilson as of_the_core
+from agentbench_core.inputs.quarantine import wilson as of_the_core
 from agentbench_report.command import report
 from agentbench_report.reading import read
 from agentbench_report.statistics import wilson

@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import parse_python
 from agentbench_integrity.audit import code_patterns as names
 from agentbench_integrity.audit.literals import UNKNOWN, Literals, Room, TooMuch
+from agentbench_integrity.python_syntax import parse_python
 
 PARSED = 1 << 19
 """Bytes of a file whose syntax is read; of a longer one words are."""

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from agentbench_core import parse_python
+from agentbench_integrity.python_syntax import parse_python
 from agentbench_integrity.scorer.blinding.cutting import Blinded, Place, blind
 from agentbench_integrity.scorer.session import is_test_file
 

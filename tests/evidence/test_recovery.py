@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from agentbench_core import InputError, open_run
-from agentbench_core.evidence.holding import hold
+from agentbench_core.evidence.recovery import hold
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import RunResumed

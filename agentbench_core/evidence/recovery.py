@@ -1,4 +1,4 @@
-"""Run directories after a crash, and after damage."""
+"""Run directories held by one writer, and read again after a crash or damage."""
 
 from __future__ import annotations
 
@@ -10,13 +10,38 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import filelock
 
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError, InputError
 from agentbench_core.evidence import journal, layout
-from agentbench_core.evidence.holding import hold
 from agentbench_core.values.events import ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord
+
+
+@contextlib.contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Nobody else may write in ``directory`` meanwhile; the system lets go of it when its holder dies.
+
+    Raises InputError when somebody does, or nobody can.
+    """
+    try:
+        # Not thread-local: it may be let go of by another thread than the one that took it.
+        lock = filelock.FileLock(directory / layout.LOCK, thread_local=False)
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        raise InputError(
+            f"{directory} is being written by another agentbench", remedy="Wait for it, or stop it."
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {directory}: {error.strerror}", remedy="Make it writable, or copy it to where it is."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
 
 _FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
 REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
