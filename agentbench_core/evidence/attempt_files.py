@@ -31,7 +31,7 @@ class AttemptFiles:
         self._closed = False
         self._grown: dict[str, str] = {}
         """Paths of the files that grow line by line."""
-        journal.step(lambda: directory.mkdir(parents=True))
+        journal.checkpoint(lambda: directory.mkdir(parents=True))
         directory.mkdir(parents=True)
 
     def close(self) -> None:

@@ -1,18 +1,14 @@
 """Files of JSON lines that survive a crash: numbered, sealed, cut back to their last whole line.
 
-Every change of a run directory that a crash could split in two is a numbered *step*. A test that sets
-``AGENTBENCH_CRASH_AT=7`` kills the process before the seventh, and with ``7+`` in the middle of it.
+Every change of a run directory that a crash could split in two comes after a :func:`checkpoint`.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
-import itertools
 import json
 import os
 import shlex
-import signal
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,27 +16,16 @@ from typing import Any
 
 from agentbench_core.errors import InputError
 
-CRASH_AT = "AGENTBENCH_CRASH_AT"
-
 _SEAL = b',"crc":"%08x"}'
 _SEAL_LENGTH = len(_SEAL % 0)
 _BLOCK = 1 << 18
-_steps = itertools.count(1)
 
 
-@functools.cache
-def _wanted() -> str:
-    return os.environ.get(CRASH_AT, "")
+def checkpoint(half: Callable[[], object] = lambda: None) -> None:
+    """A change of a run directory comes next that a crash could split in two; ``half`` would do half of it.
 
-
-def step(half: Callable[[], object] = lambda: None) -> None:
-    """Number the next step of this process; die here if the crash switch says so, with ``half`` of it done."""
-    number = next(_steps)
-    wanted = _wanted()
-    if wanted == f"{number}+":
-        half()
-    if wanted in (f"{number}", f"{number}+"):
-        os.kill(os.getpid(), signal.SIGKILL)
+    Does nothing. Tests of crashes replace it: they count the checkpoints, and kill the process at one of them.
+    """
 
 
 def json_line(value: object, indent: int | None = None) -> bytes:
@@ -189,7 +174,7 @@ def moved_in(part: Path, path: Path) -> None:
     """Put a finished file in the place of another, and both its bytes and its name on disk."""
     with part.open("rb") as file:
         os.fsync(file.fileno())
-    step()
+    checkpoint()
     part.replace(path)
     sync_directory(path.parent)
 

@@ -64,7 +64,7 @@ def mend(directory: Path) -> Mended:
     notes = []
     for name in (layout.EVENTS, layout.ATTEMPTS):
         if journal.torn_tail(directory / name):
-            journal.step()
+            journal.checkpoint()
             torn = journal.cut_torn_tail(directory / name)
             notes.append(f"{name}: dropped a torn last line of {torn} bytes")
     last_seq, finished = 0, {}
@@ -202,7 +202,7 @@ def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
     if path.exists() and not _alike(path, part):
         numbered = (path.with_name(f"{path.name}.before-rebuild-{number}") for number in itertools.count(1))
         kept = next(name for name in numbered if not name.exists())
-        journal.step()
+        journal.checkpoint()
         kept.hardlink_to(path)
     journal.moved_in(part, path)
     return kept

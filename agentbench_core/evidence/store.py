@@ -131,7 +131,7 @@ class Store:
         kept = self.directory / layout.superseded_directory(attempt_id)
         try:
             kept.parent.mkdir(exist_ok=True)
-            journal.step()
+            journal.checkpoint()
             (self.directory / layout.task_directory(task_id, repeat)).rename(kept)
             journal.sync_directory(kept.parent)
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class Store:
 
     def _append_to(self, file: IO[bytes], lines: Sequence[_Line]) -> None:
         for line in lines:
-            journal.step(partial(self._half, file, line.data))
+            journal.checkpoint(partial(self._half, file, line.data))
             file.write(line.data)
         file.flush()
         waiting = [line.on_disk for line in lines if line.on_disk]

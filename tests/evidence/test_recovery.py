@@ -15,6 +15,9 @@ from agentbench_core.evidence.recovery import hold
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import RunResumed
+from tests.run.forked import exit_code
+
+KILLED = -9
 
 
 @pytest.fixture
@@ -182,17 +185,16 @@ def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench_process: Any, number: int) -> None:
+def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench: Any, number: int) -> None:
     """F01: the files are there at every moment, and rebuilding again ends it."""
     events, attempts = run / "events.jsonl", run / "attempts.jsonl"
     records = list(open_run(run).every_record())
     events.write_text("".join(["damage\n", *lines(events)]))
     attempts.write_text("".join(["damage\n", *lines(attempts)]))
-    died = agentbench_process("runs", "rebuild", str(run), AGENTBENCH_CRASH_AT=str(number))
-    assert died.code == -9
+    assert exit_code("runs", "rebuild", str(run), crash_at=str(number)) == KILLED
     assert events.exists()
     assert attempts.exists()
-    assert agentbench_process("runs", "rebuild", str(run)).code == 0
+    assert agentbench("runs", "rebuild", str(run)).code == 0
     assert list(open_run(run).every_record()) == records
 
 

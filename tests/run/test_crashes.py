@@ -24,7 +24,6 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.converter import dump
-from agentbench_core.evidence.journal import CRASH_AT
 from tests.run.forked import begin
 
 KILLED = -9
@@ -68,10 +67,10 @@ class Trial:
     def start(self, *arguments: str, crash_at: str = "") -> Command:
         """Start the command."""
         (self.place / "tmp").mkdir(parents=True, exist_ok=True)
-        own = {"TMPDIR": str(self.place / "tmp"), "XDG_CACHE_HOME": str(self.place / "cache"), CRASH_AT: crash_at}
+        own = {"TMPDIR": str(self.place / "tmp"), "XDG_CACHE_HOME": str(self.place / "cache")}
         said = self.place / "said.txt"
         said.touch()
-        return Command(begin(self.place, ("run", *arguments), said, os.environ | own), said)
+        return Command(begin(self.place, ("run", *arguments), said, os.environ | own, crash_at), said)
 
     def begin(self, crash_at: str = "", workers: str = "1") -> Command:
         """Start the run, which is to be the same every time."""

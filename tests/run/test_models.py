@@ -11,6 +11,7 @@ import pytest
 
 from agentbench_core import open_run
 from tests.run.doubles_models import MODELS
+from tests.run.forked import exit_code
 
 FLAGS = ("--llm", "told", "--model", "m", "--allow-unisolated", "--workers", "1")
 
@@ -158,17 +159,14 @@ def test_attempts_at_once_do_not_overshoot_together(make_task: Any, run: Run) ->
     assert 6 * reserved > 0.005
 
 
-def test_a_killed_run_pays_for_what_it_had_sent(
-    make_task: Any, run: Run, agentbench: Any, agentbench_process: Any
-) -> None:
+def test_a_killed_run_pays_for_what_it_had_sent(make_task: Any, run: Run, agentbench: Any) -> None:
     """F21: the harness dies between request and answer: the worst case counts when the run is resumed."""
     make_task()
     flags = ("--agent", "asks", *FLAGS, "--set", "llm.cost=0.01", "--max-cost-usd", "0.03")
     run_once = ("run", "--suite", "mini", *flags)
     total = 0
     for step in range(1, 200):
-        dead = agentbench_process(*run_once, AGENTBENCH_CRASH_AT=str(step), PYTHONPATH=_sites())
-        if dead.code == 0:
+        if exit_code(*run_once, crash_at=str(step), PYTHONPATH=_sites()) == 0:
             break
         runs = sorted(Path("artifacts/runs").glob("*/run.json"))
         lines = [line for path in runs for line in _events(path.parent)]

@@ -219,7 +219,7 @@ def _fresh(group: Group, variant: Variant) -> Path:
         for number in itertools.count(1):
             candidate = group.out / (name if number == 1 else f"{name}-{number}")
             with contextlib.suppress(FileExistsError):
-                journal.step(candidate.mkdir)
+                journal.checkpoint(candidate.mkdir)
                 candidate.mkdir()
                 return candidate
     except OSError as error:
