@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentbench_core import Deadline, EnvironmentSpec, ExecResult
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
 
 ROUNDS = 200
 

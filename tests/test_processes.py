@@ -19,18 +19,19 @@ STARTS = re.compile(
 )
 DOCKER = "plugins/agentbench-docker/src/agentbench_docker"
 KIT = "plugins/agentbench-testing/src/agentbench_testing"
+LOCAL = "plugins/agentbench-local/src/agentbench_local"
 MECHANIC = "plugins/agentbench-mechanic/src/agentbench_mechanic/repair"
 KNOWN = {
     "agentbench_core/workspace/git.py": "git, in a bare repository of ours",
     "agentbench_core/run/group/manifest.py": "git rev-parse, in the harness's own checkout",
     "agentbench_core/cli/doctor.py": "git --version",
-    "agentbench_core/builtin/local/process.py": "the server of the sandbox `local`",
-    "agentbench_core/builtin/local/supervise.py": "the sandbox `local` itself: what runs inside it",
-    "agentbench_core/builtin/local/provider.py": "a script of ours: does the temporary directory let programs run?",
+    f"{LOCAL}/process.py": "the server of the sandbox `local`",
+    f"{LOCAL}/supervise.py": "the sandbox `local` itself: what runs inside it",
+    f"{LOCAL}/provider.py": "a script of ours: does the temporary directory let programs run?",
     f"{KIT}/authoring/plugin_checks.py": "Python, to import the module of a plugin that is installed",
     f"{KIT}/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
-    "agentbench_core/builtin/local/interpreters.py": "Python interpreters of the host, asked for their version",
+    f"{LOCAL}/interpreters.py": "Python interpreters of the host, asked for their version",
     f"{MECHANIC}/trials.py": "sent into a sandbox as text, and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
@@ -74,7 +75,7 @@ def test_no_process_works_in_a_workspace() -> None:
     where = {(file, ast.unparse(word.value)) for file, call in calls() for word in call.keywords if word.arg == "cwd"}
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
-        ("agentbench_core/builtin/local/process.py", "'/'"),
+        (f"{LOCAL}/process.py", "'/'"),
         (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # of a test
         (f"{DOCKER}/building.py", "'/'"),
         (f"{DOCKER}/disk.py", "'/'"),
@@ -82,7 +83,7 @@ def test_no_process_works_in_a_workspace() -> None:
     }
     moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
     # The process that becomes the sandbox's command; and what is sent into one.
-    assert moves <= {"agentbench_core/builtin/local/supervise.py", f"{MECHANIC}/trials.py"}
+    assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/trials.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:

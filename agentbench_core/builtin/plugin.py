@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentbench_core import hookimpl
-from agentbench_core.builtin.local.options import LocalOptions
 from agentbench_core.builtin.options import (
     BaselineOptions,
     ListFilesOptions,
@@ -19,15 +18,9 @@ from agentbench_core.builtin.options import (
 )
 
 if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
-    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, SandboxProvider, Scorer, Tool
+    from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, Scorer, Tool
 
 AGENTBENCH_API = 1
-
-
-@hookimpl
-def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
-    """The sandbox that is always there."""
-    register("local", local, LocalOptions, summary="a directory and processes; NO isolation, for trusted agents only")
 
 
 @hookimpl
@@ -97,13 +90,6 @@ def agentbench_register_variants(register: RegisterVariant) -> None:
     register("baseline", {"agent": "baseline"}, summary="one model, the tools and a loop")
     register("scripted", {"agent": "scripted"}, summary="upper control: the reference solution")
     register("idle", {"agent": "idle"}, summary="lower control: no change")
-
-
-def local(options: LocalOptions) -> SandboxProvider:
-    """Make the sandbox ``local``."""
-    from agentbench_core.builtin.local.provider import LocalProvider
-
-    return LocalProvider(options)
 
 
 def baseline(options: BaselineOptions) -> Agent:

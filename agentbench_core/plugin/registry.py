@@ -17,6 +17,7 @@ ADVERSARY = "adversary"
 _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-docker": {"sandbox": ["docker"], "command": ["docker"]},
     "agentbench-integrity": {"scorer": ["tests"], "command": ["tasks attack"]},
+    "agentbench-local": {"sandbox": ["local"]},
     "agentbench-mechanic": {"llm": ["mechanic"]},
     "agentbench-openrouter": {"llm": ["openrouter"], "command": ["openrouter"]},
     "agentbench-report": {"command": ["report"]},

@@ -15,11 +15,11 @@ from hypothesis import example, given, settings, strategies as st
 from ulid import ULID
 
 from agentbench_core import Output
-from agentbench_core.builtin.local.capture import Capture
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
+from agentbench_local.capture import Capture
 
 SECRET = 's3kr/t+Wört "9"\\x'
 LONG = "Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeIoBqUx"

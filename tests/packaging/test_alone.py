@@ -21,8 +21,8 @@ from tests.environments import ROOT, Environment, built, environment
 pytestmark = pytest.mark.index
 
 KIT = "agentbench-testing"
-WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-tasks"}
-"""What the kit needs: its runs are judged, and its steps make a task."""
+WITH_THE_KIT = {"agentbench-core", KIT, "agentbench-integrity", "agentbench-local", "agentbench-tasks"}
+"""What the kit needs: its runs have a sandbox and are judged, and its steps make a task."""
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 LONG = (
     *("mechanic/tests/test_mechanic_repairs.py", "mechanic/tests/test_mechanic_shell.py"),

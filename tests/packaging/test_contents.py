@@ -32,6 +32,7 @@ EASILY_FORGOTTEN = {
         "agentbench_integrity/scorer/inside/runner.py",
         "agentbench_integrity/scorer/inside/recorder.py",
     ),
+    "agentbench-local": ("agentbench_local/supervise.py",),
     "agentbench-mechanic": ("agentbench_mechanic/repair/search.py",),
     "agentbench-outline": ("agentbench_outline/prompts/outline_first_v1.txt",),
     "agentbench-report": (

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.index
 CHOSEN = (
     "agentbench-docker",
     "agentbench-integrity",
+    "agentbench-local",
     "agentbench-mechanic",
     "agentbench-openrouter",
     "agentbench-outline",

@@ -184,7 +184,7 @@ def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytes
     assert plain.err == ""
     assert plain.out == by_flag.out == by_variable.out
     for err in (by_flag.err, by_variable.err):
-        assert "plugins: agentbench-core:core  agentbench_register_sandboxes added local in " in err
+        assert "plugins: agentbench-local:local  agentbench_register_sandboxes added local in " in err
 
 
 def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

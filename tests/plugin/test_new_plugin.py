@@ -30,7 +30,7 @@ OTHERS_BUSINESS = (
     "set_up or equal_specs or another_environment or sweep or deadline or host_stay or once_exit_codes or background"
     " or closing_while or load_is or floods"
 )
-"""Checks of sandboxes that take long: in a new one the sandbox `local` answers them, and tests/local asks it."""
+"""Checks of sandboxes that take long: in a new one the sandbox `local` answers them, and its own tests ask it."""
 
 
 @attrs.frozen

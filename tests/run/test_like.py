@@ -134,7 +134,7 @@ def test_environments_are_compared_once_they_are_made(
     plain["facts"] |= {"python": "3.9.1", "pip_freeze": "one==1\ntwo==1", "cache": "whatever"}
     plain["facts"]["os"] += "\n"
     evidence.write_text(json.dumps(plain))
-    monkeypatch.setattr("agentbench_core.builtin.local.preparation.RECIPE", 2)
+    monkeypatch.setattr("agentbench_local.preparation.RECIPE", 2)
     away = repo.rename("away")
     first = agentbench("run", "--like", str(run))
     assert "environment of" not in first.err

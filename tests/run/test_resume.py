@@ -289,7 +289,7 @@ def test_another_environment_stops_the_run_unless_told(
     assert "1 of 1 scored" in agentbench("run", "--suite", "mini", "--repeats", "2", *flags).out
     run = str(only_run())
     Path("down").unlink()
-    monkeypatch.setattr("agentbench_core.builtin.local.preparation.RECIPE", 2)
+    monkeypatch.setattr("agentbench_local.preparation.RECIPE", 2)
     stopped = agentbench("run", "--resume", run, "--allow-unisolated")
     assert stopped.code == 4
     assert "the environment of one is no longer what it was in this run: sha256:" in stopped.err

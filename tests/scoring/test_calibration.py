@@ -14,11 +14,11 @@ import pytest
 
 from agentbench_core import Calibration
 from agentbench_core.builtin import options
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.run.attempt.calibration import DIRECTORY, _read, _sum
 from agentbench_integrity.scorer import scorer as tests_scorer
 from agentbench_integrity.scorer.blinding.expectations import VERSION, Expectations, dumped, loaded
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
 from tests.conftest import Ended
 from tests.scoring.benches import Bench, Scored
 

@@ -16,7 +16,7 @@ from typing import IO, cast
 import attrs
 
 from agentbench_core import OUTPUT_CAP, Command, Deadline, ExecResult, Interrupted, Output, SandboxError
-from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_local.sandbox import LocalSandbox
 from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, SandboxDouble, changed, changed_once
 
 HALF = OUTPUT_CAP // 2

@@ -22,9 +22,9 @@ from agentbench_core import (
     SetupLog,
     UnavailableError,
 )
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
 from agentbench_core.values.task import Setup
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
 from agentbench_testing import RecordingLog
 from agentbench_testing.doubles.sandboxes import EnvironmentDouble, ProviderDouble, SandboxDouble
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from agentbench_core import AgentBenchError, SandboxProvider
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.preparation import Preparation
-from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_local.options import LocalOptions
+from agentbench_local.preparation import Preparation
+from agentbench_local.provider import LocalProvider
 from agentbench_testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage
 
 CHECKS = sorted(name for name in dir(IsolatedSandboxConformance) if name.startswith("test_"))

@@ -32,6 +32,8 @@ class KindTexts:
     summary: str
     run: str
     """Flags of ``agentbench run-task`` that make it do its work."""
+    needs: str = ""
+    """Another distribution of this project without which it does not work."""
 
 
 PLUGIN_KINDS: Mapping[str, KindTexts] = {
@@ -42,6 +44,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
     "sandbox": KindTexts(
         summary="the sandbox local with a time zone of its own; NO isolation",
         run="--agent scripted --sandbox {name}",
+        needs="agentbench-local",
     ),
     "llm": KindTexts(
         summary="a program on this machine: one JSON in, one JSON out",
@@ -179,6 +182,7 @@ def _files(names: PluginNames, kind: str) -> Iterator[tuple[str, str]]:
         "summary": about.summary,
         "about": f"An AgentBench {kind}: {about.summary}",
         "core_versions": _core_versions(),
+        "needs": f'\n    "{about.needs}{_core_versions()}",' if about.needs else "",
     }
 
     def text(name: str) -> str:

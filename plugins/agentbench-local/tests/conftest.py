@@ -14,11 +14,12 @@ import attrs
 import pytest
 
 from agentbench_core import Deadline, EnvironmentSpec, ExecResult
-from agentbench_core.builtin.local.environment import LocalEnvironment
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.builtin.local.sandbox import LocalSandbox
 from agentbench_core.values.task import EnvironmentSettings, Setup
+from agentbench_local.environment import LocalEnvironment
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
+from agentbench_local.sandbox import LocalSandbox
+from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
 
 SOON = 60.0
 """Seconds that are much more than anything here takes, on the slowest machine."""
@@ -73,6 +74,12 @@ class Mark:
 
 
 Until = Callable[..., Deadline]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
 
 
 @pytest.fixture

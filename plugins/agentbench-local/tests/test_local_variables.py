@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from agentbench_core import Deadline
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.builtin.local.variables import setup_variables
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
+from agentbench_local.sandbox import LocalSandbox
+from agentbench_local.variables import setup_variables
 
-if TYPE_CHECKING:
-    from tests.local.conftest import Make, SpecOf
-
+Make = SpecOf = Any
+"""Of conftest.py, which test modules cannot import."""
 SOON = 60.0
 SECRET = "sk-planted-0123456789"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentbench_core import Deadline, DeadlineExceeded, ExecResult, PathEscapeError, SandboxError, ToolError
-from agentbench_core.builtin.local.process import Command, Order, Supervision
+from agentbench_local.process import Command, Order, Supervision
 
 
 class LocalSandbox:

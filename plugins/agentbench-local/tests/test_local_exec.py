@@ -6,18 +6,17 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from agentbench_core import OUTPUT_CAP, Command, Deadline, Interrupted, SandboxError, ToolError
-from agentbench_core.builtin.local.capture import Capture
-from agentbench_core.builtin.local.process import Supervision
-from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_local.capture import Capture
+from agentbench_local.process import Supervision
+from agentbench_local.sandbox import LocalSandbox
 
-if TYPE_CHECKING:
-    from tests.local.conftest import Make, Until
-
+Make = Until = Any
+"""Of conftest.py, which test modules cannot import."""
 SOON = 60.0
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import Command, Deadline, EnvironmentSpec, ExecResult, Scratch
-from agentbench_core.builtin.local.launcher import Launcher
-from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.builtin.local.virtualenv import VirtualEnv
+from agentbench_local.launcher import Launcher
+from agentbench_local.sandbox import LocalSandbox
+from agentbench_local.virtualenv import VirtualEnv
 
 
 @attrs.frozen(kw_only=True)

@@ -10,22 +10,21 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
 
 from agentbench_core import Command, Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
-from agentbench_core.builtin.local import interpreters
-from agentbench_core.builtin.local.environment import LocalEnvironment
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.preparation import Preparation
-from agentbench_core.builtin.local.provider import LocalProvider
-from agentbench_core.builtin.local.virtualenv import pytest_closure
+from agentbench_local import interpreters
+from agentbench_local.environment import LocalEnvironment
+from agentbench_local.options import LocalOptions
+from agentbench_local.preparation import Preparation
+from agentbench_local.provider import LocalProvider
+from agentbench_local.virtualenv import pytest_closure
 
-if TYPE_CHECKING:
-    from tests.local.conftest import Log, Make, SpecOf
-
+Log = Make = SpecOf = Any
+"""Of conftest.py, which test modules cannot import."""
 SOON = 60.0
 RUNNING = ".".join(map(str, sys.version_info[:2]))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 
 from agentbench_core import Deadline, ExecResult, Load, SandboxError
-from agentbench_core.builtin.local.capture import Capture
+from agentbench_local.capture import Capture
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 POLL = 0.1

@@ -23,10 +23,10 @@ from agentbench_core import (
     digest,
     python_fits,
 )
-from agentbench_core.builtin.local import virtualenv
-from agentbench_core.builtin.local.interpreters import Interpreter, command_name
-from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.builtin.local.virtualenv import VirtualEnv
+from agentbench_local import virtualenv
+from agentbench_local.interpreters import Interpreter, command_name
+from agentbench_local.sandbox import LocalSandbox
+from agentbench_local.virtualenv import VirtualEnv
 
 RECIPE = 1
 """Raised when a preparation comes to another result than before."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench_core import EnvironmentSpec, SandboxError, Scratch, python_fits
-from agentbench_core.builtin.local import interpreters
-from agentbench_core.builtin.local.interpreters import Interpreter
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.process import Supervision
-from agentbench_core.builtin.local.sandbox import LocalSandbox
-from agentbench_core.builtin.local.variables import command_variables
-from agentbench_core.builtin.local.virtualenv import WORKSPACE_VARIABLE, VirtualEnv
+from agentbench_local import interpreters
+from agentbench_local.interpreters import Interpreter
+from agentbench_local.options import LocalOptions
+from agentbench_local.process import Supervision
+from agentbench_local.sandbox import LocalSandbox
+from agentbench_local.variables import command_variables
+from agentbench_local.virtualenv import WORKSPACE_VARIABLE, VirtualEnv
 
 LINUX = sys.platform == "linux"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core import PathEscapeError, ToolError
-from agentbench_core.builtin.local.sandbox import LocalSandbox
+from agentbench_local.sandbox import LocalSandbox
 
 
 def test_reading(sandbox: LocalSandbox, workspace: Path) -> None:

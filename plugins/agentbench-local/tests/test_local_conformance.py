@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentbench_core import SandboxProvider
-from agentbench_core.builtin.local.options import LocalOptions
-from agentbench_core.builtin.local.provider import LocalProvider
+from agentbench_local.options import LocalOptions
+from agentbench_local.provider import LocalProvider
 from agentbench_testing import SandboxConformance
 
 
