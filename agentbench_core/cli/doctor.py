@@ -19,9 +19,9 @@ from agentbench_core.cli.app import App, print_json, say
 from agentbench_core.cli.flags import PROJECT_FILE, base_layers, run_settings
 from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
-from agentbench_core.inputs.config import RunSettings, resolve
+from agentbench_core.inputs.config import RunSettings, Settings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
-from agentbench_core.plugin.registry import Component
+from agentbench_core.plugin.registry import Component, comes_with
 from agentbench_core.run.variant import wrong_components
 from agentbench_core.run.waiting import ask
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
@@ -150,8 +150,12 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
             found="registered by more than one plugin",
             remedy="Switch one of them off: --no-plugin NAME. See: agentbench plugins list",
         )
-    for component in app.registry.all("sandbox"):
+    sandboxes = app.registry.all("sandbox")
+    for component in sandboxes:
         yield from _sandbox(component, patience)
+    if not sandboxes:
+        remedy = f"{comes_with('sandbox', Settings().sandbox.name)}."
+        yield Check(name="sandbox", status="failed", found="none here, and nothing runs without one", remedy=remedy)
 
 
 def _sandbox(component: Component, patience: float) -> Iterator[Check]:

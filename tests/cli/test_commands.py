@@ -206,6 +206,25 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
     assert "unknown field (did you mean 'workers'?)" in broken.out
 
 
+def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
+    """Each command that needs one ends at once, and says which distribution to install."""
+    make_suite("one")
+    without = ("--no-plugin", "local", "--no-plugin", "docker")
+    for command in (
+        ("run", "--agent", "scripted"),
+        ("run", "--agent", "baseline", "--llm", "mechanic"),
+        ("validate-tasks",),
+    ):
+        done = agentbench(*without, *command, "--suite", "mini")
+        assert (done.code, done.out) == (2, "")
+        assert "no sandbox 'local'\nNo plugin here provides any sandbox.\n" in done.err
+        assert "sandbox 'local' comes with agentbench-local; install it from where" in done.err
+    looked = agentbench(*without, "doctor", "--json")
+    (check,) = (check for check in json.loads(looked.out) if check["name"] == "sandbox")
+    assert (looked.code, check["status"]) == (3, "failed")
+    assert "sandbox 'local' comes with agentbench-local; install it from where" in check["remedy"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
