@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentbench_core import Deadline, EnvironmentSpec, ExecResult
 from agentbench_core.values.task import EnvironmentSettings, Setup
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 
 ROUNDS = 200

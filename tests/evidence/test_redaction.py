@@ -19,7 +19,7 @@ from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
-from agentbench_local.capture import Capture
+from agentbench_local.process import Capture
 
 SECRET = 's3kr/t+Wört "9"\\x'
 LONG = "Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeIoBqUx"

@@ -17,7 +17,7 @@ from agentbench_core.builtin import options
 from agentbench_core.run.attempt.calibration import DIRECTORY, _read, _sum
 from agentbench_integrity.scorer import scorer as tests_scorer
 from agentbench_integrity.scorer.blinding.expectations import VERSION, Expectations, dumped, loaded
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from tests.conftest import Ended
 from tests.scoring.benches import Bench, Scored

@@ -16,7 +16,7 @@ import pytest
 from agentbench_core import Deadline, EnvironmentSpec, ExecResult
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_local.environment import LocalEnvironment
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_local.sandbox import LocalSandbox
 from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench

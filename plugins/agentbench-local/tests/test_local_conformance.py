@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentbench_core import SandboxProvider
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_testing import SandboxConformance
 

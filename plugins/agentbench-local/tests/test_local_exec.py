@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import OUTPUT_CAP, Command, Deadline, Interrupted, SandboxError, ToolError
-from agentbench_local.capture import Capture
-from agentbench_local.process import Supervision
+from agentbench_local.process import Capture, Supervision
 from agentbench_local.sandbox import LocalSandbox
 
 Make = Until = Any

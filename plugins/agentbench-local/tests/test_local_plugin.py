@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from agentbench_core import describe
 from agentbench_local import plugin
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_testing.fixtures import MakeTask, RunAgentbench
 

@@ -18,7 +18,7 @@ import pytest
 from agentbench_core import Command, Deadline, DeadlineExceeded, Interrupted, SandboxError, SetupError
 from agentbench_local import interpreters
 from agentbench_local.environment import LocalEnvironment
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.preparation import Preparation
 from agentbench_local.provider import LocalProvider
 from agentbench_local.virtualenv import pytest_closure

@@ -13,7 +13,7 @@ import pytest
 
 from agentbench_core import UnavailableError
 from agentbench_local import interpreters, provider as provider_module
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 
 

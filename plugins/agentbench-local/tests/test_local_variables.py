@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agentbench_core import Deadline
-from agentbench_local.options import LocalOptions
+from agentbench_local.launcher import setup_variables
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_local.sandbox import LocalSandbox
-from agentbench_local.variables import setup_variables
 
 Make = SpecOf = Any
 """Of conftest.py, which test modules cannot import."""

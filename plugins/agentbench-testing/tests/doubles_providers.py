@@ -23,7 +23,7 @@ from agentbench_core import (
     UnavailableError,
 )
 from agentbench_core.values.task import Setup
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_testing import RecordingLog
 from agentbench_testing.doubles.sandboxes import EnvironmentDouble, ProviderDouble, SandboxDouble

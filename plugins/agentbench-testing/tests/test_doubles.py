@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import AgentBenchError, SandboxProvider
-from agentbench_local.options import LocalOptions
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.preparation import Preparation
 from agentbench_local.provider import LocalProvider
 from agentbench_testing import IsolatedSandboxConformance, ProviderDouble, SandboxConformance, SandboxDouble, Stage

@@ -1,11 +1,22 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""What this distribution registers, and its options. Every command imports it: it imports nothing heavy."""
 
 from __future__ import annotations
 
-from agentbench_core import Register, SandboxProvider, hookimpl
-from agentbench_local.options import LocalOptions
+import attrs
+
+from agentbench_core import Register, SandboxProvider, hookimpl, option
 
 AGENTBENCH_API = 1
+
+
+@attrs.frozen(kw_only=True)
+class LocalOptions:
+    """What can be chosen about the sandbox ``local``."""
+
+    python: str = option(
+        "", help="interpreter for the tasks, a path or a name; empty: found by the version that a task asks for"
+    )
+    pass_environment: tuple[str, ...] = option((), help="names of variables of this machine that commands may see")
 
 
 @hookimpl

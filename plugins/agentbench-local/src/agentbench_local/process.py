@@ -17,8 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, ExecResult, Load, SandboxError
-from agentbench_local.capture import Capture
+from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Load, Output, SandboxError
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 POLL = 0.1
@@ -46,6 +45,36 @@ class Order:
         """As the supervisor reads it."""
         data = json.dumps(attrs.asdict(self)).encode()
         return len(data).to_bytes(4, "big") + data
+
+
+class Capture:
+    """Keeps the head and the tail of a stream; memory stays flat whatever comes."""
+
+    def __init__(self, cap: int = OUTPUT_CAP) -> None:
+        self._half = cap // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._omitted = 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._half:
+            self._trim()
+
+    def output(self) -> Output:
+        """What was kept."""
+        self._trim()
+        if not self._omitted:
+            return Output(head=bytes(self._head + self._tail))
+        return Output(head=bytes(self._head), tail=bytes(self._tail), omitted=self._omitted)
+
+    def _trim(self) -> None:
+        excess = max(0, len(self._tail) - self._half)
+        self._omitted += excess
+        del self._tail[:excess]
 
 
 class Command:
@@ -93,13 +122,12 @@ class Command:
         finally:
             self._waiting.clear()
         stdout, stderr = (capture.output() for capture in self._captures.values())
-        duration = time.monotonic() - self._started_at
         return ExecResult(
             exit_code=None if timed_out else self.exit_code,
             stdout=stdout,
             stderr=stderr,
             timed_out=timed_out,
-            duration_sec=duration,
+            duration_sec=time.monotonic() - self._started_at,
             load=Load(cpu_sec=self._cpu_sec),
         )
 
@@ -151,16 +179,13 @@ class Command:
     def _pump(self, seconds: float) -> None:
         """Take what comes within some time."""
         for key, _ in self._selector.select(seconds):
-            if key.fd in self._captures:
-                self._read(key.fd)
-            else:
+            if key.fd not in self._captures:
                 self._hear()
-
-    def _read(self, descriptor: int) -> None:
-        data = os.read(descriptor, CHUNK)
-        self._captures[descriptor].add(data)
-        if not data:
-            self._drop(descriptor)
+                continue
+            data = os.read(key.fd, CHUNK)
+            self._captures[key.fd].add(data)
+            if not data:
+                self._drop(key.fd)
 
     def _listen(self, seconds: float) -> None:
         """Wait for a word of the supervisor only."""

@@ -16,11 +16,10 @@ import attrs
 
 from agentbench_core import Deadline, EnvironmentSpec, SandboxError, Scratch, SetupError, SetupLog, UnavailableError
 from agentbench_local.environment import LocalEnvironment
-from agentbench_local.launcher import LINUX, Launcher
-from agentbench_local.options import LocalOptions
+from agentbench_local.launcher import LINUX, STANDARD_PATH, Launcher, setup_variables
+from agentbench_local.plugin import LocalOptions
 from agentbench_local.preparation import Captures, Preparation, environment_digest
 from agentbench_local.process import POLL
-from agentbench_local.variables import STANDARD_PATH, setup_variables
 
 
 class LocalProvider:
