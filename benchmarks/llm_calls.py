@@ -43,7 +43,7 @@ MEMORY = "/dev/shm"
 
 SERVER = """
     import sys
-    from agentbench_openrouter.testing import LoopbackServer, after, answer, call
+    from agentbench_testing.chat_server import LoopbackServer, after, answer, call
 
     ASKED = call("read_file", {{"path": "app.txt", "start_line": None, "end_line": None}})
     with LoopbackServer(after({latency}, answer("Let me see.", tool_calls=[ASKED]))) as server:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_mechanic.provider import answer_to
-from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call
+from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call
 
 
 def mechanic(sent: Mapping[str, Any], _: Seen) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call
+from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call
 from tests.chat_server import mechanic
 
 pytestmark = pytest.mark.docker

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_openrouter.testing import DEFAULT_MODEL, LoopbackServer, error, failing_from
+from agentbench_testing.chat_server import DEFAULT_MODEL, LoopbackServer, error, failing_from
 from tests.chat_server import mechanic
 
 TEST = "from fits import fits\n\n\ndef test_exactly():\n    assert fits(3, 'abc')\n    assert not fits(2, 'abc')\n"

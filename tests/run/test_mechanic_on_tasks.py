@@ -15,7 +15,7 @@ import pytest
 import agentbench_core
 import agentbench_mechanic
 from agentbench_core.inputs.suite import read_suite
-from agentbench_openrouter.testing import DEFAULT_MODEL
+from agentbench_testing.chat_server import DEFAULT_MODEL
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 SUITES = ("custom-dev", "custom-heldout", "custom-setup")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run, steady
-from agentbench_openrouter.testing import LoopbackServer, Reply, Seen, answer, call, error, failing_from
+from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call, error, failing_from
 
 NOISY = (
     'echo "at $(date) in $(mktemp -d) as process $$: $(date +%N | cut -c1-4 | sed s/^/0./)s"; '

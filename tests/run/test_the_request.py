@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core.workspace.repos import directory_commit
-from agentbench_openrouter.testing import LoopbackServer
+from agentbench_testing.chat_server import LoopbackServer
 from tests.chat_server import mechanic
 from tests.docs_runner import run_page
 

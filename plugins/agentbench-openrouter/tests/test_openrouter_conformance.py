@@ -9,9 +9,9 @@ import pytest
 from agentbench_core import Completion
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import ABSENT, LoopbackServer, Reply, Seen, answer, call, error, model
 from agentbench_openrouter.timing import Timing
 from agentbench_testing import Fault, Remote, RemoteLLMConformance
+from agentbench_testing.chat_server import ABSENT, LoopbackServer, Reply, Seen, answer, call, error, model
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 

@@ -13,7 +13,9 @@ from agentbench_core import Deadline, Interrupted, LLMError, Message, Request
 from agentbench_openrouter.limiter import COOLDOWN_SEC, PROBE_EVERY_SEC, Limiter
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import (
+from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble, FakeClock, Told
+from agentbench_testing.chat_server import (
     DEFAULT_MODEL,
     LoopbackServer,
     Reply,
@@ -24,8 +26,6 @@ from agentbench_openrouter.testing import (
     error,
     in_turn,
 )
-from agentbench_openrouter.timing import Timing
-from agentbench_testing import CallDouble, FakeClock, Told
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

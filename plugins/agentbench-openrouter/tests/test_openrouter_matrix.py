@@ -14,7 +14,9 @@ import pytest
 from agentbench_core import Completion, Deadline, ExpectedCalls, LLMError, Message, Request, Usage
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import (
+from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble
+from agentbench_testing.chat_server import (
     ABSENT,
     DEFAULT_MODEL,
     UNUSUAL,
@@ -26,8 +28,6 @@ from agentbench_openrouter.testing import (
     error,
     in_turn,
 )
-from agentbench_openrouter.timing import Timing
-from agentbench_testing import CallDouble
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

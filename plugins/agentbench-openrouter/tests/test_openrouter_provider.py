@@ -23,7 +23,9 @@ from agentbench_core import (
 )
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import (
+from agentbench_openrouter.timing import Timing
+from agentbench_testing import CallDouble
+from agentbench_testing.chat_server import (
     DEFAULT_MODEL,
     KEY,
     LoopbackServer,
@@ -34,8 +36,6 @@ from agentbench_openrouter.testing import (
     in_turn,
     model,
 )
-from agentbench_openrouter.timing import Timing
-from agentbench_testing import CallDouble
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 SECRET = "sk-or-v1-PLANTED0123456789"

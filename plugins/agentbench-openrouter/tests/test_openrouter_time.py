@@ -30,7 +30,9 @@ from agentbench_core import (
 from agentbench_openrouter.exchange import Line
 from agentbench_openrouter.options import OpenRouterOptions
 from agentbench_openrouter.provider import OpenRouter
-from agentbench_openrouter.testing import (
+from agentbench_openrouter.timing import Timing, sleep
+from agentbench_testing import CallDouble, FakeClock
+from agentbench_testing.chat_server import (
     DEFAULT_MODEL,
     LoopbackServer,
     Reply,
@@ -41,8 +43,6 @@ from agentbench_openrouter.testing import (
     error,
     in_turn,
 )
-from agentbench_openrouter.timing import Timing, sleep
-from agentbench_testing import CallDouble, FakeClock
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = Request(messages=(Message(role="user", content="hello"),), model=DEFAULT_MODEL, max_tokens=50)

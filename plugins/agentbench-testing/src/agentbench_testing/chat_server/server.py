@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from agentbench_openrouter.testing.catalogue import DEFAULT_MODEL, KEY, cost_of, counted, model
-from agentbench_openrouter.testing.listening import Arrival, Listener
-from agentbench_openrouter.testing.replies import ABSENT, Reply, error
+from agentbench_testing.chat_server.catalogue import DEFAULT_MODEL, KEY, cost_of, counted, model
+from agentbench_testing.chat_server.listening import Arrival, Listener
+from agentbench_testing.chat_server.replies import ABSENT, Reply, error
 
 PREFIX = "/api/v1"
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
-from agentbench_openrouter.testing.replies import Reply
+from agentbench_testing.chat_server.replies import Reply
 
 _AT_ONCE = 1 << 16  # bytes
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from agentbench_openrouter.testing.replies import Reply
-from agentbench_openrouter.testing.sending import GoneError, send
+from agentbench_testing.chat_server.replies import Reply
+from agentbench_testing.chat_server.sending import GoneError, send
 
 _PATIENCE_SEC = 5.0
 """How long connections may take to end when the server closes."""

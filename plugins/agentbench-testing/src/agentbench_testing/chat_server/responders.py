@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentbench_openrouter.testing.replies import Reply
-from agentbench_openrouter.testing.server import Responder, Seen
+from agentbench_testing.chat_server.replies import Reply
+from agentbench_testing.chat_server.server import Responder, Seen
 
 
 def always(reply: Reply) -> Responder:

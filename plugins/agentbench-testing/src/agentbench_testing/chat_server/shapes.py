@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentbench_openrouter.testing.replies import ABSENT, Reply, answer, call, error
+from agentbench_testing.chat_server.replies import ABSENT, Reply, answer, call, error
 
 _DONE = answer("done")
 _COUNTS = {"prompt_tokens": 11, "completion_tokens": 2, "total_tokens": 13}
