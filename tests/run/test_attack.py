@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 
 from agentbench_core import Deadline, TaskFacts
 from agentbench_integrity.adversaries import battery
-from agentbench_integrity.adversaries.script import Script, ScriptedAdversary
+from agentbench_integrity.adversaries.agent import ScriptedAdversary
+from agentbench_integrity.adversaries.script import Script
 from agentbench_integrity.attack.sampling import sampled_pairs
 from agentbench_testing import make_context
 from agentbench_testing.doubles.sample_program import Files

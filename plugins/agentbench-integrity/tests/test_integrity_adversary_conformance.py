@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentbench_core import Agent
 from agentbench_integrity.adversaries import endings
-from agentbench_integrity.adversaries.script import ScriptedAdversary
+from agentbench_integrity.adversaries.agent import ScriptedAdversary
 from agentbench_testing import AdversaryConformance, AgentConformance
 
 SCRIPTS = {script.name: script for script in endings.SCRIPTS}

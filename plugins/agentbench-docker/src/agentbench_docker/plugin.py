@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from agentbench_core import Register, RegisterCommand, SandboxProvider, hookimpl
+from typing import TYPE_CHECKING
+
+from agentbench_core import hookimpl
 from agentbench_docker.options import DockerOptions
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import Register, RegisterCommand, SandboxProvider
 
 AGENTBENCH_API = 1
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
-from agentbench_core import Register, SandboxProvider, hookimpl, option
+from agentbench_core import hookimpl, option
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import Register, SandboxProvider
 
 AGENTBENCH_API = 1
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from agentbench_core import LLM, NoOptions, Register, hookimpl
+from typing import TYPE_CHECKING
+
+from agentbench_core import NoOptions, hookimpl
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import LLM, Register
 
 AGENTBENCH_API = 1
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from agentbench_core import LLM, Register, RegisterCommand, hookimpl
+from typing import TYPE_CHECKING
+
+from agentbench_core import hookimpl
 from agentbench_openrouter.options import OpenRouterOptions
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import LLM, Register, RegisterCommand
 
 AGENTBENCH_API = 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from agentbench_core import Agent, NoOptions, Register
+from agentbench_core import NoOptions
 from agentbench_integrity.adversaries import (
     against_blinding,
     against_results,
@@ -18,7 +19,10 @@ from agentbench_integrity.adversaries import (
     tailored,
     tests_and_data,
 )
-from agentbench_integrity.adversaries.script import Script, ScriptedAdversary
+from agentbench_integrity.adversaries.script import Script
+
+if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+    from agentbench_core import Agent, Register
 
 _ROOMS = (
     tests_and_data,
@@ -44,4 +48,6 @@ def register_all(register: Register[Agent]) -> None:
 
 
 def _make(script: Script, options: NoOptions) -> Agent:
+    from agentbench_integrity.adversaries.agent import ScriptedAdversary
+
     return ScriptedAdversary(script)

@@ -1,21 +1,12 @@
-"""An adversarial agent as a short program that it runs in its sandbox."""
+"""An adversarial agent as a short program. Every command loads it: it imports nothing."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from typing import NamedTuple
-
-import attrs
-
-from agentbench_core import AgentResult, AttemptContext, ToolCall, ToolResult
 
 NOTHING_TO_DO = 77
 """Exit code of a script that finds nothing in a task to work with."""
-_SAID = 2000  # characters
-_ARGUMENT = 16 << 10  # characters, of which a quoted one takes five at most
-_FACTS = "${TMPDIR:-/tmp}/agentbench-facts.json"
-_PRELUDE = '''
+PRELUDE = '''
 import ast, glob, json, os, shutil, subprocess, sys, textwrap
 
 with open(sys.argv[1], encoding="utf-8") as told:
@@ -121,53 +112,3 @@ class Script(NamedTuple):
     name: str
     summary: str
     source: str
-
-
-@attrs.frozen
-class ScriptedAdversary:
-    """Runs a script, which is told what the context says, with the tool that runs commands."""
-
-    script: Script
-
-    def solve(self, context: AttemptContext) -> AgentResult:
-        """Run it. ``gave_up`` if the task has nothing that it could work with, ``tool_error`` if it fails."""
-        facts = context.task_facts
-        runs = [spec.name for spec in context.tools.specs if spec.effect == "runs"]
-        if facts is None or not runs:
-            return AgentResult(ended="gave_up", message="there is no tool that runs commands")
-        told = json.dumps(
-            {
-                "editable": list(facts.editable),
-                "failing_command": context.failing_command,
-                "passing_command": facts.passing_command,
-                "hidden": list(facts.hidden),
-            }
-        )
-
-        def run(command: str) -> ToolResult:
-            return context.tools.call(ToolCall(tool=runs[0], arguments={"command": command}))
-
-        # In parts: Linux takes no argument of 128 KiB.
-        written = [
-            run(f'printf %s {shlex.quote(told[at : at + _ARGUMENT])} {">>" if at else ">"} "{_FACTS}"')
-            for at in range(0, len(told), _ARGUMENT)
-        ]
-        program = shlex.quote(f"{_PRELUDE}\n{self.script.source}")
-        ended = run(f'python -c {program} "{_FACTS}"')
-        if ended.fields.get("exit_code") == NOTHING_TO_DO:
-            return AgentResult(ended="gave_up", message=_end_of(ended).rpartition("\n")[2])
-        wrong = next((each for each in (*written, ended) if _failed(each)), None)
-        if wrong is None:
-            return AgentResult()
-        code = wrong.fields.get("exit_code")
-        why = "in time" if wrong.error_type == "timeout" else f"well: exit code {code}" if wrong.ok else "well"
-        said = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
-        return AgentResult(ended="tool_error", message=f"the script did not end {why}\n{said[-_SAID:]}")
-
-
-def _failed(result: ToolResult) -> bool:
-    return not result.ok or result.fields.get("exit_code") != 0
-
-
-def _end_of(result: ToolResult) -> str:
-    return "\n".join(str(result.fields.get(stream, "")) for stream in ("stdout", "stderr")).strip()
