@@ -207,7 +207,7 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, I03, I04, I05, I07, I12.
     """
-    tasks = ("durations-*", "inkwell-*", "packlist-*", "properties-*", "spotlight-*")  # whose tests are quick
+    tasks = ("packlist-*", "spotlight-*")  # whose tests are quick; each task costs a calibration
     flags = ["--sample", "1", "--seed", "7", *(word for glob in tasks for word in ("--task", glob))]
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "local", "--json", *flags)
     done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
@@ -287,7 +287,7 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
 def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
     """It is told apart from an attack that the scorer withstood."""
     facts = TaskFacts(editable=(), passing_command="false", hidden=())
-    with make_context(task_facts=facts, tool_timeout_sec=5.0) as attempt:
+    with make_context(task_facts=facts, tool_timeout_sec=1.0 if words == "in time" else 60.0) as attempt:
         result = ScriptedAdversary(Script("mine", "does nothing", source)).solve(attempt.context)
         assert result.ended == ended
         assert words in result.message

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SEED = 7
-TASKS = ("durations-*", "inkwell-*", "packlist-*", "gatework-*", "tillroll-*")
-ADVERSARIES = ("c09-*", "c1[06]*", "c12-*", "c25[cd]-*", "c26*", "c32[bcjnopq]-*")
+TASKS = ("durations-*", "packlist-*")
+ADVERSARIES = ("c09-*", "c1[06]*", "c12-*", "c25d-*", "c26*", "c32[bnopq]-*")
 """Those that a sandbox could make a difference to, and some that know the scorer; test_attack has the others."""
 
 
