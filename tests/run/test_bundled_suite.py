@@ -18,11 +18,11 @@ from agentbench_core.inputs.suite import read_suite
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 SAMPLE = {
-    "custom-dev": ("durations-*", "inkwell-*", "packlist-*", "spotlight-*"),
-    "custom-heldout": ("bellwire-*", "duedates-*", "shelfmark-*"),
+    "custom-dev": ("durations-*", "packlist-*"),
+    "custom-heldout": ("shelfmark-*",),
     "custom-setup": ("quayplan-*",),
 }
-"""All others are run by `make demo`, by test_solutions, and by `make validate` and `make attack`."""
+"""For what every task shows alike: test_solutions runs them all, as do `make validate` and `make attack`."""
 
 ISOLATING = [each.name for each in App(frozenset()).registry.all("sandbox") if "isolated" in each.capabilities]
 """In these the spy searches the whole file system."""
@@ -144,5 +144,5 @@ def test_the_tasks_leave_no_trace(agentbench: Any) -> None:
         return sorted(path for path in ROOT.glob("tasks/**/*") if "expectations" not in path.parts)
 
     before = found()
-    agentbench("run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--agent", "idle", "--task", "tables*")
+    agentbench("run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--agent", "idle", "--task", "packlist*")
     assert found() == before

@@ -13,9 +13,12 @@ import pytest
 
 import agentbench_core
 from agentbench_core.inputs.suite import read_suite
+from agentbench_testing.doubles.sample_program import write_files
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 SOLUTIONS = Path(__file__).parent.parent / "solutions"
+LABELS: dict[str, set[str]] = {"solver": set(), "scripted": {"oracle"}}
+"""Of each agent's attempts."""
 
 SOLVER = """
     import json, pathlib, attrs
@@ -42,19 +45,21 @@ SOLVER = """
     "suite", ["custom-dev", "custom-heldout", pytest.param("custom-setup", marks=pytest.mark.index)]
 )
 def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records: Any) -> None:
-    """Each passes, without a label."""
+    """Each passes, without a label, and so does the reference; the unchanged program fails, or nothing is scored."""
     tasks = read_suite(ROOT / "tasks", suite)
     plugin("solver", SOLVER)
+    write_files(Path("configs/variants"), {"solver.yaml": "agent: solver\n"})
     solutions = [(task.spec.description.strip(), (SOLUTIONS / f"{task.spec.id}.patch").read_text()) for task in tasks]
     Path("solutions.json").write_text(json.dumps(solutions))
-    command = ["run", "--tasks", str(ROOT / "tasks"), "--suite", suite, "--agent", "solver", "--workers", "2"]
-    ended = agentbench(*command)
+    command = ["run", "--tasks", str(ROOT / "tasks"), "--suite", suite, "--workers", "2"]
+    ended = agentbench(*command, *(word for agent in LABELS for word in ("--variant", agent)))
     assert ended.code == 0, ended.err
-    found = {record["task_id"]: record for record in records()}
-    assert sorted(found) == [task.spec.id for task in tasks]
-    assert [name for name, record in found.items() if not record["result"]["passed"]] == []
-    labels = {name: record["labels"] for name, record in found.items() if record["labels"]}
-    assert labels == {}
+    for agent, usual in LABELS.items():
+        found = {record["task_id"]: record for record in records(agent)}
+        assert sorted(found) == [task.spec.id for task in tasks]
+        assert [name for name, record in found.items() if not record["result"]["passed"]] == []
+        labels = {name: {label["name"] for label in record["labels"]} for name, record in found.items()}
+        assert labels == dict.fromkeys(found, usual)
 
 
 def test_every_task_has_one() -> None:
