@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from agentbench_core.workspace.repos import directory_commit
+from agentbench_testing.doubles.sample_program import write_files
 from tests.conftest import Ended
 from tests.run.test_hardened_scorer import PATCHER
 
@@ -109,6 +110,8 @@ ATTRS = Project(
 )
 
 
+PASSES = {"scripted": True, "patcher": False}
+"""Whether what an agent does solves the task."""
 PROJECTS: tuple[Project, ...] = (INICONFIG,)
 """That of every test run. The others take some minutes: ``make real-suites`` has them, too."""
 if os.environ.get("AGENTBENCH_REAL_SUITES") == "all":
@@ -195,12 +198,14 @@ def test_a_real_suite(
 
     plugin("patcher", PATCHER)
     Path("agent.patch").write_text("--- /dev/null\n+++ b/HARMLESS\n@@ -0,0 +1 @@\n+nothing\n")
+    write_files(Path("configs/variants"), {"patcher.yaml": "agent: patcher\n"})
+    agents = [word for agent in PASSES for word in ("--variant", agent)]
     for scorer in ("tests", "plain"):
-        for agent, passed in (("scripted", True), ("patcher", False)):
-            shutil.rmtree("artifacts", ignore_errors=True)
-            ended = agentbench("run", *common, "--agent", agent, "--set", f"scorer={scorer}")
-            assert ended.code == 0, ended.err
-            (record,) = records()
+        shutil.rmtree("artifacts", ignore_errors=True)
+        ended = agentbench("run", *common, *agents, "--set", f"scorer={scorer}")
+        assert ended.code == 0, ended.err
+        for agent, passed in PASSES.items():
+            (record,) = records(agent)
             assert record["result"]["passed"] is passed, ended.out
             labels = {label["name"] for label in record["labels"]} - {"oracle"}
             assert labels <= {"weak_verdict"}
