@@ -46,7 +46,8 @@ ODD = '''
             elif does == "hangs":
                 time.sleep(60)
             elif does == "late":
-                time.sleep(15)
+                while not pathlib.Path("late").exists():
+                    time.sleep(0.05)
             elif does == "exits":
                 raise SystemExit("no")
             elif does == "is interrupted":
@@ -208,7 +209,7 @@ def test_a_provider_that_never_returns_costs_its_attempt_and_no_other(make_task:
     """Its money is settled as the worst case, and the next attempts do not wait for it."""
     make_task("one")
     make_task("two")
-    done = run("hangs", "--max-cost-usd", "0.02", "--set", "limits.timeout_sec=4")
+    done = run("hangs", "--max-cost-usd", "0.02", "--set", "limits.timeout_sec=2")
     assert done.code == 0, done.err
     assert [(r["outcome"], r["scored"]) for r in records()] == [("llm_error", False)] * 2
     assert "the provider did not return" in done.err
@@ -220,8 +221,9 @@ def test_what_comes_late_changes_no_evidence(make_task: Any, run: Run, records: 
     """An answer after the record has been made is in no file."""
     make_task("one")
     others = set(threading.enumerate())  # such as those of a provider that never returns
-    run("late", "--set", "limits.timeout_sec=3")
+    run("late", "--set", "limits.timeout_sec=2")
     before = {path: path.read_bytes() for path in only_run().rglob("*") if path.is_file()}
+    Path("late").touch()
     for thread in threading.enumerate():
         if thread not in others:
             thread.join(60)
