@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agentbench_core.builtin import plain_scorer
 from agentbench_core.builtin.plain_scorer import outcomes
-from agentbench_integrity.scorer.results import MOST_TESTS
 
 BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
@@ -53,10 +53,12 @@ def test_as_many_files_as_tests() -> None:
     assert outcomes(f'<t><testcase classname="{"a." * 100_000}" name="b"/></t>'.encode())
 
 
-def test_a_report_of_too_many_tests_is_none() -> None:
+def test_a_report_of_too_many_tests_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is hostile; and only as much of it is read as takes little memory."""
+    most = plain_scorer.MOST_TESTS // 20
+    monkeypatch.setattr(plain_scorer, "MOST_TESTS", most)
     case = b'<testcase classname="a.b" name="t"/>'
-    data = b"<testsuites>" + case * (MOST_TESTS * 8) + b"</testsuites>"
+    data = b"<testsuites>" + case * (most * 8) + b"</testsuites>"
     tracemalloc.start()
     try:
         assert outcomes(data) == {}
