@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,22 +45,30 @@ KNOWN = {
 }
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
-    """Every call in the sources that starts a process, with its file."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
-                yield str(path.relative_to(ROOT)), node
+@functools.cache
+def parsed() -> list[tuple[str, ast.AST]]:
+    """Every node of the sources, with its file."""
+    return [(str(path.relative_to(ROOT)), node) for path in SOURCES for node in ast.walk(ast.parse(path.read_text()))]
+
+
+@functools.cache
+def all_calls() -> list[tuple[str, str, ast.Call]]:
+    """Every call in the sources: its file, what is called as it is written, and the call."""
+    return [(file, ast.unparse(node.func), node) for file, node in parsed() if isinstance(node, ast.Call)]
+
+
+def calls_of(pattern: str | re.Pattern[str]) -> Iterator[tuple[str, ast.Call]]:
+    """Calls of what matches the pattern, each with its file."""
+    return ((file, call) for file, called, call in all_calls() if re.fullmatch(pattern, called))
 
 
 def imports() -> Iterator[tuple[str, str]]:
     """Every import in the sources as the whole name that it makes known, with its file."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                yield from ((str(path.relative_to(ROOT)), alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield from ((str(path.relative_to(ROOT)), f"{node.module}.{alias.name}") for alias in node.names)
+    for file, node in parsed():
+        if isinstance(node, ast.Import):
+            yield from ((file, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def test_every_process_is_known() -> None:
@@ -67,12 +76,17 @@ def test_every_process_is_known() -> None:
 
     A new one belongs into the list with what it is, after thought: does it ever see a workspace?
     """
-    assert {file for file, _ in calls()} == set(KNOWN)
+    assert {file for file, _ in calls_of(STARTS)} == set(KNOWN)
 
 
 def test_no_process_works_in_a_workspace() -> None:
     """H34, G09: git works in its own repository, the server of `local` in the root, and nothing in a workspace."""
-    where = {(file, ast.unparse(word.value)) for file, call in calls() for word in call.keywords if word.arg == "cwd"}
+    where = {
+        (file, ast.unparse(word.value))
+        for file, call in calls_of(STARTS)
+        for word in call.keywords
+        if word.arg == "cwd"
+    }
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
         (f"{LOCAL}/process.py", "'/'"),
@@ -81,14 +95,14 @@ def test_no_process_works_in_a_workspace() -> None:
         (f"{DOCKER}/disk.py", "'/'"),
         (f"{DOCKER}/inside/supervising.py", "directory"),  # inside a container
     }
-    moves = {file for file, call in _calls_of(r"os\.f?chdir|contextlib\.chdir")}
+    moves = {file for file, call in calls_of(r"os\.f?chdir|contextlib\.chdir")}
     # The process that becomes the sandbox's command; and what is sent into one.
     assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/trials.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:
     """H33, H34: arguments are lists, nothing goes through a shell, and ``subprocess`` is called by its name."""
-    for _, call in calls():
+    for _, call in calls_of(STARTS):
         assert not any(word.arg in ("shell", "executable", None) for word in call.keywords)
     for file, name in imports():
         hidden = name.startswith(
@@ -101,12 +115,12 @@ def test_git_works_nowhere_else() -> None:
     """G01, G09: no library that runs git, and none of git's commands that touch a working tree."""
     libraries = ("git", "pygit2", "dulwich", "patch", "whatthepatch", "unidiff")
     assert not [(file, name) for file, name in imports() if name.split(".")[0] in libraries]
-    commands = set()
-    for path in sorted((ROOT / "agentbench_core/workspace").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and node.value in GIT_COMMANDS:
-                commands.add(node.value)
-    assert commands == {
+    words = {
+        node.value
+        for file, node in parsed()
+        if file.startswith("agentbench_core/workspace/") and isinstance(node, ast.Constant)
+    }
+    assert words & GIT_COMMANDS == {
         *("bundle", "cat-file", "commit-tree", "diff-tree", "fast-import", "fetch"),
         *("ls-tree", "pack-objects", "read-tree", "rev-parse"),
     }
@@ -125,18 +139,11 @@ def test_nothing_is_unpacked() -> None:
     """H22: tasks are directories; there is no archive of anybody to unpack, so none can unpack itself elsewhere."""
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
     assert not [(file, name) for file, name in imports() if name.startswith(unpackers)]
-    assert not list(_calls_of(r".*\.(extractall|extract|unpack_archive)"))
+    assert not list(calls_of(r".*\.(extractall|extract|unpack_archive)"))
 
 
 def test_nothing_is_unpickled() -> None:
     """H23: what comes from disk or from a sandbox is text and JSON, never objects that run when they are read."""
     loaders = ("pickle", "marshal", "shelve", "dill", "joblib", "jsonpickle")
     assert not [(file, name) for file, name in imports() if name.split(".")[0] in loaders]
-    assert not list(_calls_of(r"eval|exec|builtins\.(eval|exec)|__import__"))
-
-
-def _calls_of(pattern: str) -> Iterator[tuple[str, ast.Call]]:
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and re.fullmatch(pattern, ast.unparse(node.func)):
-                yield str(path.relative_to(ROOT)), node
+    assert not list(calls_of(r"eval|exec|builtins\.(eval|exec)|__import__"))
