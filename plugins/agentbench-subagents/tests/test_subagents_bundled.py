@@ -24,7 +24,8 @@ def test_what_must_change_is_packed(name: str, workbench: Any, tmp_path: Path) -
     repo = tmp_path / "repo"
     shutil.copytree(task / "repo", repo)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=repo, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": "src", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=repo, env=env, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout
 
     files = {str(path.relative_to(repo)): path.read_bytes() for path in repo.rglob("*.py")}

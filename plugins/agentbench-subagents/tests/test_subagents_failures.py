@@ -10,6 +10,8 @@ from hypothesis import example, given, strategies as st
 
 from agentbench_subagents.failures import Location, is_foreign, is_test, parse, rank
 
+NO_OTHERS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Plugins of pytest that happen to be installed beside ours: they print nothing here, and take most of the time."""
 FILES = {
     "src/shop/__init__.py": "",
     "src/shop/cart.py": """\
@@ -85,7 +87,7 @@ def output(root: Path, *command: str) -> str:
     done = subprocess.run(
         [sys.executable, "-P", "-m", *command],
         cwd=root,
-        env={"PYTHONPATH": f"{root / 'src'}:{root}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PYTHONPATH": f"{root / 'src'}:{root}", "PYTHONDONTWRITEBYTECODE": "1", **NO_OTHERS},
         capture_output=True,
         text=True,
     )
