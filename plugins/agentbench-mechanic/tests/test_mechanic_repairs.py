@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -232,7 +233,9 @@ TESTS = """
 
 def look(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "agentbench_mechanic.repair", "--seconds", "100", *arguments]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=200)
+    # Plugins of pytest that happen to be installed take most of the time.
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=200)
 
 
 def repository(root: Path, source: str, tests: str) -> Path:

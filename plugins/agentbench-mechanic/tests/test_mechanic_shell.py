@@ -70,6 +70,7 @@ class Shell:
             text=True,
             timeout=120,
             env={
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # those that happen to be installed take most of the time
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "TMPDIR": str(self.root.parent),
                 "PYTHONDONTWRITEBYTECODE": "1",
