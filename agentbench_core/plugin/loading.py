@@ -130,6 +130,8 @@ def _check_hooks(module: object) -> None:
 
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
+    taken: set[str] = set()
+
     def check_name(name: str) -> None:
         group, blank, rest = name.partition(" ")
         if kind == "command" and blank:
@@ -183,8 +185,9 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
     ) -> None:
         if not isinstance(summary, str):
             raise PluginError(f"the summary of {kind} {name!r} is no text: {summary!r}")
-        if any(each.kind == kind and each.names & {name, *aliases} for each in into):
+        if not taken.isdisjoint({name, *aliases}):
             raise PluginError(f"{kind} {name!r} is registered twice")
+        taken.update({name, *aliases})
         into.append(
             Component(
                 kind=kind,
