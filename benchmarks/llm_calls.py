@@ -31,6 +31,7 @@ from agentbench_core.cli.groups import make_group
 from agentbench_core.inputs.config import assignment, resolve
 from agentbench_core.inputs.suite import read_task
 from agentbench_core.run.group.runner import run_group
+from agentbench_core.run.observer import Listener
 from agentbench_core.run.variant import make_ready
 from agentbench_core.values.record import AttemptRecord
 from agentbench_core.workspace.repos import directory_commit
@@ -104,7 +105,7 @@ PLUGIN = """
 """
 
 
-class Phases:
+class Phases(Listener):
     """A listener that notes when agent phases begin and end."""
 
     def __init__(self) -> None:
@@ -192,7 +193,7 @@ def many_at_once(root: Path) -> None:
         ]  # fmt: skip
         resolved = resolve([assignment(text) for text in settings])
         variant = make_ready("bench", resolved, [task], app.registry, allow_unisolated=True)
-        group = make_group(app, resolved.settings.run, "bench", [task], [variant])
+        group = make_group(app, resolved.settings.run, "bench", [task], [variant], "none")
         phases = Phases()
         cpu = resource.getrusage(resource.RUSAGE_SELF)
         run_group(group, phases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
+import importlib
 import inspect
 import io
 import re
@@ -37,15 +37,15 @@ class Loaded:
     notes: tuple[str, ...]
 
 
-def load_plugin(source: Provenance, entry_point: importlib.metadata.EntryPoint, trace: Trace) -> Loaded:
+def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
     """Load one plugin. Raises whatever it raises, and PluginError for what it does wrong."""
-    _check_entry_point(entry_point.value)
+    _check_entry_point(entry_point)
     notes: list[str] = []
     who = f"{source.distribution}:{source.plugin}"
-    trace(f"{who}  imports {entry_point.value}")
+    trace(f"{who}  imports {entry_point}")
     began = time.perf_counter()
     with silenced(notes):
-        module = entry_point.load()
+        module = import_entry_point(entry_point)
     trace(f"{who}  imported in {_milliseconds(began)}")
     _check_version(module, source)
     _check_hooks(module)
@@ -107,8 +107,22 @@ def _check_version(module: object, source: Provenance) -> None:
         )
 
 
+def module_of(entry_point: str) -> str:
+    """The module that an entry point names: ``package.module`` in ``package.module:attribute [extra]``."""
+    return re.split(r"[:\[]", entry_point)[0].strip()
+
+
+def import_entry_point(entry_point: str) -> Any:
+    """What an entry point names. Raises whatever the import raises."""
+    _, _, attributes = entry_point.partition("[")[0].partition(":")
+    found: Any = importlib.import_module(module_of(entry_point))
+    for attribute in filter(None, attributes.strip().split(".")):
+        found = getattr(found, attribute)
+    return found
+
+
 def _check_entry_point(value: str) -> None:
-    module = re.split(r"[:\[]", value)[0].strip()
+    module = module_of(value)
     if not all(part.isidentifier() for part in module.split(".")):
         near = module.replace("-", "_")
         meant = f" (did you mean {near!r}?)" if near != module else ""

@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from agentbench_core.errors import PluginError
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import Plugin, Plugins, entry_point_of
+from agentbench_core.plugin.loading import import_entry_point, module_of
 from agentbench_testing.authoring.component_checks import Finding, advice, check_component, ok, problem, surviving
 
 _CORE = "agentbench-core"
@@ -68,7 +69,7 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
 
 def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Sequence[str]) -> Iterator[Finding]:
     """The module alone in a fresh process: what it loads, prints and changes."""
-    module = entry_point_of(plugin.source).module
+    module = module_of(entry_point_of(plugin.source))
     exit_code, said, found = _probe(module, environ, loaded_anyway)
     for _ in range(_LOOKS - 1):  # the machine may have been busy
         if found is not None and found["seconds"] > _SLOW_SEC:
@@ -146,7 +147,7 @@ def _probe(
 
 
 def _check_version(plugin: Plugin) -> Iterator[Finding]:
-    if hasattr(entry_point_of(plugin.source).load(), "AGENTBENCH_API"):
+    if hasattr(import_entry_point(entry_point_of(plugin.source)), "AGENTBENCH_API"):
         yield ok(f"written for version {hookspecs.API_VERSION} of the plugin API, which this core has")
     else:
         yield advice(
