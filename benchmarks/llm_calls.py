@@ -114,12 +114,6 @@ class Phases(Listener):
         self.calls = 0
         self._lock = threading.Lock()
 
-    def resumed(self, kept: int) -> None:
-        pass
-
-    def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        pass
-
     def phase_started(self, attempt_id: str, phase: str) -> None:
         with self._lock:
             if phase == "agent":
