@@ -36,12 +36,8 @@ from .errors import (
     UnavailableError as UnavailableError,
     did_you_mean as did_you_mean,
 )
-from .evidence.reader import (
-    open_run as open_run,
-)
-from .inputs.documents import (
-    read_yaml as read_yaml,
-)
+from .evidence.reader import open_run as open_run
+from .inputs.documents import read_yaml as read_yaml
 from .plugin.agent import (
     Agent as Agent,
     AgentResult as AgentResult,
@@ -71,9 +67,7 @@ from .plugin.contracts import (
     Workspace as Workspace,
     python_fits as python_fits,
 )
-from .plugin.discovery import (
-    installed as installed,
-)
+from .plugin.discovery import installed as installed
 from .plugin.hookspecs import (
     API_VERSION as API_VERSION,
     Register as Register,
@@ -104,9 +98,7 @@ from .schema import (
     json_schema as json_schema,
     option as option,
 )
-from .values.change import (
-    Change as Change,
-)
+from .values.change import Change as Change
 from .values.events import (
     AgentTurnStarted as AgentTurnStarted,
     Delegation as Delegation,
@@ -126,9 +118,7 @@ from .values.failures import (
     FailureReason as FailureReason,
     Outcome as Outcome,
 )
-from .values.globs import (
-    matches as matches,
-)
+from .values.globs import matches as matches
 from .values.limits import (
     Budget as Budget,
     Deadline as Deadline,
@@ -152,9 +142,7 @@ from .values.record import (
     RunManifest as RunManifest,
     Score as Score,
 )
-from .values.row import (
-    AttemptRow as AttemptRow,
-)
+from .values.row import AttemptRow as AttemptRow
 from .values.task import (
     EnvironmentSpec as EnvironmentSpec,
     Validation as Validation,
@@ -178,9 +166,7 @@ from .workspace.patching import (
     parse_patch as parse_patch,
     unified_diff as unified_diff,
 )
-from .workspace.scratch import (
-    Scratch as Scratch,
-)
+from .workspace.scratch import Scratch as Scratch
 from .workspace.tree import (
     Tree as Tree,
     fork as fork,

@@ -7,9 +7,7 @@ from .cli.app import (
     say as say,
     shortened as shortened,
 )
-from .cli.completion import (
-    names_of as names_of,
-)
+from .cli.completion import names_of as names_of
 from .cli.flags import (
     json_flag as json_flag,
     sandbox_flag as sandbox_flag,
@@ -18,17 +16,13 @@ from .cli.flags import (
     task_flag as task_flag,
     tasks_flag as tasks_flag,
 )
-from .cli.groups import (
-    variant_for_tasks as variant_for_tasks,
-)
+from .cli.groups import variant_for_tasks as variant_for_tasks
 from .errors import (
     RunStoppedError as RunStoppedError,
     UnknownNameError as UnknownNameError,
     did_you_mean as did_you_mean,
 )
-from .evidence.redaction import (
-    Redactor as Redactor,
-)
+from .evidence.redaction import Redactor as Redactor
 from .inputs.documents import (
     parse_yaml as parse_yaml,
     replace_text as replace_text,
@@ -54,15 +48,9 @@ from .plugin.registry import (
     ADVERSARY as ADVERSARY,
     Registry as Registry,
 )
-from .run.attempt.agent import (
-    AgentEnd as AgentEnd,
-)
-from .run.attempt.attempt import (
-    run_attempt as run_attempt,
-)
-from .run.attempt.auditing import (
-    TaskAuditing as TaskAuditing,
-)
+from .run.attempt.agent import AgentEnd as AgentEnd
+from .run.attempt.attempt import run_attempt as run_attempt
+from .run.attempt.auditing import TaskAuditing as TaskAuditing
 from .run.attempt.calibration import (
     ApplyReference as ApplyReference,
     ReferenceRefused as ReferenceRefused,
@@ -73,19 +61,13 @@ from .run.attempt.preparation import (
     Prepared as Prepared,
     hidden_paths as hidden_paths,
 )
-from .run.attempt.record import (
-    Findings as Findings,
-)
+from .run.attempt.record import Findings as Findings
 from .run.attempt.session import (
     Session as Session,
     open_session as open_session,
 )
-from .run.observer import (
-    Listener as Listener,
-)
-from .run.plan import (
-    AttemptPlan as AttemptPlan,
-)
+from .run.observer import Listener as Listener
+from .run.plan import AttemptPlan as AttemptPlan
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
     Recording as Recording,
@@ -100,13 +82,9 @@ from .values.failures import (
     Happened as Happened,
     verdict as verdict,
 )
-from .values.record import (
-    worst as worst,
-)
+from .values.record import worst as worst
 from .values.task import (
     DEFAULT_PROTECTED as DEFAULT_PROTECTED,
     NAME_PATTERN as NAME_PATTERN,
 )
-from .workspace.repos import (
-    directory_commit as directory_commit,
-)
+from .workspace.repos import directory_commit as directory_commit
