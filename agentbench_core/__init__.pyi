@@ -98,7 +98,6 @@ from .schema import (
     json_schema as json_schema,
     option as option,
 )
-from .values.change import Change as Change
 from .values.events import (
     AgentTurnStarted as AgentTurnStarted,
     Delegation as Delegation,
@@ -137,6 +136,7 @@ from .values.messages import (
 )
 from .values.record import (
     AttemptRecord as AttemptRecord,
+    Change as Change,
     Integrity as Integrity,
     Label as Label,
     RunManifest as RunManifest,

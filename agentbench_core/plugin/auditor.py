@@ -11,10 +11,9 @@ import attrs
 
 if TYPE_CHECKING:  # see contracts
     from agentbench_core.plugin.contracts import Sandbox
-    from agentbench_core.values.change import Change
     from agentbench_core.values.limits import Deadline
     from agentbench_core.values.messages import ToolCall
-    from agentbench_core.values.record import Label
+    from agentbench_core.values.record import Change, Label
     from agentbench_core.values.task import Validation
 
 

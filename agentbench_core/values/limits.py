@@ -14,8 +14,8 @@ from agentbench_core.errors import AttemptStop, BudgetExceeded, DeadlineExceeded
 
 N = TypeVar("N", int, float)
 
-_LOOK_EVERY_SEC = 0.2
-_CRUMBS = 1e-9  # US dollars: sums of floats are not exact
+LOOK_EVERY_SEC = 0.2
+CRUMBS = 1e-9  # US dollars: sums of floats are not exact
 
 
 @attrs.frozen(kw_only=True)
@@ -203,7 +203,7 @@ class Budget:
             while not all(budget._has_room(most) for budget in line):
                 if deadline is not None:
                     deadline.check()
-                self._changed.wait(_LOOK_EVERY_SEC)
+                self._changed.wait(LOOK_EVERY_SEC)
             for budget in line:
                 budget._held = budget._held.plus(most)
 
@@ -233,14 +233,14 @@ class Budget:
         if self._max_tokens is not None and tokens > self._max_tokens:
             said = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
             self._over = self._over or BudgetExceeded(said, whose=self, what="tokens")
-        if self._max_cost_usd is not None and cost > self._max_cost_usd + _CRUMBS:
+        if self._max_cost_usd is not None and cost > self._max_cost_usd + CRUMBS:
             spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD are spent"
             said = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
             self._over = self._over or BudgetExceeded(said, whose=self, what="money")
         if self._over:
             raise self._over
         enough = self._max_tokens is None or tokens + self._held.tokens <= self._max_tokens
-        return enough and (self._max_cost_usd is None or cost + self._held.cost_usd <= self._max_cost_usd + _CRUMBS)
+        return enough and (self._max_cost_usd is None or cost + self._held.cost_usd <= self._max_cost_usd + CRUMBS)
 
 
 def _least(*amounts: N | None) -> N | None:

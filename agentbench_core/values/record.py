@@ -1,16 +1,31 @@
-"""What a run says: the manifest of a run directory, and one record per attempt."""
+"""What a run says: the manifest of a run directory, one record per attempt, and a path that it changed."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from agentbench_core.values.failures import FailureReason, Outcome
 from agentbench_core.values.messages import ModelFacts
+
+
+@attrs.frozen
+class Change:
+    """One path that differs. Modes are git's (100644, 100755, 120000), ids are blobs; empty where there is none.
+
+    A link is a change with mode 120000 whose blob is its target.
+    """
+
+    path: str
+    kind: Literal["added", "modified", "deleted"]
+    old_mode: str = ""
+    new_mode: str = ""
+    old_blob: str = ""
+    new_blob: str = ""
 
 
 class Integrity(enum.StrEnum):

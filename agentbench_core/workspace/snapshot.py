@@ -21,8 +21,8 @@ from typing import IO
 import attrs
 
 from agentbench_core.errors import PathEscapeError, SandboxError, ToolError
-from agentbench_core.values.change import Change
 from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import Change
 from agentbench_core.values.text import printable
 from agentbench_core.workspace import listing
 from agentbench_core.workspace.git import EXECUTABLE, FILE, LINK, CommitWriter, Git

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agentbench_core.errors import DeadlineExceeded, PathEscapeError, SandboxError, ToolError
-from agentbench_core.values.change import Change
 from agentbench_core.values.limits import Deadline
+from agentbench_core.values.record import Change
 from agentbench_core.workspace import listing, snapshot
 from agentbench_core.workspace.snapshot import Snapshots
 from agentbench_core.workspace.tree import Tree, fork

@@ -18,9 +18,8 @@ from agentbench_core.run.attempt.preparation import Baseline, Preparations, Prep
 from agentbench_core.run.metering.tools import Stop, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording
-from agentbench_core.values.change import Change
 from agentbench_core.values.limits import Deadline
-from agentbench_core.values.record import Integrity, Label
+from agentbench_core.values.record import Change, Integrity, Label
 from agentbench_core.workspace.snapshot import Snapshots
 
 _SECONDS = 300.0  # for a task, apart from its own time, which is for agents

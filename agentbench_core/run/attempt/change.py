@@ -10,8 +10,7 @@ import attrs
 from agentbench_core.errors import ToolError
 from agentbench_core.inputs.suite import editable_paths, protected_paths
 from agentbench_core.run.recording import Evidence
-from agentbench_core.values.change import Change
-from agentbench_core.values.record import Label
+from agentbench_core.values.record import Change, Label
 from agentbench_core.values.task import TaskSpec
 from agentbench_core.values.text import name_some, short_name
 from agentbench_core.workspace.git import LINK

@@ -13,7 +13,7 @@ from agentbench_core.plugin.llm import LLM, ExpectedCalls
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import Variant
 from agentbench_core.run.waiting import ask
-from agentbench_core.values.limits import Deadline
+from agentbench_core.values.limits import CRUMBS, LOOK_EVERY_SEC, Deadline
 from agentbench_core.values.messages import ModelFacts, Request
 from agentbench_core.values.record import ModelInfo
 from agentbench_core.values.task import digest
@@ -141,10 +141,6 @@ def _check_prices(model: OpenModel, limit: float | None) -> None:
         )
 
 
-_LOOK_EVERY_SEC = 0.2
-_CRUMBS = 1e-9  # US dollars: sums of floats are not exact
-
-
 class PurseEmptyError(Interrupted):
     """A run has not enough money left for its next call."""
 
@@ -169,14 +165,14 @@ class Purse:
         much left, and what ``waiting`` raises.
         """
         with self._changed:
-            while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + _CRUMBS:
+            while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:
                 if not self._holders:
                     raise PurseEmptyError(
                         f"the run may cost {self.max_usd:g} USD: {self.spent_usd:.6f} are spent, "
                         f"and the next call may cost {usd:.6f}"
                     )
-                waiting(_LOOK_EVERY_SEC)
-                self._changed.wait(_LOOK_EVERY_SEC)
+                waiting(LOOK_EVERY_SEC)
+                self._changed.wait(LOOK_EVERY_SEC)
             self._held += usd
             self._holders += 1
 
