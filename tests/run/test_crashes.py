@@ -32,8 +32,8 @@ SCRIPT = """\
 - {tool: run, arguments: {command: "sleep %s"}}
 - {tool: apply_patch, arguments: {unified_diff: "--- a/app.txt\\n+++ b/app.txt\\n@@ -1 +1 @@\\n-broken\\n+fixed\\n"}}
 """
-RANDOM_KILLS = 12
-IN_AGENT_PHASE = 7
+RANDOM_KILLS = 20
+IN_AGENT_PHASE = 12
 
 
 @attrs.frozen

@@ -20,24 +20,10 @@ from agentbench_docker.options import DockerOptions
 from agentbench_docker.owner import KEEPER, OWNER, USER
 from agentbench_docker.provider import DockerProvider
 from agentbench_docker.sandbox import DockerSandbox
+from agentbench_testing import RecordingLog
 
 SOON = 60.0
 """Seconds that suffice for whatever is not meant to run out of time."""
-
-
-@attrs.define
-class Log:
-    """A set-up log that remembers."""
-
-    commands: list[str] = attrs.field(factory=list)
-    results: list[ExecResult] = attrs.field(factory=list)
-
-    def started(self, command: str) -> None:
-        self.commands.append(command)
-
-    def finished(self, command: str, result: ExecResult) -> None:
-        assert self.commands[-1] == command
-        self.results.append(result)
 
 
 @attrs.frozen(eq=False)
@@ -181,8 +167,8 @@ def spec_of(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> E
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
+def log() -> RecordingLog:
+    return RecordingLog()
 
 
 @pytest.fixture(scope="module")
@@ -232,9 +218,9 @@ def pristine(place: Path) -> Path:
 def make(provider: DockerProvider, pristine: Path, place: Path) -> Callable[..., Stage]:
     """Prepares an environment, and gives a stage over it."""
 
-    def prepare(*commands: str, log: Log | None = None, **settings: Any) -> Stage:
+    def prepare(*commands: str, log: RecordingLog | None = None, **settings: Any) -> Stage:
         spec = spec_of(*commands, **settings)
-        environment = provider.prepare(spec, pristine, log or Log(), Deadline(4 * SOON))
+        environment = provider.prepare(spec, pristine, log or RecordingLog(), Deadline(4 * SOON))
         return Stage(provider, environment, Path(tempfile.mkdtemp(dir=place)))
 
     return prepare

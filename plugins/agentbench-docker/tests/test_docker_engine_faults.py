@@ -20,21 +20,12 @@ from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
+from agentbench_testing import RecordingLog
 
 pytestmark = pytest.mark.docker
 
 RUNNER = "agentbench/py-runner:0.1.0"
 SOON = 60.0
-
-
-class Log:
-    """A set-up log for set-ups that say nothing worth hearing."""
-
-    def started(self, command: str) -> None:
-        pass
-
-    def finished(self, command: str, result: Any) -> None:
-        pass
 
 
 @attrs.frozen
@@ -54,7 +45,7 @@ class Place:
             yield made
 
     def prepare(self, provider: DockerProvider, spec: EnvironmentSpec) -> DockerEnvironment:
-        return provider.prepare(spec, self.tree(f"pristine-{secrets.token_hex(3)}"), Log(), Deadline(SOON))
+        return provider.prepare(spec, self.tree(f"pristine-{secrets.token_hex(3)}"), RecordingLog(), Deadline(SOON))
 
     def ask(self, environment: DockerEnvironment, command: str) -> str:
         """What a command prints in a start of its own. Raises what the start raises."""
@@ -162,7 +153,7 @@ def test_a_full_disk_is_found_out_before_and_while_preparing(here: Place, small_
         pristine = here.tree("large")
         (pristine / "file").write_bytes(bytes(8 << 20))
         with pytest.raises(SandboxError) as broken:
-            provider.prepare(spec_of(), pristine, Log(), Deadline(SOON))
+            provider.prepare(spec_of(), pristine, RecordingLog(), Deadline(SOON))
         assert not isinstance(broken.value, SetupError)
         assert "No space left" in str(broken.value)
     assert shutil.disk_usage(small_disk).used < 1 << 20

@@ -25,22 +25,13 @@ from agentbench_docker.environment import DockerEnvironment
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from agentbench_docker.sandbox import DockerSandbox
+from agentbench_testing import RecordingLog
 
 pytestmark = pytest.mark.docker
 
 SOON = 60.0
 COUNTING = 'echo made >> "$PIP_CACHE_DIR/count"; sleep 1'
 """A set-up that leaves a trace on the host: what pip downloads is kept there."""
-
-
-class Log:
-    """A set-up log for set-ups that say nothing worth hearing."""
-
-    def started(self, command: str) -> None:
-        pass
-
-    def finished(self, command: str, result: Any) -> None:
-        pass
 
 
 @attrs.frozen
@@ -59,7 +50,7 @@ class Ground:
         return path
 
     def prepare(self, provider: DockerProvider, spec: EnvironmentSpec) -> DockerEnvironment:
-        return provider.prepare(spec, self.tree(), Log(), Deadline(SOON))
+        return provider.prepare(spec, self.tree(), RecordingLog(), Deadline(SOON))
 
     def start(self, environment: DockerEnvironment) -> DockerSandbox:
         return environment.start(self.tree(), read_only=False, network=False, deadline=Deadline(SOON))

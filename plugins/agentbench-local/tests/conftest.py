@@ -13,12 +13,13 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Deadline, EnvironmentSpec, ExecResult
+from agentbench_core import Deadline, EnvironmentSpec
 from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_local.environment import LocalEnvironment
 from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from agentbench_local.sandbox import LocalSandbox
+from agentbench_testing import RecordingLog
 from agentbench_testing.fixtures import make_task as make_task, run_agentbench as run_agentbench
 
 SOON = 60.0
@@ -26,21 +27,6 @@ SOON = 60.0
 
 Make = Callable[..., LocalEnvironment]
 SpecOf = Callable[..., EnvironmentSpec]
-
-
-@attrs.define
-class Log:
-    """A set-up log that remembers."""
-
-    commands: list[str] = attrs.field(factory=list)
-    results: list[ExecResult] = attrs.field(factory=list)
-
-    def started(self, command: str) -> None:
-        self.commands.append(command)
-
-    def finished(self, command: str, result: ExecResult) -> None:
-        assert self.commands[-1] == command
-        self.results.append(result)
 
 
 @attrs.frozen
@@ -94,8 +80,8 @@ def mark() -> Mark:
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
+def log() -> RecordingLog:
+    return RecordingLog()
 
 
 @pytest.fixture
@@ -140,7 +126,7 @@ def spec_of(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> E
 
 
 @pytest.fixture
-def make(provider: LocalProvider, pristine: Path, log: Log) -> Make:
+def make(provider: LocalProvider, pristine: Path, log: RecordingLog) -> Make:
     """Prepares an environment."""
 
     def prepare(*commands: str, capture: tuple[str, ...] = (), **settings: Any) -> LocalEnvironment:
