@@ -53,7 +53,7 @@ from .run.attempt.attempt import run_attempt as run_attempt
 from .run.attempt.auditing import TaskAuditing as TaskAuditing
 from .run.attempt.calibration import (
     ApplyReference as ApplyReference,
-    ReferenceRefused as ReferenceRefused,
+    ReferenceRefusedError as ReferenceRefusedError,
     calibration as calibration,
 )
 from .run.attempt.preparation import (

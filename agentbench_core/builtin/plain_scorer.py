@@ -33,6 +33,12 @@ MOST_TESTS = 200_000
 _DEEPEST = 64
 """Parts of a dotted name that are looked at."""
 
+_JUNIT = "junit.xml"
+# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
+_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
+_PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
+_WEAK = Label(name="weak_verdict", evidence="the scorer plain believes what it is told")
+
 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for one that is not unique.
@@ -93,13 +99,6 @@ def _outcome(case: Element) -> str:
         if case.find(tag) is not None:
             return outcome
     return "passed"
-
-
-_JUNIT = "junit.xml"
-# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
-_WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
-_PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
-_WEAK = Label(name="weak_verdict", evidence="the scorer plain believes what it is told")
 
 
 @attrs.frozen

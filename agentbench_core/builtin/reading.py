@@ -15,6 +15,16 @@ from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions, S
 LARGEST_FILE = 8 << 20
 """Bytes of a file that tools read."""
 
+# The query is an argument, never part of the script: the sandbox's own tools see it, the host's never do.
+_IN_SANDBOX = """
+if command -v rg >/dev/null 2>&1
+then exec rg --no-config --no-follow --hidden --glob '!.git' --line-number --no-heading --color never -e "$1" -- .
+else exec grep -rnIE --exclude-dir=.git -e "$1" -- .
+fi
+"""
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_LONGEST_LINE = 400  # characters
+
 
 @attrs.frozen(kw_only=True)
 class _ListFiles:
@@ -78,17 +88,6 @@ class ReadFile:
         text = "".join(lines[first - 1 : last])
         kept = text[: self.options.max_chars]
         return ToolResult.success(text=kept, total_lines=len(lines), omitted_chars=len(text) - len(kept))
-
-
-# The query is an argument, never part of the script: the sandbox's own tools see it, the host's never do.
-_IN_SANDBOX = """
-if command -v rg >/dev/null 2>&1
-then exec rg --no-config --no-follow --hidden --glob '!.git' --line-number --no-heading --color never -e "$1" -- .
-else exec grep -rnIE --exclude-dir=.git -e "$1" -- .
-fi
-"""
-_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
-_LONGEST_LINE = 400  # characters
 
 
 @attrs.frozen(kw_only=True)

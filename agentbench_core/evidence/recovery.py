@@ -18,6 +18,10 @@ from agentbench_core.evidence import journal, layout
 from agentbench_core.values.events import ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord
 
+_FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
+REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
+"""The explanation in an event that nobody saw happen."""
+
 
 @contextlib.contextmanager
 def hold(directory: Path) -> Iterator[None]:
@@ -41,11 +45,6 @@ def hold(directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-_FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
-REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
-"""The explanation in an event that nobody saw happen."""
 
 
 @attrs.frozen(kw_only=True)

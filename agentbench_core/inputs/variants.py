@@ -18,6 +18,10 @@ SECTIONS = ("agent", "llm", "sandbox", "model", "limits", "tools", "tool")
 
 DIRECTORY = Path("configs/variants")
 
+PRESETS_FILE = Path("configs/models.yaml")
+PRESET_SECTIONS = ("llm", "model")
+"""What a preset may set."""
+
 
 def variant_files(directory: Path = DIRECTORY) -> Mapping[str, Path]:
     """Variant files by name."""
@@ -54,12 +58,6 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
         f"no variant {name!r}{did_you_mean(name, known)}",
         remedy=f"Available: {', '.join(known) or 'none'}. A file works too: --variant path/to/{name}.yaml",
     )
-
-
-PRESETS_FILE = Path("configs/models.yaml")
-
-PRESET_SECTIONS = ("llm", "model")
-"""What a preset may set."""
 
 
 @attrs.frozen(kw_only=True)

@@ -12,10 +12,13 @@ from agentbench_core.schema import option
 
 N = TypeVar("N", int, float)
 
+OUTPUT_CAP = 1 << 20
+"""Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
+
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """What the kernel counted of one command, or of several. ``None`` is what nobody knows there, which is not zero."""
+    """What the kernel counted of one command, or of several. ``None`` means unknown, which is not zero."""
 
     cpu_sec: float | None = option(None, help="processor time that they used, in seconds, over all processors")
     throttled_sec: float | None = option(None, help="seconds that their own `cpu_limit` held them back")
@@ -42,10 +45,6 @@ def _sum(one: N | None, other: N | None) -> N | None:
     if one is None or other is None:
         return other if one is None else one
     return round(one + other, 6)
-
-
-OUTPUT_CAP = 1 << 20
-"""Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
 
 
 @attrs.frozen

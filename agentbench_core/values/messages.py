@@ -23,6 +23,11 @@ _DEEPEST = 100
 _OVERHEAD = 32
 """Bytes that stand for the marks which a provider puts around a message or a call."""
 
+Effect = Literal["reads", "edits", "runs", ""]
+Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
+"""How an answer ended. ``context_overflow``: the request was too long. ``empty``: neither words nor calls, again and
+again."""
+
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
@@ -56,9 +61,6 @@ def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
 def _json(value: object) -> str:
     """As JSON in ASCII, which is never shorter than UTF-8. Odd values are for somebody else to refuse."""
     return json.dumps(value, default=repr) if value else ""
-
-
-Effect = Literal["reads", "edits", "runs", ""]
 
 
 @attrs.frozen(kw_only=True)
@@ -190,11 +192,6 @@ class Usage:
     completion_tokens: int = attrs.field(default=0, validator=_COUNT)
     cached_tokens: int = attrs.field(default=0, validator=_COUNT)
     cost_usd: float | None = attrs.field(default=None, validator=optional(_amount))
-
-
-Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
-"""How an answer ended. ``context_overflow``: the request was too long. ``empty``: neither words nor calls, again and
-again."""
 
 
 @attrs.frozen(kw_only=True)

@@ -12,6 +12,10 @@ from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 from agentbench_core.values.failures import FailureReason, Outcome
 from agentbench_core.values.messages import ModelFacts
 
+SCHEMA = 2
+_TEXT = instance_of(str)
+_TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
+
 
 @attrs.frozen
 class Change:
@@ -45,12 +49,6 @@ _ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
 def worst(labels: Iterable[str]) -> Integrity:
     """The worst word among names of labels; names that are none of the words count for nothing."""
     return Integrity(max((name for name in labels if name in _ORDER), key=_ORDER.__getitem__, default=Integrity.CLEAN))
-
-
-SCHEMA = 2
-
-_TEXT = instance_of(str)
-_TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,16 @@ _IGNORED_ON_HFS = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F),
 TOOL_CACHES = frozenset({".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store"})
 """What tools leave behind wherever they run; nobody's work, and no part of a change."""
 
+NOTHING = "/dev/null"
+"""The name of the side on which a file does not exist."""
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+"""A name in quotes; the group is what :func:`unquoted` reads."""
+_PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones
+_PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # a diff in reverse
+_NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+_BYTES = {name.encode(): byte for byte, name in _NAMED.items()}
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+
 
 def is_repository_name(name: str) -> bool:
     """Whether some file system takes ``name`` for ``.git``: any case, trailing dots or spaces, ``git~1``."""
@@ -44,18 +54,6 @@ def components(path: str) -> tuple[str, ...]:
     except UnicodeEncodeError:
         raise PathEscapeError(f"{path!r} cannot be a file name") from None
     return parts
-
-
-NOTHING = "/dev/null"
-"""The name of the side on which a file does not exist."""
-
-QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-"""A name in quotes; the group is what :func:`unquoted` reads."""
-_PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones
-_PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # a diff in reverse
-_NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
-_BYTES = {name.encode(): byte for byte, name in _NAMED.items()}
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def _escaped(byte: int) -> str:
@@ -101,7 +99,7 @@ def file_meant(old: str, new: str) -> str | None:
 
 
 def file_of_git_line(line: str) -> str | None:
-    """The file on a ``diff --git`` line; None where it cannot be told, or two are named."""
+    """The file on a ``diff --git`` line; None if it cannot be determined, or if there are two."""
     rest = line.removeprefix("diff --git ")
     if '"' in (rest[:1], rest[-1:]):
         match = re.fullmatch(rf"{QUOTED.pattern} {QUOTED.pattern}", rest)

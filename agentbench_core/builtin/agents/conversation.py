@@ -20,6 +20,17 @@ from agentbench_core import (
     ToolSpec,
 )
 
+_BYTES_PER_TOKEN = 3.0
+"""A guess on the careful side, until the first answer tells."""
+_FULL = 0.95
+"""Share of the window at which something must go: counts of tokens are estimates."""
+_LEFT = 0.7
+"""Share of the window that is left full then, so that not every turn has to drop something."""
+_SMALLEST = 0.25
+"""Share of the window that is for what is read, however much a model may write."""
+_SHORTEST = 400  # characters of output that are not worth dropping
+_BEGINNING = 100  # characters of dropped output that say what it was
+
 
 @attrs.frozen
 class Prompt:
@@ -42,18 +53,6 @@ class Prompt:
         """The file ``prompts/NAME.txt`` of a package."""
         file = (importlib.resources.files(package) / "prompts" / f"{name}.txt").read_bytes()
         return cls(name, file.decode().strip(), file)
-
-
-_BYTES_PER_TOKEN = 3.0
-"""A guess on the careful side, until the first answer tells."""
-_FULL = 0.95
-"""Share of the window at which something must go: counts of tokens are estimates."""
-_LEFT = 0.7
-"""Share of the window that is left full then, so that not every turn has to drop something."""
-_SMALLEST = 0.25
-"""Share of the window that is for what is read, however much a model may write."""
-_SHORTEST = 400  # characters of output that are not worth dropping
-_BEGINNING = 100  # characters of dropped output that say what it was
 
 
 class Conversation:

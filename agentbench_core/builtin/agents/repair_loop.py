@@ -13,6 +13,10 @@ from agentbench_core.builtin.options import StopRules
 
 _SHOWN = 6000  # characters of a command's output that a model is shown again
 
+_REFUSALS = {"refusal": "the model refuses", "context_overflow": "the conversation no longer fits into the model"}
+_CUT_SHORT = frozenset({"timeout", "internal_error"})
+_PASSES = AgentResult(message="the failing command passes")
+
 
 @attrs.frozen(kw_only=True)
 class Rerun:
@@ -78,11 +82,6 @@ def told(command: str, found: Rerun, *, failed_before: bool, patched: bool) -> s
         return f"`{command}` {state} with this change. It prints:\n\n{output}"
     state = "passes" if found.passed else "fails in another way" if failed_before else "fails"
     return f"`{command}` {state} now. It prints:\n\n{output}"
-
-
-_REFUSALS = {"refusal": "the model refuses", "context_overflow": "the conversation no longer fits into the model"}
-_CUT_SHORT = frozenset({"timeout", "internal_error"})
-_PASSES = AgentResult(message="the failing command passes")
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, prompt_version: str) -> AgentResult:

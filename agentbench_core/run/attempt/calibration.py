@@ -36,8 +36,16 @@ from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.task import digest
 from agentbench_core.workspace.tree import Tree
 
+DIRECTORY = "expectations"
+"""Below a task's directory; a file per environment and scorer."""
+CAPABILITY = "calibrates"
+_KEPT = ("data", "summary", "weakness")
+_SESSIONS = 5
+"""How many times the time of one verdict a calibration may take."""
+_LARGEST = 256 << 20  # bytes of a file
 
-class ReferenceRefused(Exception):  # noqa: N818 - a finding about a task
+
+class ReferenceRefusedError(Exception):
     """The reference solution could not be applied: there was no time, an edit was not allowed, or a call failed."""
 
     def __init__(self, how: Literal["late", "not_editable", "failed"], reason: str) -> None:
@@ -49,13 +57,13 @@ class ReferenceRefused(Exception):  # noqa: N818 - a finding about a task
 class ApplyReference:
     """An agent that applies the reference solution, and keeps why it could not."""
 
-    refused: ReferenceRefused | None = None
+    refused: ReferenceRefusedError | None = None
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Make the calls in order, up to the first one that is refused."""
         try:
             _apply(context.tools, context.script)
-        except ReferenceRefused as error:
+        except ReferenceRefusedError as error:
             self.refused = error
             return AgentResult(ended="tool_error", message=str(error))
         return AgentResult()
@@ -67,7 +75,7 @@ def reference_change(
     """Apply the reference solution to a fork, and freeze what it changed.
 
     Raises:
-        ReferenceRefused: a call was refused, or there was no time.
+        ReferenceRefusedError: a call was refused, or there was no time.
         SandboxError: the machinery broke.
     """
     workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
@@ -88,27 +96,18 @@ def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
             result = tools.call(call)
         except DeadlineExceeded:
             named = _named(number, calls, call)
-            raise ReferenceRefused("late", f"the oracle runs out of time in {named}") from None
+            raise ReferenceRefusedError("late", f"the oracle runs out of time in {named}") from None
         except BudgetExceeded as error:
             reason = f"the oracle has {len(calls)} calls: {error.message}"
-            raise ReferenceRefused("failed", reason) from None
+            raise ReferenceRefusedError("failed", reason) from None
         if not result.ok:
             said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
             forbidden = result.error_type == "not_editable"
-            raise ReferenceRefused("not_editable" if forbidden else "failed", said)
+            raise ReferenceRefusedError("not_editable" if forbidden else "failed", said)
 
 
 def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
     return f"call {number} of {len(calls)} of the oracle ({call.tool})"
-
-
-DIRECTORY = "expectations"
-"""Below a task's directory; a file per environment and scorer."""
-CAPABILITY = "calibrates"
-_KEPT = ("data", "summary", "weakness")
-_SESSIONS = 5
-"""How many times the time of one verdict a calibration may take."""
-_LARGEST = 256 << 20  # bytes of a file
 
 
 def calibration(
@@ -242,7 +241,7 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: Even
             shared.stop, lambda: plan.scorer.make().calibrate(context), f"calibration {task.spec.id}"
         )
         return calibrated
-    except ReferenceRefused as error:
+    except ReferenceRefusedError as error:
         return Calibration(data={}, weakness=f"the reference solution cannot be applied: {error}")
     except CalibrationError as error:
         return Calibration(data={}, weakness=f"the task could not be calibrated: {error.message}")

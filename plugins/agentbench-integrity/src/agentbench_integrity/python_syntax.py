@@ -1,4 +1,4 @@
-"""Python read as syntax, in a process with several threads."""
+"""Python parsed, also while other threads parse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOCK = threading.Lock()
 
 
 def parse_python(source: str | bytes) -> ast.Module:
-    """The same as :func:`ast.parse`, also while other threads read Python.
+    """Parse Python as :func:`ast.parse` does, safely in several threads.
 
     CPython 3.11 counts the depth of all threads together and may raise SystemError for a correct file
     (https://github.com/python/cpython/issues/106905).
@@ -25,4 +25,4 @@ def parse_python(source: str | bytes) -> ast.Module:
                 return ast.parse(source)
         except SystemError:
             continue
-    raise ValueError("Python cannot be read here, since other threads read at the same time")
+    raise ValueError("cannot parse Python here, because other threads parse at the same time")
