@@ -62,9 +62,17 @@ class Started:
     def strangers(self) -> list[str]:
         """What runs in it beside our own: process 1 and its supervisors, or what waits where there is no Python.
 
-        The dead that nobody buried are strangers, too.
+        The dead that nobody buried are strangers, too. A ``docker exec`` that the engine is just starting is not: it is
+        ``runc init`` for a moment, and waited for, until it is the supervisor of the next command.
         """
-        return [line for line in self.processes() if "-I -S" not in line and "sleep 3600" not in line]
+        running: list[str] = []
+
+        def is_started() -> bool:
+            running[:] = self.processes()
+            return "runc init " not in running
+
+        self._until(is_started, "the engine does not start a process")
+        return [line for line in running if "-I -S" not in line and "sleep 3600" not in line]
 
     def wait_until_alone(self) -> None:
         """Wait until those that ended by themselves are buried, and all supervisors but one, who is kept, have gone."""
