@@ -7,13 +7,13 @@ from .builtin.agents.conversation import (
     Prompt as Prompt,
 )
 from .builtin.agents.repair_loop import (
-    Rerun as Rerun,
+    CommandRun as CommandRun,
     repair_loop as repair_loop,
     rerun as rerun,
 )
 from .builtin.options import (
     NoOptions as NoOptions,
-    StopRules as StopRules,
+    RepairOptions as RepairOptions,
 )
 from .converter import (
     dump as dump,
@@ -42,7 +42,7 @@ from .plugin.agent import (
     Agent as Agent,
     AgentResult as AgentResult,
     AttemptContext as AttemptContext,
-    Mandate as Mandate,
+    SubAgentRequest as SubAgentRequest,
     TaskFacts as TaskFacts,
 )
 from .plugin.auditor import (
@@ -59,8 +59,8 @@ from .plugin.contracts import (
     RunView as RunView,
     Sandbox as Sandbox,
     SandboxProvider as SandboxProvider,
-    SettingUp as SettingUp,
     SetupLog as SetupLog,
+    SetupRunner as SetupRunner,
     Tool as Tool,
     Toolbox as Toolbox,
     ToolContext as ToolContext,
@@ -101,7 +101,7 @@ from .schema import (
 from .values.events import (
     AgentTurnStarted as AgentTurnStarted,
     Delegation as Delegation,
-    Entry as Entry,
+    EventEntry as EventEntry,
     Warning_ as Warning_,
     event_type as event_type,
 )
@@ -110,21 +110,21 @@ from .values.execution import (
     Command as Command,
     CommandResult as CommandResult,
     ExecResult as ExecResult,
-    Load as Load,
     Output as Output,
+    ResourceUsage as ResourceUsage,
 )
 from .values.failures import (
     FailureReason as FailureReason,
     Outcome as Outcome,
 )
-from .values.globs import matches as matches
+from .values.globs import path_matcher as path_matcher
 from .values.limits import (
     Budget as Budget,
     Deadline as Deadline,
 )
 from .values.messages import (
     Completion as Completion,
-    ConversationRecord as ConversationRecord,
+    ConversationEntry as ConversationEntry,
     FailedExchange as FailedExchange,
     Message as Message,
     ModelFacts as ModelFacts,
@@ -133,6 +133,11 @@ from .values.messages import (
     ToolResult as ToolResult,
     ToolSpec as ToolSpec,
     Usage as Usage,
+)
+from .values.normalize import (
+    NORMALIZER_VERSION as NORMALIZER_VERSION,
+    normalize_failure as normalize_failure,
+    normalize_output as normalize_output,
 )
 from .values.record import (
     AttemptRecord as AttemptRecord,
@@ -150,14 +155,9 @@ from .values.task import (
     not_passed as not_passed,
 )
 from .values.text import (
+    escape_control as escape_control,
     name_some as name_some,
     shorten as shorten,
-    visible as visible,
-)
-from .values.volatile import (
-    STEADY_VERSION as STEADY_VERSION,
-    steady as steady,
-    unplaced as unplaced,
 )
 from .workspace.patching import (
     Applied as Applied,

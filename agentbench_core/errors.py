@@ -115,13 +115,13 @@ class DeadlineExceeded(AttemptStop):
 class BudgetExceeded(AttemptStop):
     """Steps, tokens or money are used up.
 
-    ``whose`` is the budget that had no more, the agent's or its parent's; ``what`` is one of ``steps``, ``tokens`` and
+    ``budget`` is the budget that had no more, the agent's or its parent's; ``what`` is one of ``steps``, ``tokens`` and
     ``money``.
     """
 
-    def __init__(self, message: str, *, whose: object = None, what: str = "") -> None:
+    def __init__(self, message: str, *, budget: object = None, what: str = "") -> None:
         super().__init__(message)
-        self.whose = whose
+        self.budget = budget
         self.what = what
 
 

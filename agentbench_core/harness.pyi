@@ -29,7 +29,7 @@ from .inputs.documents import (
 )
 from .inputs.quarantine import (
     FLAKES_FILE as FLAKES_FILE,
-    EnvironmentLooks as EnvironmentLooks,
+    EnvironmentChecks as EnvironmentChecks,
     Flakes as Flakes,
     Measured as Measured,
     TaskFlakes as TaskFlakes,
@@ -48,7 +48,7 @@ from .plugin.registry import (
     ADVERSARY as ADVERSARY,
     Registry as Registry,
 )
-from .run.attempt.agent import AgentEnd as AgentEnd
+from .run.attempt.agent import AgentPhaseResult as AgentPhaseResult
 from .run.attempt.attempt import run_attempt as run_attempt
 from .run.attempt.auditing import TaskAuditing as TaskAuditing
 from .run.attempt.calibration import (
@@ -61,12 +61,12 @@ from .run.attempt.preparation import (
     Prepared as Prepared,
     hidden_paths as hidden_paths,
 )
-from .run.attempt.record import Findings as Findings
+from .run.attempt.record import AttemptResult as AttemptResult
 from .run.attempt.session import (
     Session as Session,
     open_session as open_session,
 )
-from .run.observer import Listener as Listener
+from .run.observer import RunObserver as RunObserver
 from .run.plan import AttemptPlan as AttemptPlan
 from .run.recording import (
     MemoryEvidence as MemoryEvidence,
@@ -74,7 +74,7 @@ from .run.recording import (
     WarningLog as WarningLog,
 )
 from .run.variant import (
-    Ready as Ready,
+    ConfiguredComponent as ConfiguredComponent,
     Variant as Variant,
 )
 from .values.failures import (

@@ -31,8 +31,8 @@ from agentbench_core.cli.groups import make_group
 from agentbench_core.inputs.config import assignment, resolve
 from agentbench_core.inputs.suite import read_task
 from agentbench_core.run.group.runner import run_group
-from agentbench_core.run.observer import Listener
-from agentbench_core.run.variant import make_ready
+from agentbench_core.run.observer import RunObserver
+from agentbench_core.run.variant import make_variant
 from agentbench_core.values.record import AttemptRecord
 from agentbench_core.workspace.repos import directory_commit
 
@@ -81,11 +81,11 @@ PLUGIN = """
         options: Options
         def solve(self, context):
             chat = Conversation(context, "s")
-            chat.say(context.instruction)
+            chat.add_user(context.instruction)
             spent = []
             for _ in range(self.options.calls):
                 before = time.process_time()
-                chat.call_tools(chat.ask())
+                chat.call_tools(chat.complete())
                 spent.append(time.process_time() - before)
             if self.options.tell:
                 print("SPENT", json.dumps(spent), flush=True)
@@ -105,7 +105,7 @@ PLUGIN = """
 """
 
 
-class Phases(Listener):
+class Phases(RunObserver):
     """A listener that notes when agent phases begin and end."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ def many_at_once(root: Path) -> None:
             f"run.repeats={ATTEMPTS}", f"run.out={root / 'runs'}", "reporters=[]",
         ]  # fmt: skip
         resolved = resolve([assignment(text) for text in settings])
-        variant = make_ready("bench", resolved, [task], app.registry, allow_unisolated=True)
+        variant = make_variant("bench", resolved, [task], app.registry, allow_unisolated=True)
         group = make_group(app, resolved.settings.run, "bench", [task], [variant], "none")
         phases = Phases()
         cpu = resource.getrusage(resource.RUSAGE_SELF)

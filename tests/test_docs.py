@@ -14,10 +14,10 @@ import pytest
 
 import agentbench_core
 from agentbench_core.plugin import hookspecs
-from agentbench_core.run.metering.resources import HostLoad, PhaseLoad
+from agentbench_core.run.metering.resources import HostLoad, PhaseResources
 from agentbench_core.schema import describe
 from agentbench_core.values.events import EVENT_CLASSES
-from agentbench_core.values.execution import Load
+from agentbench_core.values.execution import ResourceUsage
 from agentbench_core.values.failures import FailureReason
 from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
 
@@ -49,7 +49,7 @@ def test_every_field_of_a_task_is_documented() -> None:
 
 def test_every_field_of_timings_is_documented() -> None:
     """With the help that the code has, which names units."""
-    prefixes = {PhaseLoad: "", Load: "commands.", HostLoad: "host."}
+    prefixes = {PhaseResources: "", ResourceUsage: "commands.", HostLoad: "host."}
     expected = [
         f"| `{at}{row.name}` | {row.help} |" for cls, at in prefixes.items() for row in describe(cls) if row.help
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import AttemptRecord, FailureReason, RunView, shorten, visible
+from agentbench_core import AttemptRecord, FailureReason, RunView, escape_control, shorten
 from agentbench_core.builtin.options import NoOptions
 
 _LONGEST = 300  # characters of an explanation
@@ -68,7 +68,7 @@ def summary(run: RunView) -> str:
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
     # Shown on a terminal, and by what renders Markdown: there a name must not become a tag.
-    return visible("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
+    return escape_control("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
 
 def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:

@@ -20,7 +20,7 @@ class PlainOptions:
 
 
 @attrs.frozen(kw_only=True)
-class StopRules:
+class RepairOptions:
     """When an agent that repairs in a loop gives up. A class of options may inherit them."""
 
     same_failure: int = option(4, help="changes in a row after which the command fails in the same way", minimum=1)
@@ -29,7 +29,7 @@ class StopRules:
 
 
 @attrs.frozen(kw_only=True)
-class BaselineOptions(StopRules):
+class BaselineOptions(RepairOptions):
     """Options of agent ``baseline``: when it gives up."""
 
 

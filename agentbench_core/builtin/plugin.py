@@ -122,35 +122,35 @@ def idle(options: NoOptions) -> Agent:
 
 def list_files(options: ListFilesOptions) -> Tool:
     """Make the tool ``list_files``."""
-    from agentbench_core.builtin.reading import ListFiles
+    from agentbench_core.builtin.tools.files import ListFiles
 
     return ListFiles(options)
 
 
 def read_file(options: ReadFileOptions) -> Tool:
     """Make the tool ``read_file``."""
-    from agentbench_core.builtin.reading import ReadFile
+    from agentbench_core.builtin.tools.files import ReadFile
 
     return ReadFile(options)
 
 
 def search(options: SearchOptions) -> Tool:
     """Make the tool ``search``."""
-    from agentbench_core.builtin.reading import Search
+    from agentbench_core.builtin.tools.files import Search
 
     return Search(options)
 
 
 def apply_patch(options: NoOptions) -> Tool:
     """Make the tool ``apply_patch``."""
-    from agentbench_core.builtin.patching import ApplyPatch
+    from agentbench_core.builtin.tools.apply_patch import ApplyPatch
 
     return ApplyPatch(options)
 
 
 def run(options: RunOptions) -> Tool:
     """Make the tool ``run``."""
-    from agentbench_core.builtin.running import Run
+    from agentbench_core.builtin.tools.run import Run
 
     return Run(options)
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from agentbench_core import (
-    STEADY_VERSION,
+    NORMALIZER_VERSION,
     Completion,
     ExpectedCalls,
     InputError,
@@ -25,8 +25,8 @@ from agentbench_core import (
     RunView,
     dump,
     load,
+    normalize_output,
     open_run,
-    steady,
 )
 from agentbench_core.builtin.options import ReplayOptions
 
@@ -35,7 +35,7 @@ _COMPARED = 100  # lines of one message that are held against each other
 _CONTEXT = 2
 _REDACTED = "[redacted "
 
-_steady = functools.lru_cache(maxsize=1024)(steady)
+_steady = functools.lru_cache(maxsize=1024)(normalize_output)
 
 
 @attrs.frozen
@@ -93,7 +93,7 @@ class Replay:
             answer_tokens=manifest.model.answer_tokens,
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
-            known={"replayed_from": manifest.run_id, "normaliser": STEADY_VERSION},
+            known={"replayed_from": manifest.run_id, "normaliser": NORMALIZER_VERSION},
             warnings=tuple(self._warnings()),
         )
 
@@ -103,7 +103,7 @@ class Replay:
         Raises LLMError with what differs when nothing recorded asked the same, and where the answer had a secret in it.
         """
         call.deadline.check()
-        written = load(call.as_written(dump(request)), Request, where="the request")
+        written = load(call.redacted(dump(request)), Request, where="the request")
         asked = _asked(written, {})
         with self._lock:
             tape = self._tape(call.task_id, call.repeat)

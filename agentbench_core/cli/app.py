@@ -15,7 +15,7 @@ import click
 from agentbench_core.plugin.discovery import Plugins, disabled_by_environment, discover
 from agentbench_core.plugin.kinds import COMMAND_GROUPS
 from agentbench_core.plugin.registry import Registry
-from agentbench_core.values.text import shorten, visible
+from agentbench_core.values.text import escape_control, shorten
 
 CORE_COMMANDS = {
     "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
@@ -83,7 +83,7 @@ def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     Raises OSError if standard output takes nothing; standard error that takes nothing stops no command.
     """
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
-        click.echo(visible(text), err=err, nl=nl)
+        click.echo(escape_control(text), err=err, nl=nl)
 
 
 def _show(line: str) -> None:

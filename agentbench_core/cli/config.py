@@ -8,7 +8,7 @@ import yaml
 from agentbench_core.cli.app import App, print_json, print_table, say
 from agentbench_core.cli.flags import json_flag, resolved_variants, settings_flags
 from agentbench_core.converter import dump
-from agentbench_core.run.variant import option_leaves
+from agentbench_core.run.variant import default_options
 
 
 @click.command("show")
@@ -25,7 +25,7 @@ def show_config(app: App, /, as_json: bool, **typed: object) -> None:
     """
     settings, _ = resolved_variants(app, typed)
     variants = {
-        name: dict(sorted({**resolved.leaves, **option_leaves(resolved, app.registry)}.items()))
+        name: dict(sorted({**resolved.leaves, **default_options(resolved, app.registry)}.items()))
         for name, resolved in settings.items()
     }
     if as_json:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import attrs
 
-from agentbench_core.values.events import Delegation, Entry, LLMRequest, LLMResponse, ToolCallStarted
+from agentbench_core.values.events import Delegation, EventEntry, LLMRequest, LLMResponse, ToolCallStarted
 
 _LINES = 200
 """As many are drawn: an agent may write what it likes."""
@@ -70,7 +70,7 @@ class Party:
         return f"{plain}: {self.calls[name]} calls, {self.tokens[name]} tokens, {self.steps[name]} steps"
 
 
-def parties(entries: Iterable[Entry]) -> Mapping[str, Party]:
+def parties(entries: Iterable[EventEntry]) -> Mapping[str, Party]:
     """The agents of each attempt, by attempt id."""
     found: dict[str, Party] = {}
     for entry in entries:

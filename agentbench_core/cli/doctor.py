@@ -23,7 +23,7 @@ from agentbench_core.inputs.config import RunSettings, Settings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
 from agentbench_core.plugin.registry import Component, comes_with
 from agentbench_core.run.variant import wrong_components
-from agentbench_core.run.waiting import ask
+from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
 
 _LOW_DISK = 2 << 30  # bytes
@@ -164,7 +164,7 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
         assert component.options is not None
         provider = component.make(load({}, component.options, where=name))
         try:
-            warnings = list(ask(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience) or ())
+            warnings = list(run_preflight(component, lambda: provider.preflight([_BY_DEFAULT]), seconds=patience) or ())
         finally:
             provider.close()
     except AgentBenchError as error:

@@ -21,8 +21,8 @@ from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
-from agentbench_core.run.group.group import Group
-from agentbench_core.run.variant import Variant, make_ready, without_agents
+from agentbench_core.run.group.group import RunPlan
+from agentbench_core.run.variant import Variant, make_variant, variant_without_agents
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
@@ -31,7 +31,7 @@ _PLANNED = ("suite", "variant", "out")
 
 def make_group(
     app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant], presets: str
-) -> Group:
+) -> RunPlan:
     """What ``run`` runs, with settings that were made with that version of the presets.
 
     Says it when ``flakes.yaml`` is out of date; raises InputError when it is wrong.
@@ -39,7 +39,7 @@ def make_group(
     aside = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
     for note in aside.notes:
         say(f"note: {note}", err=True)
-    return Group(
+    return RunPlan(
         suite=suite,
         tasks=tasks,
         variants=variants,
@@ -59,7 +59,7 @@ def make_group(
 def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
     """What looks at tasks without an agent of its own, from the flags of a command. Raises InputError."""
     resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
-    variant = without_agents(name, resolved, app.registry)
+    variant = variant_without_agents(name, resolved, app.registry)
     if not variant.sandbox.can("isolated"):
         warn_unisolated()
     return variant
@@ -67,7 +67,7 @@ def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
 
 def resumed_group(
     app: App, directories: Sequence[str], typed: Mapping[str, Any], *, changed_ok: bool, allow_unisolated: bool
-) -> Group:
+) -> RunPlan:
     """What is left of runs: their own settings and tasks, and flags over them. Raises InputError.
 
     Several directories must be of one group, since one command makes their attempts.
@@ -87,7 +87,7 @@ def resumed_group(
     for each in resolved.values():
         check_redacted(each)
     variants = [
-        make_ready(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
+        make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
         for name, each in resolved.items()
     ]
     settings = resolved[first.variant].settings.run
@@ -104,7 +104,7 @@ def resumed_group(
 
 def replayed_group(
     app: App, directory: str, typed: Mapping[str, Any], globs: Sequence[str], *, allow_unisolated: bool
-) -> Group:
+) -> RunPlan:
     """A run once more, with the model's answers as they were recorded, and flags over its settings.
 
     Only tasks whose id matches one of ``globs``, if there are any. Raises InputError, also when one of them is gone.
@@ -118,7 +118,7 @@ def replayed_group(
     check_redacted(resolved)
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
     check_same_plan(run, tasks, globs, ", or name those to replay: --task GLOB")
-    variant = make_ready(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
+    variant = make_variant(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
     return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant], run.manifest.presets)
 
 

@@ -18,8 +18,8 @@ from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.inputs.config import Layer, RunSettings, recorded, resolve
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Registry
-from agentbench_core.run.group.group import Group
-from agentbench_core.run.variant import Variant, make_ready, named_components
+from agentbench_core.run.group.group import RunPlan
+from agentbench_core.run.variant import Variant, make_variant, named_components
 from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
 
@@ -30,7 +30,7 @@ _OURS = ("run.out", "run.tasks")
 """Settings that are the business of who types the command: a run.json may be a stranger's."""
 
 
-def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_unisolated: bool) -> Group:
+def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_unisolated: bool) -> RunPlan:
     """The plan of runs once more: suite, tasks, settings with seeds, repeats. Several are made again as one group.
 
     Raises:
@@ -63,7 +63,7 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
         check_redacted(each)
     try:
         variants = [
-            make_ready(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
+            make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
             for name, each in resolved.items()
         ]
     except InputError as error:
@@ -102,7 +102,9 @@ def _say_plan(
 ) -> None:
     """What will be done, before it is: settings decide which programs run and who is asked."""
     usual = _usual(variant, registry)
-    unlike = [f"{key}={leaf.value}" for key, leaf in variant.leaves.items() if usual.get(key, "") != leaf.value]
+    unlike = [
+        f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if usual.get(key, "") != leaf.value
+    ]
     where = sorted({str(task.directory.parent) for task in tasks})
     say(
         f"like run {manifest.run_id}: variant {variant.name}, tasks {len(tasks)} of {shortened(', '.join(where))}, "

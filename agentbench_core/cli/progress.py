@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agentbench_core.cli.app import say, shortened
-from agentbench_core.run.observer import Listener
+from agentbench_core.run.observer import RunObserver
 from agentbench_core.values.record import AttemptRecord
-from agentbench_core.values.text import visible
+from agentbench_core.values.text import escape_control
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ _NAMED = 5  # of what goes on, in one line
 
 
 @contextlib.contextmanager
-def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -> Iterator[Listener]:
+def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -> Iterator[RunObserver]:
     """A listener that shows how far a run of so many attempts is, on standard error.
 
     ``quarantined`` says why tasks are kept out of headlines, by id.
@@ -72,7 +72,7 @@ def warn_unisolated() -> None:
     say("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
 
 
-class PlainProgress(Listener):
+class PlainProgress(RunObserver):
     """One line per attempt, when it is finished; and one for what goes on, after ``patience`` seconds without any."""
 
     def __init__(self, attempts: int, quarantined: Collection[str], *, patience: float = 30.0) -> None:
@@ -136,7 +136,7 @@ class PlainProgress(Listener):
         say(message, err=True)
 
 
-class LiveProgress(Listener):
+class LiveProgress(RunObserver):
     """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
 
     def __init__(
@@ -195,7 +195,7 @@ class LiveProgress(Listener):
         self._say(f"note: {message}")
 
     def _say(self, message: str) -> None:
-        self._console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escape_control(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def _attempt_name(variant: str, task_id: str, repeat: int) -> str:

@@ -21,9 +21,9 @@ from agentbench_core.evidence.reader import open_run
 from agentbench_core.inputs.config import RunSettings
 from agentbench_core.inputs.suite import Task, read_suite, read_task, select
 from agentbench_core.inputs.variants import read_presets
-from agentbench_core.run.group.group import Group
-from agentbench_core.run.group.runner import FinishedRun, run_group
-from agentbench_core.run.variant import make_ready
+from agentbench_core.run.group.group import RunPlan
+from agentbench_core.run.group.runner import RunResult, run_group
+from agentbench_core.run.variant import make_variant
 from agentbench_core.values.failures import Outcome
 
 _UNISOLATED = click.option(
@@ -142,21 +142,21 @@ def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisola
 
 def _new_group(
     app: App, typed: Mapping[str, Any], find: Callable[[RunSettings], Sequence[Task]], allow_unisolated: bool
-) -> Group:
+) -> RunPlan:
     resolved, tasks = resolved_variants(app, typed, find, allow_unisolated=allow_unisolated)
     variants = [
-        make_ready(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
+        make_variant(name, r, tasks, app.registry, allow_unisolated=allow_unisolated) for name, r in resolved.items()
     ]
     settings = next(iter(resolved.values())).settings.run
     return make_group(app, settings, tasks[0].spec.suite, tasks, variants, read_presets().version)
 
 
-def _run(app: App, group: Group, allow_unisolated: bool) -> int:
+def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
     _say_what_is_not_in_use(app)
     planned = len(group.tasks) * len(group.variants) * group.repeats
     isolated = group.variants[0].sandbox.can("isolated")
-    with progress(planned, isolated=isolated, quarantined=group.quarantined) as listener:
-        finished = run_group(group, listener)
+    with progress(planned, isolated=isolated, quarantined=group.quarantined) as observer:
+        finished = run_group(group, observer)
     for run_ in finished:
         _print_summary(run_)
     for run_ in finished:
@@ -175,7 +175,7 @@ def _run(app: App, group: Group, allow_unisolated: bool) -> int:
     return 1 if _missed(group, finished) else 0
 
 
-def _missed(group: Group, finished: Sequence[FinishedRun]) -> bool:
+def _missed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
     """Whether attempts of a replay could not be replayed, which is said."""
     if not any(variant.llm and variant.llm.can("replays") for variant in group.variants):
         return False
@@ -197,7 +197,7 @@ def _say_what_is_not_in_use(app: App) -> None:
             say(f"plugin {plugin.source.plugin!r} is broken and not in use: {plugin.problem}", err=True)
 
 
-def _print_summary(finished: FinishedRun) -> None:
+def _print_summary(finished: RunResult) -> None:
     say()
     path = finished.directory / SUMMARY
     if path.exists():

@@ -85,7 +85,7 @@ class AttemptFiles:
             raise (self._refused or self._stopped)(error) from None
 
     def _stopped(self, error: OSError) -> RunStoppedError:
-        return stopped(self.directory, error)
+        return write_refused(self.directory, error)
 
     def _path(self, name: str) -> Path:
         # Names below repo/ are an agent's. Ours stay, whatever word somebody has for a secret.
@@ -94,7 +94,7 @@ class AttemptFiles:
         return path
 
 
-def stopped(directory: Path, error: OSError | None) -> RunStoppedError:
+def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
     """The error of a run whose evidence the disk refuses."""
     assert error is not None
     if isinstance(error, FileNotFoundError):

@@ -36,7 +36,7 @@ def json_line(value: object, indent: int | None = None) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-def sealed_line(value: dict[str, Any]) -> bytes:
+def add_checksum(value: dict[str, Any]) -> bytes:
     """A line that ends with a checksum of itself (CRC-32, as in zip files): it tells damage, not forgery."""
     return _sealed(json_line(value)[:-1])
 
@@ -106,7 +106,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     """The value of one line. Raises ValueError when it is damaged."""
     line = line.rstrip(b"\n")
     try:
-        value = json.loads(unsealed(line) if sealed else line)
+        value = json.loads(verify_checksum(line) if sealed else line)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     if not isinstance(value, dict):
@@ -114,7 +114,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     return value
 
 
-def unsealed(line: bytes) -> bytes:
+def verify_checksum(line: bytes) -> bytes:
     """A line without its checksum. Raises ValueError when that does not fit."""
     body = line[:-_SEAL_LENGTH] + b"}"
     if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
@@ -130,7 +130,7 @@ def damaged(where: str, why: object) -> InputError:
     )
 
 
-def torn_tail(path: Path) -> bytes:
+def partial_line(path: Path) -> bytes:
     """What follows the last line feed: the beginning of a line whose writer died."""
     if not path.is_file():
         return b""
@@ -151,7 +151,7 @@ def torn_tail(path: Path) -> bytes:
 
 def cut_torn_tail(path: Path) -> int:
     """Remove a torn last line for good; gives its length in bytes."""
-    torn = len(torn_tail(path))
+    torn = len(partial_line(path))
     if torn:
         with path.open("r+b") as file:
             file.truncate(file.seek(0, os.SEEK_END) - torn)
@@ -164,13 +164,13 @@ def replace(path: Path, data: bytes) -> None:
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_bytes(data)
-        moved_in(part, path)
+        replace_durably(part, path)
     except OSError:
         part.unlink(missing_ok=True)
         raise
 
 
-def moved_in(part: Path, path: Path) -> None:
+def replace_durably(part: Path, path: Path) -> None:
     """Put a finished file in the place of another, and both its bytes and its name on disk."""
     with part.open("rb") as file:
         os.fsync(file.fileno())

@@ -12,10 +12,10 @@ import attrs
 
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
-from agentbench_core.evidence import journal, layout, records
+from agentbench_core.evidence import journal, layout, verification
 from agentbench_core.evidence.recovery import manifests
-from agentbench_core.values.events import EVENT_CLASSES, Entry, LLMRequest, TaskFinished, event_type
-from agentbench_core.values.messages import Completion, ConversationRecord, Request, requests
+from agentbench_core.values.events import EVENT_CLASSES, EventEntry, LLMRequest, TaskFinished, event_type
+from agentbench_core.values.messages import Completion, ConversationEntry, Request, requests
 from agentbench_core.values.record import SCHEMA, AttemptRecord, RunManifest
 from agentbench_core.values.row import AttemptRow
 
@@ -33,31 +33,31 @@ class RunDirectory:
         Each is held against the sealed event that carries it. Raises InputError when one does not fit; that one is
         missing is only known at the end. Of an unfinished run those that only its events have come last.
         """
-        return (_record(line) for line, counts in records.counting(self.directory) if counts)
+        return (_record(line) for line, counts in verification.current_lines(self.directory) if counts)
 
     def rows(self) -> Iterator[AttemptRow]:
         """The same records, in the fields that reports count: many times faster, in little memory."""
-        return (row for row, counts in self.every_row() if counts)
+        return (row for row, counts in self.all_rows() if counts)
 
-    def every_row(self) -> Iterator[tuple[AttemptRow, bool]]:
+    def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
         """Every record so, and whether it is a result: not so those of attempts that were tried again."""
-        read = records.decoder(AttemptRow)
-        for line, counts in records.counting(self.directory):
+        read = verification.decoder(AttemptRow)
+        for line, counts in verification.current_lines(self.directory):
             row = read(line)
             _check_schema(row.schema, line[0])
             yield row, counts
 
     def every_record(self) -> Iterator[AttemptRecord]:
         """Every record, those that were superseded too."""
-        return map(_record, records.checked(self.directory))
+        return map(_record, verification.checked(self.directory))
 
-    def events(self) -> Iterator[Entry]:
+    def events(self) -> Iterator[EventEntry]:
         """Every event; types that this version does not know are left out."""
         for where, value in journal.lines(self.directory / layout.EVENTS, sealed=True):
             envelope = {key: value.pop(key, None) for key in ("seq", "at", "attempt_id")}
             cls = EVENT_CLASSES.get(value.pop("type", ""))
             if cls is not None:
-                yield Entry(**envelope, event=load(value, cls, where=where))
+                yield EventEntry(**envelope, event=load(value, cls, where=where))
 
     def explanations(self) -> Mapping[str, str]:
         """Why attempts ended as they did, in words, by attempt id."""
@@ -67,10 +67,10 @@ class RunDirectory:
         """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
         return requests(self.conversation(task_id, repeat))
 
-    def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationRecord]:
+    def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
         """The same calls as they were written: what was new in each."""
         for where, value in self._lines_of(task_id, repeat, layout.CONVERSATION):
-            yield load(value, ConversationRecord, where=where)
+            yield load(value, ConversationEntry, where=where)
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
         """Each tool call of the last attempt at a task, in order, as it was written."""
@@ -121,13 +121,13 @@ class RunDirectory:
                 costs[key] = value["cost_usd"]
         return sum(costs.values())
 
-    def unsealed(self) -> int:
+    def unverified_records(self) -> int:
         """How many records no event of the run itself carries: nothing says that they are as they were written."""
-        return records.without_evidence(self.directory)
+        return verification.without_evidence(self.directory)
 
     def status(self) -> str:
         """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
-        return records.status(self.directory)
+        return verification.status(self.directory)
 
     def _ends(self) -> Iterator[dict[str, Any]]:
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_=event_type(TaskFinished)):
@@ -170,7 +170,7 @@ def find_runs(out: Path) -> Sequence[Path]:
     return sorted(path.parent for path in out.glob(f"*/{layout.MANIFEST}"))
 
 
-def _record(line: records.Line) -> AttemptRecord:
+def _record(line: verification.Line) -> AttemptRecord:
     where, data = line
     try:
         value = json.loads(data)

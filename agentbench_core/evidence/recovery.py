@@ -19,12 +19,12 @@ from agentbench_core.values.events import ManifestWritten, TaskFinished, event_t
 from agentbench_core.values.record import AttemptRecord
 
 _FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
-REMADE = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
+REBUILT = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
 """The explanation in an event that nobody saw happen."""
 
 
 @contextlib.contextmanager
-def hold(directory: Path) -> Iterator[None]:
+def lock_run(directory: Path) -> Iterator[None]:
     """Nobody else may write in ``directory`` meanwhile; the system lets go of it when its holder dies.
 
     Raises InputError when somebody does, or nobody can.
@@ -48,21 +48,21 @@ def hold(directory: Path) -> Iterator[None]:
 
 
 @attrs.frozen(kw_only=True)
-class Mended:
+class Recovery:
     """A directory that can be written again: the number of its last event, and what had to be done, in words."""
 
     last_seq: int
     notes: tuple[str, ...]
 
 
-def mend(directory: Path) -> Mended:
+def recover(directory: Path) -> Recovery:
     """Undo a crash: cut torn lines, and add the records whose event is on disk and whose own line is not.
 
     Raises InputError when something else is wrong, OSError when the disk refuses.
     """
     notes = []
     for name in (layout.EVENTS, layout.ATTEMPTS):
-        if journal.torn_tail(directory / name):
+        if journal.partial_line(directory / name):
             journal.checkpoint()
             torn = journal.cut_torn_tail(directory / name)
             notes.append(f"{name}: dropped a torn last line of {torn} bytes")
@@ -80,7 +80,7 @@ def mend(directory: Path) -> Mended:
         whole = attempts.read_bytes() if attempts.exists() else b""
         journal.replace(attempts, whole + b"".join(map(journal.json_line, missing)))
         notes.append(f"{layout.ATTEMPTS}: added {len(missing)} records from {layout.EVENTS}")
-    return Mended(last_seq=last_seq, notes=tuple(notes))
+    return Recovery(last_seq=last_seq, notes=tuple(notes))
 
 
 def manifests(directory: Path) -> Iterator[dict[str, Any]]:
@@ -106,7 +106,7 @@ def put_back_manifest(directory: Path) -> Sequence[str]:
     told, path, there = list(manifests(directory)), directory / layout.MANIFEST, None
     if not told:
         return ()
-    with hold(directory):
+    with lock_run(directory):
         if path.exists():
             with contextlib.suppress(ValueError, RecursionError):
                 there = json.loads(path.read_bytes())
@@ -127,7 +127,7 @@ def rebuild(directory: Path) -> Sequence[str]:
     events, attempts = directory / layout.EVENTS, directory / layout.ATTEMPTS
     if not events.exists():
         raise InputError(f"{directory} has no {layout.EVENTS}: there is nothing to rebuild from")
-    with hold(directory):
+    with lock_run(directory):
         was_there = attempts.exists()
         finished: dict[str, dict[str, Any]] = {}
         seq = bad_events = bad_attempts = 0
@@ -188,7 +188,7 @@ def _is_record(value: dict[str, Any]) -> bool:
 
 def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
     envelope = journal.envelope(seq, record["attempt_id"], _FINISHED)
-    return journal.sealed_line(envelope | {"record": record, "explanation": REMADE})
+    return journal.add_checksum(envelope | {"record": record, "explanation": REBUILT})
 
 
 def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
@@ -203,7 +203,7 @@ def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
         kept = next(name for name in numbered if not name.exists())
         journal.checkpoint()
         kept.hardlink_to(path)
-    journal.moved_in(part, path)
+    journal.replace_durably(part, path)
     return kept
 
 

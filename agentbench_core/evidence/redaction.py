@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentbench_core.evidence.disguises import SHORTEST, Finder
+from agentbench_core.evidence.encodings import SHORTEST, SecretFinder
 from agentbench_core.evidence.key_formats import KeyFormats
 from agentbench_core.values.failures import FailureReason, Outcome
 
@@ -41,7 +41,7 @@ class Redactor:
         """
         self._ours = _OURS.union(ours)
         chosen = set(names) | {name for name in environment if _NAMES.fullmatch(name)}
-        self._values = Finder({environment[name]: name for name in sorted(chosen) if name in environment})
+        self._values = SecretFinder({environment[name]: name for name in sorted(chosen) if name in environment})
         self._keys = KeyFormats()
         self._clean_short = functools.lru_cache(maxsize=_REMEMBERED)(self._clean_text)
 

@@ -22,8 +22,8 @@ import attrs
 from agentbench_core.converter import dump
 from agentbench_core.errors import RunStoppedError
 from agentbench_core.evidence import journal, layout
-from agentbench_core.evidence.attempt_files import AttemptFiles, stopped
-from agentbench_core.evidence.recovery import hold, mend
+from agentbench_core.evidence.attempt_files import AttemptFiles, write_refused
+from agentbench_core.evidence.recovery import lock_run, recover
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.events import Event, ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord, RunManifest
@@ -44,7 +44,7 @@ class Store:
     def __init__(self, directory: Path, redactor: Redactor) -> None:
         """Make the directory, or mend it after a crash, and hold it until :meth:`close`.
 
-        ``mended`` says in words what was done. Raises InputError when somebody else writes there, when nobody can,
+        ``recovery`` says in words what was done. Raises InputError when somebody else writes there, when nobody can,
         and when it is damaged.
         """
         self.directory = directory
@@ -52,17 +52,17 @@ class Store:
         with contextlib.ExitStack() as stack:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(hold(directory))
-                mended = mend(directory)
+                stack.enter_context(lock_run(directory))
+                recovery = recover(directory)
             except OSError as error:
-                raise stopped(directory, error) from None
+                raise write_refused(directory, error) from None
             self._letting_go = stack.pop_all()
-        self.mended = mended.notes
+        self.recovery = recovery.notes
         self._order = threading.Lock()
         self._lines: list[_Line] = []
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """Something waits to be written; true: and somebody waits for it."""
-        self._seq = mended.last_seq
+        self._seq = recovery.last_seq
         self._closed = False
         self._problem: OSError | None = None
         self._writer = threading.Thread(target=self._write, name="store", daemon=True)
@@ -78,7 +78,7 @@ class Store:
         try:
             journal.replace(self.directory / layout.MANIFEST, data)
         except OSError as error:
-            raise stopped(self.directory, error) from None
+            raise write_refused(self.directory, error) from None
 
     def emit(self, event: Event, attempt_id: str | None = None, *, durable: bool = False) -> None:
         """Append an event; with ``durable`` return only when it is on disk.
@@ -111,7 +111,7 @@ class Store:
                 self.directory / layout.task_directory(task_id, repeat), self._redactor, self._stop_for_good
             )
         except OSError as error:
-            raise stopped(self.directory, error) from None
+            raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
         """Take secrets out of a file below the directory that somebody else wrote. Raises OSError."""
@@ -126,7 +126,7 @@ class Store:
             journal.replace(place, cleaned)
             place.chmod(mode)
 
-    def set_aside(self, task_id: str, repeat: int, attempt_id: str) -> None:
+    def archive_attempt(self, task_id: str, repeat: int, attempt_id: str) -> None:
         """Keep the directory of an attempt that is tried again under the attempt's own name."""
         kept = self.directory / layout.superseded_directory(attempt_id)
         try:
@@ -137,7 +137,7 @@ class Store:
         except FileNotFoundError:
             pass  # it died before it had one
         except OSError as error:
-            raise stopped(self.directory, error) from None
+            raise write_refused(self.directory, error) from None
 
     def close(self) -> None:
         """Write what is left and let go of the directory. Idempotent. Raises RunStoppedError if that fails."""
@@ -150,11 +150,11 @@ class Store:
         self._writer.join()
         self._letting_go.close()
         if self._problem is not told:
-            raise stopped(self.directory, self._problem)
+            raise write_refused(self.directory, self._problem)
 
     def _stop_for_good(self, error: OSError) -> RunStoppedError:
         self._problem = self._problem or error
-        return stopped(self.directory, error)
+        return write_refused(self.directory, error)
 
     def _fields(self, event: Event) -> bytes:
         """An event as JSON, without its envelope. Made outside of the lock that all threads share."""
@@ -167,7 +167,7 @@ class Store:
 
     def _put(self, line: _Line) -> None:
         if self._problem is not None:
-            raise stopped(self.directory, self._problem)
+            raise write_refused(self.directory, self._problem)
         if self._closed:
             raise RunStoppedError(f"{self.directory} is closed: nothing more can be written there")
         self._lines.append(line)
@@ -219,7 +219,7 @@ class Store:
             self._problem = error
             for line in lines:
                 if line.on_disk and not line.on_disk.done():
-                    line.on_disk.set_exception(stopped(self.directory, error))
+                    line.on_disk.set_exception(write_refused(self.directory, error))
 
     def _append_to(self, file: IO[bytes], lines: Sequence[_Line]) -> None:
         for line in lines:

@@ -26,7 +26,7 @@ _NAMED = 5  # tasks in one note
 
 
 @attrs.frozen(kw_only=True)
-class EnvironmentLooks:
+class EnvironmentChecks:
     """What is no grader's doing: a set-up that failed, a sandbox that broke."""
 
     looks: int = option(help="how often an environment was made or used; a set-up that fails counts once", minimum=0)
@@ -55,7 +55,7 @@ class Measured:
     rate: float = option(help="`flaked` by `looks`", minimum=0, maximum=1)
     low: float = option(help="lower end of the 95 % interval (Wilson)", minimum=0, maximum=1)
     high: float = option(help="upper end", minimum=0, maximum=1)
-    environment: EnvironmentLooks = option(help="set-ups and sandboxes that failed, which no attempt is judged by")
+    environment: EnvironmentChecks = option(help="set-ups and sandboxes that failed, which no attempt is judged by")
     quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
 
     def __attrs_post_init__(self) -> None:

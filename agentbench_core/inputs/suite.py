@@ -13,7 +13,7 @@ import attrs
 from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError, did_you_mean
 from agentbench_core.inputs.documents import near, parse_yaml, read_text, read_yaml
-from agentbench_core.values.globs import matches
+from agentbench_core.values.globs import path_matcher
 from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.task import Oracle, TaskSpec, digest
 
@@ -118,7 +118,7 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
         ("agent.editable_globs", spec.agent.editable_globs),
     ):
         try:
-            matches(globs)
+            path_matcher(globs)
         except InputError as error:
             raise InputError(f"{task_file}: {field}: {error.message}") from None
 
@@ -191,7 +191,7 @@ def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
     that the hidden tests load.
     """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
-    meant = matches((*task.validation.protected_globs, *hidden))
+    meant = path_matcher((*task.validation.protected_globs, *hidden))
     named = {test.partition("::")[0] for test in task.validation.expected_tests}
     return lambda path: path in named or meant(path)
 
@@ -199,5 +199,5 @@ def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:
     """Which paths the agent may edit."""
     if not task.agent.allow_file_write:
-        return matches(())
-    return matches(task.agent.editable_globs or ("**",))
+        return path_matcher(())
+    return path_matcher(task.agent.editable_globs or ("**",))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # see contracts
 
 
 @attrs.frozen(kw_only=True)
-class Mandate:
+class SubAgentRequest:
     """What a sub-agent is given: a role, some of the tools, and at most so much of what its parent has left."""
 
     role: str
@@ -37,7 +37,7 @@ def _say_nothing(version: str) -> None:
     """Nobody wants to know."""
 
 
-def _nobody(mandate: Mandate) -> AttemptContext:
+def _nobody(mandate: SubAgentRequest) -> AttemptContext:
     raise InputError(f"nobody here can take the role {mandate.role!r}")
 
 
@@ -64,11 +64,11 @@ class AttemptContext:
     budget: Budget
     deadline: Deadline
     log: EventLog
-    uses_prompt: Callable[[str], None] = _say_nothing
+    report_prompt_version: Callable[[str], None] = _say_nothing
     """Tell which version of its prompts the agent uses, so that records know it however the attempt ends."""
     llm: Model | None = None
     """For agents with the capability ``needs_llm``."""
-    delegate: Callable[[Mandate], AttemptContext] = _nobody
+    delegate: Callable[[SubAgentRequest], AttemptContext] = _nobody
     """Hand work to a sub-agent: gives the context that it works in, whose use counts here too, and writes the event.
 
     BudgetExceeded of the sub-agent's own share is for whoever delegated: ``budget.check()`` raises if more is over.

@@ -15,10 +15,10 @@ import attrs
 if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they register; listing them stays fast
     from pathlib import Path
 
-    from agentbench_core.values.events import Entry, Event
+    from agentbench_core.values.events import Event, EventEntry
     from agentbench_core.values.execution import Command, ExecResult
     from agentbench_core.values.limits import Deadline
-    from agentbench_core.values.messages import Completion, ConversationRecord, Request, ToolCall, ToolResult, ToolSpec
+    from agentbench_core.values.messages import Completion, ConversationEntry, Request, ToolCall, ToolResult, ToolSpec
     from agentbench_core.values.record import AttemptRecord, RunManifest
     from agentbench_core.values.row import AttemptRow
     from agentbench_core.values.task import EnvironmentSpec
@@ -217,13 +217,13 @@ class RunView(Protocol):
     def rows(self) -> Iterator[AttemptRow]:
         """The same records, in the fields that reports count: many times faster, in little memory."""
 
-    def every_row(self) -> Iterator[tuple[AttemptRow, bool]]:
+    def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
         """Every record so, and whether it is a result: not so those of attempts that were tried again."""
 
-    def unsealed(self) -> int:
+    def unverified_records(self) -> int:
         """How many records no event of the run itself carries: nothing says that they are as they were written."""
 
-    def events(self) -> Iterator[Entry]:
+    def events(self) -> Iterator[EventEntry]:
         """Every event."""
 
     def explanations(self) -> Mapping[str, str]:
@@ -235,7 +235,7 @@ class RunView(Protocol):
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
         """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
 
-    def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationRecord]:
+    def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
         """The same calls as they were written: what was new in each."""
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
@@ -259,7 +259,7 @@ class Reporter(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class SettingUp:
+class SetupRunner:
     """One set-up. ``run`` runs a shell command in the workspace, where the set-up happens."""
 
     spec: EnvironmentSpec

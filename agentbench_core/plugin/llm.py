@@ -54,13 +54,13 @@ class LLMCall(Protocol):
     def failed(self, exchange: FailedExchange) -> None:
         """The exchange under way has failed, with what it cost. Also for the last one, before LLMError is raised."""
 
-    def again(self) -> None:
+    def start_exchange(self) -> None:
         """Enter one more exchange; call it before that is sent. Raises AttemptStop when it must not be sent."""
 
-    def waiting(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """The provider makes this call wait that long: the attempt gets the time back. Call it before sleeping."""
 
-    def as_written(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
         """Plain data as the run's evidence has it: without secrets."""
 
 

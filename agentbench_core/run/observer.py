@@ -8,7 +8,7 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.record import AttemptRecord
 
 
-class Listener:
+class RunObserver:
     """Told of attempts as they happen; called from several threads. A subclass overrides what it cares for."""
 
     def resumed(self, kept: int) -> None:
@@ -33,44 +33,44 @@ class Listener:
         """Something a person should know."""
 
 
-class Shielded(Listener):
+class SafeObserver(RunObserver):
     """A listener whose own troubles (a terminal that went away) never reach an attempt, and that hears no secrets."""
 
-    def __init__(self, listener: Listener, redactor: Redactor) -> None:
-        self._listener = listener
+    def __init__(self, observer: RunObserver, redactor: Redactor) -> None:
+        self._observer = observer
         self._redactor = redactor
 
     def resumed(self, kept: int) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.resumed(kept)
+            self._observer.resumed(kept)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.attempt_started(attempt_id, variant, task_id, repeat)
+            self._observer.attempt_started(attempt_id, variant, task_id, repeat)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.phase_started(attempt_id, phase)
+            self._observer.phase_started(attempt_id, phase)
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.attempt_finished(record, self._redactor.clean_text(explanation))
+            self._observer.attempt_finished(record, self._redactor.clean_text(explanation))
 
     def report_started(self, reporter: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.report_started(reporter)
+            self._observer.report_started(reporter)
 
     def report_finished(self, reporter: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.report_finished(reporter)
+            self._observer.report_finished(reporter)
 
     def note(self, message: str) -> None:
         """Pass it on."""
         with contextlib.suppress(Exception):
-            self._listener.note(self._redactor.clean_text(message))
+            self._observer.note(self._redactor.clean_text(message))

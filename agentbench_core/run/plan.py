@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.variant import Ready, Variant
+from agentbench_core.run.variant import ConfiguredComponent, Variant
 from agentbench_core.values.record import AttemptLimits
 
 
@@ -17,8 +17,8 @@ class AttemptPlan:
     attempt_id: str
     task: Task
     variant: Variant
-    agent: Ready
-    scorer: Ready
+    agent: ConfiguredComponent
+    scorer: ConfiguredComponent
     repeat: int
     supersedes: str | None = None
     """Id of the attempt that this one tries again."""

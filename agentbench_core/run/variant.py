@@ -14,7 +14,7 @@ from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.agent import Agent
 from agentbench_core.plugin.kinds import KINDS
 from agentbench_core.plugin.registry import Component, Provenance, Registry
-from agentbench_core.run.waiting import Obstacles, ask
+from agentbench_core.run.waiting import Obstacles, run_preflight
 from agentbench_core.values.record import ModelInfo, Setting
 from agentbench_core.values.task import digest
 
@@ -25,7 +25,7 @@ _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
 @attrs.frozen(kw_only=True)
-class Ready:
+class ConfiguredComponent:
     """A component with its options, checked."""
 
     component: Component
@@ -45,7 +45,7 @@ class Ready:
         return self.component.make(self.options)
 
     @classmethod
-    def own_agent(cls, name: str, agent: Agent, *capabilities: str) -> Ready:
+    def own_agent(cls, name: str, agent: Agent, *capabilities: str) -> ConfiguredComponent:
         """An agent of the harness itself, which no plugin registers and no user names."""
         source = Provenance(plugin="core", distribution="agentbench-core", version="")
         component = Component(
@@ -70,23 +70,23 @@ class Variant:
     """One named configuration to compare."""
 
     name: str
-    leaves: Mapping[str, Setting]
+    settings_with_origins: Mapping[str, Setting]
     settings: Settings
-    agents: Mapping[str, Ready]
+    agents: Mapping[str, ConfiguredComponent]
     """By name: the variant's own, or one per entrypoint of the tasks; none where only tasks are looked at."""
-    tools: tuple[Ready, ...]
-    llm: Ready | None
-    sandbox: Ready
-    scorer: Ready
-    auditors: tuple[Ready, ...]
-    reporters: tuple[Ready, ...]
+    tools: tuple[ConfiguredComponent, ...]
+    llm: ConfiguredComponent | None
+    sandbox: ConfiguredComponent
+    scorer: ConfiguredComponent
+    auditors: tuple[ConfiguredComponent, ...]
+    reporters: tuple[ConfiguredComponent, ...]
 
-    def agent_for(self, task: Task) -> Ready:
+    def agent_for(self, task: Task) -> ConfiguredComponent:
         """The agent that works on a task."""
         name = self.settings.agent.name or task.spec.agent.entrypoint
         return next(agent for agent in self.agents.values() if name in agent.component.names)
 
-    def try_out(self) -> None:
+    def instantiate_all(self) -> None:
         """Make everything that attempts will make, so that what cannot be made stops the run before it begins."""
         for ready in (*self.agents.values(), *self.tools, self.scorer, *self.auditors):
             ready.make()
@@ -131,7 +131,7 @@ class Variant:
         )
 
 
-def make_ready(
+def make_variant(
     name: str, resolved: Resolved, tasks: Sequence[Task], registry: Registry, *, allow_unisolated: bool = False
 ) -> Variant:
     """Find and check everything that a variant names, before anything runs.
@@ -142,7 +142,7 @@ def make_ready(
             ``offline``.
     """
     settings = resolved.settings
-    ready = without_agents(name, resolved, registry)
+    ready = variant_without_agents(name, resolved, registry)
     named = {settings.agent.name} if settings.agent.name else {t.spec.agent.entrypoint for t in tasks}
     names = sorted({registry.name_of("agent", agent) for agent in named})
     _check_entrypoints(settings, names, registry)
@@ -160,13 +160,13 @@ def make_ready(
     obstacles.refuse()
     return attrs.evolve(
         ready,
-        leaves=dict(sorted({**resolved.leaves, **option_leaves(resolved, registry)}.items())),
+        settings_with_origins=dict(sorted({**resolved.leaves, **default_options(resolved, registry)}.items())),
         agents=agents,
         llm=llm,
     )
 
 
-def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
+def variant_without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
     """Everything of a variant that needs no agent: enough to look at tasks. Raises InputError."""
     settings = resolved.settings
     for kind in _MANY:
@@ -178,7 +178,7 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
             _ready(registry, resolved, kind.name, unused)
     return Variant(
         name=name,
-        leaves=resolved.leaves,
+        settings_with_origins=resolved.leaves,
         settings=settings,
         agents={},
         tools=tuple(_ready(registry, resolved, "tool", tool) for tool in sorted(settings.tools)),
@@ -190,7 +190,7 @@ def without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant
     )
 
 
-def option_leaves(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
+def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
     """Options that no layer has set, with their defaults, of the components that are named. Raises InputError.
 
     An llm that is not installed has none: agents that need one are refused elsewhere, and others do not care.
@@ -243,18 +243,18 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
         )
 
 
-def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> Ready:
+def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> ConfiguredComponent:
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
     options = _given(resolved.settings, kind, name)
     files = dict.fromkeys(resolved.leaves[f"{_section(kind, name)}.{key}"].origin for key in options)
     where = f"{', '.join(files)}: " if files else ""
-    return Ready(
+    return ConfiguredComponent(
         component=component, options=load(options, component.options, where=f"{where}options of {kind} {name!r}")
     )
 
 
-def _llm(resolved: Resolved, registry: Registry, agent: Ready) -> Ready:
+def _llm(resolved: Resolved, registry: Registry, agent: ConfiguredComponent) -> ConfiguredComponent:
     settings = resolved.settings
     providers = sorted({c.name for c in registry.all("llm") if not c.capabilities & _NAMED_ONLY})
     if not providers and not settings.llm.name:
@@ -278,10 +278,10 @@ def _instead(registry: Registry) -> str:
     return f"\nTo try it without one, offline: {' or '.join(offline)}" if offline else ""
 
 
-def _ask(sandbox: Ready, tasks: Sequence[Task], seconds: float) -> None:
+def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) -> None:
     provider = sandbox.make()
     try:
-        ask(
+        run_preflight(
             sandbox.component,
             lambda: provider.preflight([task.spec.environment_spec() for task in tasks]),
             seconds=seconds,
@@ -290,7 +290,7 @@ def _ask(sandbox: Ready, tasks: Sequence[Task], seconds: float) -> None:
         provider.close()
 
 
-def _unisolated(agent: Ready, sandbox: Ready, registry: Registry) -> UnavailableError:
+def _unisolated(agent: ConfiguredComponent, sandbox: ConfiguredComponent, registry: Registry) -> UnavailableError:
     isolating = [c.name for c in registry.all("sandbox") if "isolated" in c.capabilities]
     choice = " or ".join(f"--sandbox {name}" for name in isolating) or "a plugin whose sandbox isolates (none is here)"
     return UnavailableError(

@@ -29,7 +29,7 @@ _GRACE_SEC = 5.0
 """What keeps to its own deadline says better than we what it waited for."""
 
 
-def ask(component: Component, question: Callable[[], T], *, seconds: float) -> T:
+def run_preflight(component: Component, question: Callable[[], T], *, seconds: float) -> T:
     """What ``question``, a call of the component's ``preflight``, answers within ``seconds``.
 
     A thread that never answers is left behind: a thread cannot be killed, and the command ends without it.
@@ -87,7 +87,7 @@ def _indented(error: AgentBenchError) -> str:
     return "- " + str(error).replace("\n", "\n  ")
 
 
-class Once(Generic[T]):
+class OncePerKey(Generic[T]):
     """Results by key, each made by the first thread that asks; the others wait until it is done, or all is stopped.
 
     A SetupError is a result too: it is raised for everyone. Any other error concerns only the thread that met
@@ -95,7 +95,7 @@ class Once(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._locks: dict[Hashable, threading.Lock] = {}
         self._made: dict[Hashable, T | SetupError] = {}
 
@@ -109,7 +109,7 @@ class Once(Generic[T]):
         """The result for ``key``; ``waited`` is told for how many seconds another thread was making it."""
         if key in self._made:
             return self._result(key)
-        with self._guard:
+        with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         began = time.monotonic()
         while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
@@ -132,7 +132,7 @@ class Once(Generic[T]):
         return made
 
 
-class Turns:
+class CpuSlots:
     """Lets as many threads as there are processors do what keeps one busy: copying trees, taking snapshots.
 
     Many at once would only take turns in the interpreter, at a price, and slow down the calls of agents at work.
@@ -143,7 +143,7 @@ class Turns:
         self._stop = stop
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[float]:
+    def slot(self) -> Iterator[float]:
         """A turn, once there is one; gives the seconds that it took. Raises Interrupted when the run is stopped."""
         began = time.monotonic()
         while not self._free.acquire(timeout=0.5):  # short, so that an interrupt is seen
@@ -160,7 +160,7 @@ PATIENCE_SEC = 600.0
 _POLL_SEC = 0.5
 
 
-class Space:
+class DiskGuard:
     """Makes callers wait while too little disk space is free. Thread-safe."""
 
     def __init__(self, places: Sequence[Path], min_free_mb: int, note: Callable[[str], None], stop: Deadline) -> None:
@@ -168,7 +168,7 @@ class Space:
         self._min_free = min_free_mb << 20
         self._note = note
         self._stop = stop
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._said = False
 
     def wait(self) -> float:
@@ -178,7 +178,7 @@ class Space:
         """
         started = time.monotonic()
         while tight := self._tight():
-            with self._guard:
+            with self._lock:
                 if not self._said:
                     self._said = True
                     self._note(f"{tight}: waiting for room")

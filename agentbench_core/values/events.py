@@ -277,7 +277,7 @@ def event_type(cls: type) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class EventEntry:
     """One line of ``events.jsonl``. ``attempt_id`` is ``None`` for what concerns the whole run."""
 
     seq: int

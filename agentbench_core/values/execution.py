@@ -17,7 +17,7 @@ OUTPUT_CAP = 1 << 20
 
 
 @attrs.frozen(kw_only=True)
-class Load:
+class ResourceUsage:
     """What the kernel counted of one command, or of several. ``None`` means unknown, which is not zero."""
 
     cpu_sec: float | None = option(None, help="processor time that they used, in seconds, over all processors")
@@ -30,9 +30,9 @@ class Load:
     )
     oom_kills: int | None = option(None, help="how many of their processes were killed for want of memory")
 
-    def plus(self, other: Load) -> Load:
+    def plus(self, other: ResourceUsage) -> ResourceUsage:
         """Both together; what is known of one only counts alone."""
-        return Load(
+        return ResourceUsage(
             cpu_sec=_sum(self.cpu_sec, other.cpu_sec),
             throttled_sec=_sum(self.throttled_sec, other.throttled_sec),
             memory_stall_sec=_sum(self.memory_stall_sec, other.memory_stall_sec),
@@ -98,7 +98,7 @@ class ExecResult:
     duration_sec: float = 0.0
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that it ran into, as the kernel counted them: ``oom``, ``pids``, ``disk``."""
-    load: Load = Load()
+    load: ResourceUsage = ResourceUsage()
     """What slowed it down, as far as the sandbox can say: ``None`` in each field that it does not know."""
 
     @property

@@ -48,7 +48,7 @@ class _Glob:
         )
 
 
-def matches(globs: Sequence[str]) -> Callable[[str], bool]:
+def path_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     """Tell whether a path is meant by ``globs``.
 
     ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` mean any

@@ -19,15 +19,15 @@ CRUMBS = 1e-9  # US dollars: sums of floats are not exact
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class Reservation:
     """The most that a call of a model may use."""
 
     tokens: int
     cost_usd: float
 
-    def plus(self, other: Held) -> Held:
+    def plus(self, other: Reservation) -> Reservation:
         """Both together."""
-        return Held(tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd)
+        return Reservation(tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd)
 
 
 class Deadline:
@@ -123,11 +123,11 @@ class Budget:
         self.steps = 0
         self.tokens = 0
         self.cost_usd = 0.0
-        self._held = Held(tokens=0, cost_usd=0.0)
+        self._held = Reservation(tokens=0, cost_usd=0.0)
         self._over: BudgetExceeded | None = None
         self._changed: threading.Condition = threading.Condition() if parent is None else parent._changed
 
-    def carve(
+    def share(
         self, *, max_steps: int | None = None, max_tokens: int | None = None, max_cost_usd: float | None = None
     ) -> Budget:
         """A share of this budget, for a sub-agent."""
@@ -175,7 +175,7 @@ class Budget:
             if budget._over:
                 raise budget._over
             if budget._max_tokens is not None and budget.tokens >= budget._max_tokens:
-                raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", whose=budget, what="tokens")
+                raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", budget=budget, what="tokens")
 
     def end(self, reason: BudgetExceeded) -> None:
         """Nothing more may be used; the first reason stays."""
@@ -193,7 +193,7 @@ class Budget:
                 budget.steps += 1
             return line[-1].steps
 
-    def hold(self, most: Held, deadline: Deadline | None = None) -> None:
+    def reserve(self, most: Reservation, deadline: Deadline | None = None) -> None:
         """Hold back what a call may use at most; waits while other calls may still give some of theirs back.
 
         Raises BudgetExceeded when there is not so much, and from then on for everything, however little it asks for.
@@ -207,11 +207,11 @@ class Budget:
             for budget in line:
                 budget._held = budget._held.plus(most)
 
-    def settle(self, held: Held, *, tokens: int, cost_usd: float) -> None:
+    def settle(self, held: Reservation, *, tokens: int, cost_usd: float) -> None:
         """Count what a call has used, in place of what was held back for it."""
         with self._changed:
             for budget in self._line():
-                budget._held = budget._held.plus(Held(tokens=-held.tokens, cost_usd=-held.cost_usd))
+                budget._held = budget._held.plus(Reservation(tokens=-held.tokens, cost_usd=-held.cost_usd))
                 budget.tokens += tokens
                 budget.cost_usd += cost_usd
             self._changed.notify_all()
@@ -225,18 +225,18 @@ class Budget:
 
     def _check_steps(self) -> None:
         if self._max_steps is not None and self.steps >= self._max_steps:
-            raise BudgetExceeded(f"all {self._max_steps} steps are used up", whose=self, what="steps")
+            raise BudgetExceeded(f"all {self._max_steps} steps are used up", budget=self, what="steps")
 
-    def _has_room(self, most: Held) -> bool:
+    def _has_room(self, most: Reservation) -> bool:
         """Whether a call fits beside those under way. Raises BudgetExceeded when it would not fit alone either."""
         tokens, cost = self.tokens + most.tokens, self.cost_usd + most.cost_usd
         if self._max_tokens is not None and tokens > self._max_tokens:
             said = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
-            self._over = self._over or BudgetExceeded(said, whose=self, what="tokens")
+            self._over = self._over or BudgetExceeded(said, budget=self, what="tokens")
         if self._max_cost_usd is not None and cost > self._max_cost_usd + CRUMBS:
             spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD are spent"
             said = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
-            self._over = self._over or BudgetExceeded(said, whose=self, what="money")
+            self._over = self._over or BudgetExceeded(said, budget=self, what="money")
         if self._over:
             raise self._over
         enough = self._max_tokens is None or tokens + self._held.tokens <= self._max_tokens

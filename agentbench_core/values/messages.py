@@ -247,7 +247,7 @@ class ModelFacts:
 
 
 @attrs.frozen(kw_only=True)
-class ConversationRecord:
+class ConversationEntry:
     """One line: an answered call, with what is new since the line before of the same agent.
 
     ``since`` says how many messages of the request are those of that agent's line before, its answer included; 0 when
@@ -266,7 +266,7 @@ class ConversationRecord:
     completion: Completion
 
 
-def requests(records: Iterable[ConversationRecord]) -> Iterator[tuple[str, Request, Completion]]:
+def requests(records: Iterable[ConversationEntry]) -> Iterator[tuple[str, Request, Completion]]:
     """Who asked, each answered request as a whole, and its answer, in the order of the lines."""
     told: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}

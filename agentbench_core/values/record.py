@@ -233,7 +233,7 @@ class Resumption:
 
 
 @attrs.frozen(kw_only=True)
-class Likeness:
+class ReproducedRun:
     """The run whose plan this one makes again, and what is no longer as it was then, in words."""
 
     run_id: str
@@ -267,4 +267,4 @@ class RunManifest:
     presets: str = ""
     """Version of the presets of models (``configs/models.yaml``) or ``none``; also where no setting comes from them."""
     resumed: tuple[Resumption, ...] = ()
-    like: Likeness | None = None
+    like: ReproducedRun | None = None

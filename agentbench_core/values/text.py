@@ -13,7 +13,7 @@ _LONGEST = 200  # characters of a name
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
+def escape_control(text: str) -> str:
     """What could move a cursor, recolour, set a clipboard or hide itself becomes ``\\uNNNN``; newline and tab stay.
 
     In a JSON document it means the same as before.

@@ -33,7 +33,7 @@ class Scratch:
     def __init__(self, purpose: str) -> None:
         """``purpose`` becomes part of the directory's name."""
         self._purpose = purpose
-        self._guard = threading.Lock()
+        self._mutex = threading.Lock()
         self._path: Path | None = None
         self._lock: filelock.BaseFileLock | None = None
         self._count = 0
@@ -42,7 +42,7 @@ class Scratch:
     @property
     def path(self) -> Path:
         """Where it lies, without links. Raises SandboxError once it is closed."""
-        with self._guard:
+        with self._mutex:
             if self._closed:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
             if self._path is None:
@@ -60,7 +60,7 @@ class Scratch:
     def fresh(self, name: str) -> Path:
         """A new empty directory with ``name`` in its own."""
         root = self.path
-        with self._guard:
+        with self._mutex:
             self._count += 1
             directory = root / f"{name}-{self._count}"
         directory.mkdir(mode=0o700)
@@ -87,7 +87,7 @@ class Scratch:
 
     def close(self) -> Path | None:
         """Remove everything, for good. Idempotent. Gives the directory if it resists: the next sweep tries again."""
-        with self._guard:
+        with self._mutex:
             self._closed = True
             path, self._path = self._path, None
             if path is None or self._lock is None:

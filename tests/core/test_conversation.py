@@ -71,9 +71,9 @@ def test_what_is_said(make: Make) -> None:
     """The system prompt, words, answers and results in order; each request holds all that came before."""
     with make([calls(prints(3, "ab"), text="I print."), "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.say("Begin.")
-        (result,) = chat.call_tools(chat.ask())
-        answer = chat.ask()
+        chat.add_user("Begin.")
+        (result,) = chat.call_tools(chat.complete())
+        answer = chat.complete()
         first, second = double.requests
     assert roles(first.messages) == ["system", "user"]
     assert [message.content for message in first.messages] == ["Be good.", "Begin."]
@@ -90,8 +90,8 @@ def test_turns_are_counted_and_told(make: Make) -> None:
     """One for each time that the model is asked."""
     with make(["One.", "Two."]) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.ask()
-        chat.ask()
+        chat.complete()
+        chat.complete()
         assert (
             [event.turn for event in double.events if isinstance(event, AgentTurnStarted)] == [1, 2] == [1, chat.turns]
         )
@@ -101,7 +101,7 @@ def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
     """After the last of its results; and not where nothing is limited."""
     with make([calls(prints(1), prints(2))], max_steps=5, max_tokens=100_000) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.call_tools(chat.ask())
+        chat.call_tools(chat.complete())
         used = double.budget.tokens
     assert [message.content.partition("[left: ")[2] for message in chat.messages[2:]] == [
         "",
@@ -109,7 +109,7 @@ def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
     ]
     with make([calls(prints(1))], max_steps=None) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.call_tools(chat.ask())
+        chat.call_tools(chat.complete())
     assert chat.messages[-1].content == "text: ."
 
 
@@ -117,10 +117,10 @@ def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
     """Some servers refuse a message without words and calls."""
     with make([says("", finish="empty"), "Well."]) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.say("Begin.")
-        assert chat.ask().finish == "empty"
-        chat.say("Go on.")
-        chat.ask()
+        chat.add_user("Begin.")
+        assert chat.complete().finish == "empty"
+        chat.add_user("Go on.")
+        chat.complete()
         assert roles(double.requests[1].messages) == ["system", "user", "user"]
 
 
@@ -130,9 +130,9 @@ def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
     said = Message(role="assistant", content="Hm.", opaque=opaque)
     with make([attrs.evolve(says(""), message=said), "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.ask()
-        chat.say("Go on.")
-        chat.ask()
+        chat.complete()
+        chat.add_user("Go on.")
+        chat.complete()
         assert double.requests[1].messages[1] == said
 
 
@@ -142,9 +142,9 @@ def test_tools_of_its_own(make: Make) -> None:
     told = ToolCall(tool="report", arguments={}, id="r1")
     with make([calls(told), "Done."]) as double:
         chat = Conversation(double.context, "Be good.", tools=[report])
-        answer = chat.ask()
-        chat.take_in(answer.message.tool_calls[0], ToolResult.failure("bad_report", "say more"))
-        chat.ask()
+        answer = chat.complete()
+        chat.add_tool_result(answer.message.tool_calls[0], ToolResult.failure("bad_report", "say more"))
+        chat.complete()
         assert double.requests[0].tools == (report,)
         assert unpaired(double.last_messages) == ""
         assert double.last_messages[-1].content == "error: bad_report: say more"
@@ -163,8 +163,8 @@ def test_a_call_that_cannot_be_made(make: Make) -> None:
     )
     with make([calls(*bad), "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
-        results = chat.call_tools(chat.ask())
-        chat.ask()
+        results = chat.call_tools(chat.complete())
+        chat.complete()
         told = [message.content for message in double.last_messages if message.role == "tool"]
         assert unpaired(double.last_messages) == ""
     assert [result.error_type for result in results] == ["malformed_call", "unknown_tool", "bad_arguments"]
@@ -179,8 +179,8 @@ def test_the_oldest_output_goes_first(make: Make) -> None:
     with make([calls(prints(1200, f"output {number}")) for number in range(5)], facts=window) as double:
         chat = Conversation(double.context, "Be good.")
         for _ in range(4):
-            chat.call_tools(chat.ask())
-        chat.ask()
+            chat.call_tools(chat.complete())
+        chat.complete()
         outputs = [message.content for message in double.last_messages if message.role == "tool"]
         assert unpaired(double.last_messages) == ""
     assert outputs[0].startswith("[12")
@@ -196,8 +196,8 @@ def test_what_nobody_has_read_keeps_its_beginning(make: Make) -> None:
     """Output that is too long by itself: the model sees what it was."""
     with make([calls(prints(40_000, "the beginning")), "Done."], facts=ModelFacts(context_tokens=2000)) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.call_tools(chat.ask())
-        chat.ask()
+        chat.call_tools(chat.complete())
+        chat.complete()
         (output,) = [message.content for message in double.last_messages if message.role == "tool"]
     assert output.startswith("text: the beginning...")
     assert output.endswith("dropped: the conversation grew too long]")
@@ -210,8 +210,8 @@ def test_room_for_the_answer(make: Make) -> None:
         facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
         with make([calls(prints(1500, "output")), "Done."], facts=facts) as double:
             chat = Conversation(double.context, "Be good.")
-            chat.call_tools(chat.ask())
-            chat.ask()
+            chat.call_tools(chat.complete())
+            chat.complete()
             assert ("dropped" not in double.last_messages[-1].content) == whole
 
 
@@ -221,8 +221,8 @@ def test_room_for_the_question(make: Make, answer_tokens: int) -> None:
     facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
     with make([calls(prints(1000, "output"), usage=Usage(prompt_tokens=1)), "Done."], facts=facts) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.call_tools(chat.ask())
-        chat.ask()
+        chat.call_tools(chat.complete())
+        chat.complete()
         assert "dropped" not in double.last_messages[-1].content
 
 
@@ -231,11 +231,11 @@ def test_words_that_hold_output(make: Make) -> None:
     facts = ModelFacts(context_tokens=1500, answer_tokens=100)
     with make([*["Hm."] * 4, "Done."], facts=facts) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.say("These words stay. " * 30)
+        chat.add_user("These words stay. " * 30)
         for number in range(4):
-            chat.ask()
-            chat.say(f"`make {number}` fails:\n\n" + "x" * 1500, droppable=True)
-        chat.ask()
+            chat.complete()
+            chat.add_user(f"`make {number}` fails:\n\n" + "x" * 1500, truncatable=True)
+        chat.complete()
         _, words, *said = [message.content for message in double.last_messages if message.role != "assistant"]
     assert words == "These words stay. " * 30
     assert said[0] == "`make 0` fails:\n[1502 characters of output dropped: the conversation grew too long]"
@@ -249,9 +249,9 @@ def test_words_and_results_go_by_their_age(make: Make) -> None:
     with make([*[calls(prints(1200))] * 3, "Done."], facts=ModelFacts(context_tokens=1700)) as double:
         chat = Conversation(double.context, "Be good.")
         for _ in range(3):
-            chat.call_tools(chat.ask())
-            chat.say("It prints:\n" + "x" * 1200, droppable=True)
-        chat.ask()
+            chat.call_tools(chat.complete())
+            chat.add_user("It prints:\n" + "x" * 1200, truncatable=True)
+        chat.complete()
         assert unpaired(double.last_messages) == ""
         outputs = [message.content for message in double.last_messages if message.role in ("tool", "user")]
     dropped = ["dropped" in output for output in outputs]
@@ -264,7 +264,7 @@ def test_one_call_object_twice(make: Make) -> None:
     call = attrs.evolve(prints(1), id="same")
     with make([calls(call, call)]) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.call_tools(chat.ask())
+        chat.call_tools(chat.complete())
     assert ["left" in message.content for message in chat.messages[2:]] == [False, True]
 
 
@@ -279,7 +279,7 @@ def test_nobody_says_what_was_used(make: Make) -> None:
 
     with make([]) as double:
         chat = Conversation(attrs.evolve(double.context, llm=Silent()), "Be good.")
-        assert chat.ask().usage is None
+        assert chat.complete().usage is None
 
 
 def test_a_window_that_the_agent_knows(make: Make) -> None:
@@ -291,8 +291,8 @@ def test_a_window_that_the_agent_knows(make: Make) -> None:
     ):
         with make([calls(prints(6000, "output")), "Done."], facts=facts) as double:
             chat = Conversation(double.context, "Be good.", window=window)
-            chat.call_tools(chat.ask())
-            chat.ask()
+            chat.call_tools(chat.complete())
+            chat.complete()
             assert ("dropped" not in double.last_messages[-1].content) == whole
 
 
@@ -310,8 +310,8 @@ def test_it_learns_how_long_tokens_are(make: Make, tokens: int, size: int, windo
     first = calls(prints(size, "output"), usage=Usage(prompt_tokens=tokens))
     with make([first, "Done."]) as double:
         chat = Conversation(double.context, "Be good.", window=window)
-        chat.call_tools(chat.ask())
-        chat.ask()
+        chat.call_tools(chat.complete())
+        chat.complete()
         assert ("dropped" not in double.last_messages[-1].content) == whole
 
 
@@ -322,8 +322,8 @@ def test_a_request_that_was_too_long(make: Make) -> None:
     with make([*many, over, over, "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
         for _ in many:
-            chat.call_tools(chat.ask())
-        assert chat.ask().message.content == "Done."
+            chat.call_tools(chat.complete())
+        assert chat.complete().message.content == "Done."
         assert chat.turns == 5
         sizes = [tokens_of(request) for request in double.requests[-3:]]
         assert sizes[0] / 2 > sizes[1] - 200
@@ -335,8 +335,8 @@ def test_nothing_left_to_drop(make: Make) -> None:
     """Then that it is too long is the answer; the words of people and models stay."""
     with make(lambda _: says("", finish="context_overflow")) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.say("Begin. " * 1000)
-        assert chat.ask().finish == "context_overflow"
+        chat.add_user("Begin. " * 1000)
+        assert chat.complete().finish == "context_overflow"
         assert len(double.requests) == 1
         assert roles(chat.messages) == ["system", "user"]
 
@@ -345,15 +345,15 @@ def test_the_end_passes(make: Make) -> None:
     """Of the budget, for instance: it is not the conversation's to handle."""
     with make([calls(prints(1), prints(1), prints(1))], max_steps=2) as double:
         chat = Conversation(double.context, "Be good.")
-        answer = chat.ask()
+        answer = chat.complete()
         with pytest.raises(BudgetExceeded):
             chat.call_tools(answer)
         assert len(double.trace.tool_calls) == 3
     with make(["Hm.", "Hm."], max_tokens=1) as double:
         chat = Conversation(double.context, "Be good.")
-        chat.ask()
+        chat.complete()
         with pytest.raises(BudgetExceeded):
-            chat.ask()
+            chat.complete()
 
 
 def test_without_a_model(make: Make) -> None:
@@ -404,16 +404,16 @@ def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], s
         chat = Conversation(double.context, "Be good.")
         words = ["Be good."]
         for _, text, spoken, told in turns:
-            answer = chat.ask()
+            answer = chat.complete()
             words += [text] if text and answer.finish != "context_overflow" else []
             chat.call_tools(answer)
             if spoken:
-                chat.say(spoken)
+                chat.add_user(spoken)
                 words.append(spoken)
             if told:
-                chat.say("It prints:\n" + "x" * told, droppable=True)
+                chat.add_user("It prints:\n" + "x" * told, truncatable=True)
                 words.append("It prints:")
-        last = chat.ask()
+        last = chat.complete()
         for request in double.requests:
             assert unpaired(request.messages) == ""
         kept = [message.content for message in chat.messages if message.role != "tool" and message.content]

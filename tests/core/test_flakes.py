@@ -16,7 +16,7 @@ import agentbench_core
 from agentbench_core.converter import load
 from agentbench_core.errors import InputError
 from agentbench_core.inputs.quarantine import (
-    EnvironmentLooks,
+    EnvironmentChecks,
     Flakes,
     Measured,
     Quarantine,
@@ -342,7 +342,7 @@ def test_every_field_is_documented() -> None:
         "": Flakes,
         "tasks.ID.": TaskFlakes,
         "tasks.ID.measured.SANDBOX.": Measured,
-        "tasks.ID.measured.SANDBOX.environment.": EnvironmentLooks,
+        "tasks.ID.measured.SANDBOX.environment.": EnvironmentChecks,
     }
     page = Path(agentbench_core.__file__).parent.parent / "docs" / "flakes.md"
     assert [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")] == [

@@ -9,7 +9,7 @@ import pathspec
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_core import InputError, matches
+from agentbench_core import InputError, path_matcher
 from agentbench_core.values.task import DEFAULT_PROTECTED
 
 
@@ -33,18 +33,18 @@ from agentbench_core.values.task import DEFAULT_PROTECTED
 )
 def test_default_protected(path: str, protected: bool) -> None:
     """The default globs are anchored where a project may own the same name."""
-    assert matches(DEFAULT_PROTECTED)(path) is protected
+    assert path_matcher(DEFAULT_PROTECTED)(path) is protected
 
 
 def test_negation_in_order() -> None:
     """The last glob that fits decides."""
-    assert [matches(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
-    assert matches(["!keep.py", "**/*.py"])("keep.py")
+    assert [path_matcher(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
+    assert path_matcher(["!keep.py", "**/*.py"])("keep.py")
 
 
 def test_no_globs() -> None:
     """No globs mean no path."""
-    assert not matches([])("a.py")
+    assert not path_matcher([])("a.py")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_no_globs() -> None:
 )
 def test_one_glob(glob: str, path: str, meant: bool) -> None:
     """Stars stop at slashes, double ones do not; a directory means what is below."""
-    assert matches([glob])(path) is meant
+    assert path_matcher([glob])(path) is meant
 
 
 _WORDS = st.text("ab*?", min_size=1, max_size=4).filter(lambda word: "**" not in word)
@@ -85,23 +85,23 @@ _PATHS = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4)
 def test_the_same_as_a_library_that_can_be_kept_busy(glob: str, anchored: bool, path: str) -> None:
     """Where globs are harmless, both say the same."""
     glob = f"/{glob}" if anchored else glob
-    assert matches([glob])(path) == pathspec.GitIgnoreSpec.from_lines([glob]).match_file(path)
+    assert path_matcher([glob])(path) == pathspec.GitIgnoreSpec.from_lines([glob]).match_file(path)
 
 
 @pytest.mark.parametrize("glob", ["!", "/", "", "[a", "a\\", "x" * 1001])
 def test_a_glob_that_cannot_be_read_is_named(glob: str) -> None:
     """Bad input, not silence."""
     with pytest.raises(InputError, match="is no glob"):
-        matches([glob])
+        path_matcher([glob])
 
 
 def test_a_hostile_glob_takes_no_time() -> None:
     """An agent chooses both the glob and the name; a regular expression would hold the whole harness for hours."""
     code = (
-        "from agentbench_core import matches\n"
+        "from agentbench_core import path_matcher\n"
         "name = 'a' * 255\n"
-        "assert not matches(['*a' * 100 + '*b'])('/'.join([name] * 16))\n"
-        "assert not matches(['**/' + '*a*/' * 100 + 'b'])('/'.join(['a' * 20] * 200))\n"
-        "assert not matches(['**/a/' * 50 + 'b'])('/'.join(['a'] * 2000))\n"
+        "assert not path_matcher(['*a' * 100 + '*b'])('/'.join([name] * 16))\n"
+        "assert not path_matcher(['**/' + '*a*/' * 100 + 'b'])('/'.join(['a' * 20] * 200))\n"
+        "assert not path_matcher(['**/a/' * 50 + 'b'])('/'.join(['a'] * 2000))\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from agentbench_core import Budget, BudgetExceeded, Deadline, DeadlineExceeded, Interrupted
-from agentbench_core.values.limits import Held
+from agentbench_core.values.limits import Reservation
 
 
 class Clock:
@@ -64,16 +64,16 @@ def test_steps_are_counted_and_end() -> None:
 def test_what_a_call_may_take_is_held_back() -> None:
     """A call that might go over is not made, and after it nothing is, however little it asks for."""
     budget = Budget(max_tokens=100, max_cost_usd=1.0)
-    first = Held(tokens=60, cost_usd=0.5)
-    budget.hold(first)
+    first = Reservation(tokens=60, cost_usd=0.5)
+    budget.reserve(first)
     budget.settle(first, tokens=50, cost_usd=0.1)
     assert (budget.tokens_left, budget.cost_left_usd) == (50, 0.9)
     said = "50 of 100 tokens are used, and the next call may take 60"
     with pytest.raises(BudgetExceeded, match=said) as raised:
-        budget.hold(first)
-    assert (raised.value.whose, raised.value.what) == (budget, "tokens")
+        budget.reserve(first)
+    assert (raised.value.budget, raised.value.what) == (budget, "tokens")
     with pytest.raises(BudgetExceeded, match=said):
-        budget.hold(Held(tokens=1, cost_usd=0.0))
+        budget.reserve(Reservation(tokens=1, cost_usd=0.0))
     with pytest.raises(BudgetExceeded, match=said):
         budget.spend_step()
 
@@ -81,51 +81,51 @@ def test_what_a_call_may_take_is_held_back() -> None:
 def test_money_is_never_overshot() -> None:
     """What would not fit alone is refused at once; what only waits for others waits, as long as there is time."""
     budget = Budget(max_cost_usd=1.0)
-    most = Held(tokens=0, cost_usd=0.6)
-    budget.hold(most)
+    most = Reservation(tokens=0, cost_usd=0.6)
+    budget.reserve(most)
     with pytest.raises(DeadlineExceeded):
-        budget.hold(most, Deadline(0.3))
-    waiting = threading.Thread(target=budget.hold, args=(most,))
+        budget.reserve(most, Deadline(0.3))
+    waiting = threading.Thread(target=budget.reserve, args=(most,))
     waiting.start()
     budget.settle(most, tokens=0, cost_usd=0.3)
     waiting.join(60)
     assert not waiting.is_alive()
     budget.settle(most, tokens=0, cost_usd=0.3)
     with pytest.raises(BudgetExceeded, match=r"0\.600000 of 1 USD are spent, and the next call may cost 0\.600000"):
-        budget.hold(most)
+        budget.reserve(most)
 
 
 def test_a_share_counts_above_and_ends_below() -> None:
     """What a sub-agent uses is used by its parent; its own end is not its parent's."""
     parent = Budget(max_steps=10, max_tokens=1000)
-    child = parent.carve(max_steps=2, max_tokens=100)
-    grandchild = child.carve(max_steps=5)
+    child = parent.share(max_steps=2, max_tokens=100)
+    grandchild = child.share(max_steps=5)
     assert [grandchild.spend_step(), child.spend_step()] == [1, 2]
     assert (parent.steps, parent.steps_left, grandchild.steps_left) == (2, 8, 0)
     with pytest.raises(BudgetExceeded) as raised:
         grandchild.spend_step()
-    assert raised.value.whose is child
+    assert raised.value.budget is child
     parent.check()
-    most = Held(tokens=90, cost_usd=0.0)
-    grandchild.hold(most)
+    most = Reservation(tokens=90, cost_usd=0.0)
+    grandchild.reserve(most)
     grandchild.settle(most, tokens=40, cost_usd=0.0)
     assert (parent.tokens_left, child.tokens_left) == (960, 60)
     with pytest.raises(BudgetExceeded) as raised:
-        grandchild.hold(most)
-    assert raised.value.whose is child
+        grandchild.reserve(most)
+    assert raised.value.budget is child
     assert parent.left == "8 steps, 960 tokens"
-    parent.hold(Held(tokens=900, cost_usd=0.0))
+    parent.reserve(Reservation(tokens=900, cost_usd=0.0))
 
 
 def test_a_share_ends_with_its_parent() -> None:
     """And the error names whose budget it was."""
     parent = Budget(max_steps=1)
-    child = parent.carve(max_steps=9)
+    child = parent.share(max_steps=9)
     assert child.steps_left == 1
     child.spend_step()
     with pytest.raises(BudgetExceeded) as raised:
         child.spend_step()
-    assert (raised.value.whose, child.steps) == (parent, 1)
+    assert (raised.value.budget, child.steps) == (parent, 1)
 
 
 def test_who_has_no_step_left_may_still_talk() -> None:

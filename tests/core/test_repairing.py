@@ -15,7 +15,7 @@ from agentbench_core import (
     Completion,
     Conversation,
     ModelFacts,
-    StopRules,
+    RepairOptions,
     ToolCall,
     ToolContext,
     ToolError,
@@ -60,8 +60,8 @@ def make() -> Iterator[Make]:
 
 def repaired(double: ContextDouble, **rules: int) -> AgentResult:
     chat = Conversation(double.context, "Be good.")
-    chat.say(double.context.instruction)
-    return repair_loop(chat, double.context, StopRules(**rules), "v1")
+    chat.add_user(double.context.instruction)
+    return repair_loop(chat, double.context, RepairOptions(**rules), "v1")
 
 
 def ran(double: ContextDouble) -> list[str]:

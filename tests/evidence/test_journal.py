@@ -20,7 +20,7 @@ PLAIN = st.recursive(
 @given(st.dictionaries(st.text(), PLAIN), st.data())
 def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, Any], data: Any) -> None:
     """F34: whatever it holds, wherever the bit is."""
-    line = journal.sealed_line(value)
+    line = journal.add_checksum(value)
     assert line.count(b"\n") == 1
     assert journal.parsed(line, sealed=True) == value
     at = data.draw(st.integers(0, len(line) - 2))
@@ -38,7 +38,7 @@ def test_the_torn_tail_is_what_follows_the_last_line_feed(
     path: Path = tmp_path_factory.mktemp("journal") / "lines"
     before = b"".join(line + b"\n" for line in whole)
     path.write_bytes(before + torn)
-    assert journal.torn_tail(path) == torn
+    assert journal.partial_line(path) == torn
     assert journal.cut_torn_tail(path) == len(torn)
     assert path.read_bytes() == before
     assert journal.cut_torn_tail(path) == 0
@@ -48,7 +48,7 @@ def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
     """A line may be of any length."""
     path = tmp_path / "lines"
     path.write_bytes(b"{}\n" + b"x" * 300_000)
-    assert len(journal.torn_tail(path)) == 300_000
+    assert len(journal.partial_line(path)) == 300_000
     path.write_bytes(b"x" * 300_000)
     assert journal.cut_torn_tail(path) == 300_000
     assert path.read_bytes() == b""
@@ -58,7 +58,7 @@ def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named_with_the_remedy(tmp_path: Path, line: bytes) -> None:
     """F34: which line, and what to do; a torn one is no damage."""
     path = tmp_path / "events.jsonl"
-    path.write_bytes(journal.sealed_line({"seq": 1}) + line + b"\n" + b'{"torn')
+    path.write_bytes(journal.add_checksum({"seq": 1}) + line + b"\n" + b'{"torn')
     with pytest.raises(InputError, match=r"events\.jsonl:2 is damaged") as error:
         list(journal.lines(path, sealed=True))
     assert f"agentbench runs rebuild {tmp_path}" in str(error.value)

@@ -83,7 +83,7 @@ def test_which_records_count(tmp_path_factory: pytest.TempPathFactory, lines: li
     assert [record.attempt_id for record in run.records()] == wanted
     assert [row.attempt_id for row in run.rows()] == wanted
     assert list(run.every_record()) == records
-    assert [(row.attempt_id, counts) for row, counts in run.every_row()] == [
+    assert [(row.attempt_id, counts) for row, counts in run.all_rows()] == [
         (record.attempt_id, record.attempt_id in wanted) for record in records
     ]
 
@@ -245,15 +245,15 @@ def test_order_costs_little_memory(tmp_path: Path) -> None:
 def test_records_that_nothing_was_held_against_are_counted(tmp_path: Path) -> None:
     """Without events all of them; after a rebuild those whose event was made from their line."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
-    assert run.unsealed() == 0
+    assert run.unverified_records() == 0
     events = run.directory / "events.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
     events.write_bytes(b"".join(line for line in lines if b"task_finished" not in line or b'"task_id":"b"' in line))
     rebuild(run.directory)
     assert len(list(run.records())) == 2
-    assert run.unsealed() == 1
+    assert run.unverified_records() == 1
     events.unlink()
-    assert run.unsealed() == 2
+    assert run.unverified_records() == 2
 
 
 def test_a_manifest_without_bottom(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from agentbench_core import InputError, open_run
-from agentbench_core.evidence.recovery import hold
+from agentbench_core.evidence.recovery import lock_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import RunResumed
@@ -66,7 +66,7 @@ def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
         file.write('{"sch')
     store = Store(run, Redactor({}))
     store.close()
-    assert store.mended == (
+    assert store.recovery == (
         "events.jsonl: dropped a torn last line of 18 bytes",
         "attempts.jsonl: dropped a torn last line of 5 bytes",
     )
@@ -82,7 +82,7 @@ def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> No
     attempts.write_text("".join(whole[:-1]) + left)
     store = Store(run, Redactor({}))
     store.close()
-    assert store.mended[-1] == "attempts.jsonl: added 1 records from events.jsonl"
+    assert store.recovery[-1] == "attempts.jsonl: added 1 records from events.jsonl"
     assert lines(attempts) == whole
 
 
@@ -261,7 +261,7 @@ def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
 
 def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) -> None:
     """F15: in words."""
-    with hold(run):
+    with lock_run(run):
         refused = agentbench("runs", "rebuild", str(run))
     assert refused.code == 2
     assert "is being written by another agentbench" in refused.err

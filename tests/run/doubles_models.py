@@ -2,8 +2,8 @@
 
 MODELS = '''
     import json, pathlib, threading, time, attrs
-    from agentbench_core import (AgentResult, BudgetExceeded, Completion, FailedExchange, LLMError, Mandate, Message,
-        ModelFacts, Request, ToolCall, Usage, hookimpl, option)
+    from agentbench_core import (AgentResult, BudgetExceeded, Completion, FailedExchange, LLMError, Message, ModelFacts,
+        Request, SubAgentRequest, ToolCall, Usage, hookimpl, option)
 
     @attrs.frozen(kw_only=True)
     class Options:
@@ -51,8 +51,8 @@ MODELS = '''
                     raise LLMError("the key is refused", remedy="Set another.", stops_run=True)
                 if what != "again":
                     raise LLMError("the provider is down")
-                call.waiting(0.5)
-                call.again()
+                call.add_wait(0.5)
+                call.start_exchange()
 
     def say(context, text=""):
         word = pathlib.Path("word")
@@ -70,7 +70,7 @@ MODELS = '''
     class Delegates:
         """Asks a helper with a share too small for more than one answer, and then goes on itself."""
         def solve(self, context):
-            helper = context.delegate(Mandate(role="helper", tools=["run"], max_steps=1))
+            helper = context.delegate(SubAgentRequest(role="helper", tools=["run"], max_steps=1))
             assert [spec.name for spec in helper.tools.specs] == ["run"]
             refused = helper.tools.call(ToolCall(tool="read_file", arguments={"path": "app.txt"}))
             assert refused.error_type == "unknown_tool", refused
@@ -81,9 +81,9 @@ MODELS = '''
             else:
                 raise AssertionError("a share of one step had two")
             say(helper, "from below")
-            inner = helper.delegate(Mandate(role="helper", tools=[]))
+            inner = helper.delegate(SubAgentRequest(role="helper", tools=[]))
             assert inner.tools.specs == ()
-            poor = context.delegate(Mandate(role="poor", max_tokens=1))
+            poor = context.delegate(SubAgentRequest(role="poor", max_tokens=1))
             try:
                 say(poor, "too much for it")
             except BudgetExceeded:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentbench_core.inputs.suite import Task, read_task
-from agentbench_core.run.attempt.preparation import Preparations
+from agentbench_core.run.attempt.preparation import PreparedTasks
 from agentbench_testing.doubles.sample_program import write_files
 
 PATCH = """\
@@ -130,7 +130,7 @@ def test_what_stands_in_the_way(overlaid: Overlaid, tmp_path: Path) -> None:
     )
     (work / "tests/link.txt").symlink_to("/etc/passwd")
     (work / "tests/a/link").symlink_to("b")
-    Preparations.add_hidden(task, work)
+    PreparedTasks.add_hidden(task, work)
     found = {path.relative_to(work).as_posix(): path.read_text() for path in work.rglob("*") if path.is_file()}
     kept = {
         "tests/a/kept.txt": "kept",

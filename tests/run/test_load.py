@@ -16,23 +16,27 @@ import attrs
 import pytest
 import yaml
 
-from agentbench_core.run.metering.resources import HostCounters, HostLoad, PhaseLoad, Watch, pressure
-from agentbench_core.values.execution import ExecResult, Load
+from agentbench_core.run.metering.resources import HostCounters, HostLoad, PhaseMonitor, PhaseResources, pressure
+from agentbench_core.values.execution import ExecResult, ResourceUsage
 
 BUSY = HostLoad(processors=2, cpu_used_sec=20.0, cpu_wait_sec=9.0, memory_wait_sec=0.0, io_wait_sec=0.0)
 CALM = HostLoad(processors=2, cpu_used_sec=3.0, cpu_wait_sec=0.2, memory_wait_sec=0.0, io_wait_sec=0.1)
-WORKS = Load(cpu_sec=6.0, throttled_sec=0.0)
+WORKS = ResourceUsage(cpu_sec=6.0, throttled_sec=0.0)
 
 
 def test_each_command_of_a_phase_counts() -> None:
     """What is known of some is their sum; what is known of none is not zero."""
-    watch = Watch()
-    for load in (Load(cpu_sec=1.5, oom_kills=1), Load(), Load(cpu_sec=0.25, throttled_sec=0.5)):
-        watch.note(ExecResult(exit_code=0, load=load))
-    watch.waited(0.5)
-    watch.waited(1.0)
-    expected = Load(cpu_sec=1.75, throttled_sec=0.5, oom_kills=1)
-    assert watch.ended(CALM) == PhaseLoad(waited_sec=1.5, commands=expected, host=CALM)
+    monitor = PhaseMonitor()
+    for load in (
+        ResourceUsage(cpu_sec=1.5, oom_kills=1),
+        ResourceUsage(),
+        ResourceUsage(cpu_sec=0.25, throttled_sec=0.5),
+    ):
+        monitor.add(ExecResult(exit_code=0, load=load))
+    monitor.add_wait(0.5)
+    monitor.add_wait(1.0)
+    expected = ResourceUsage(cpu_sec=1.75, throttled_sec=0.5, oom_kills=1)
+    assert monitor.ended(CALM) == PhaseResources(waited_sec=1.5, commands=expected, host=CALM)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counters of Linux")
@@ -51,10 +55,10 @@ def test_the_machine_is_looked_at() -> None:
         assert seconds is None or 0 <= seconds < 60
 
 
-CASES: dict[str, tuple[Load, HostLoad, tuple[str, ...]]] = {
+CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
     "it worked all the time, alone": (attrs.evolve(WORKS, cpu_sec=9.9), CALM, ()),
-    "it slept, alone": (Load(cpu_sec=0.1, throttled_sec=0.0), CALM, ()),
-    "it slept, beside others who worked": (Load(cpu_sec=0.1, throttled_sec=0.0), BUSY, ()),
+    "it slept, alone": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), CALM, ()),
+    "it slept, beside others who worked": (ResourceUsage(cpu_sec=0.1, throttled_sec=0.0), BUSY, ()),
     "its own limit held it back": (
         attrs.evolve(WORKS, throttled_sec=4.0),
         attrs.evolve(BUSY, cpu_used_sec=6.5, cpu_wait_sec=4.1),
@@ -67,7 +71,7 @@ CASES: dict[str, tuple[Load, HostLoad, tuple[str, ...]]] = {
         BUSY,
         ("waited for a processor for 9.0 s, others used 70% of them", "fewer --workers"),
     ),
-    "nobody knows what it used": (Load(), BUSY, ()),
+    "nobody knows what it used": (ResourceUsage(), BUSY, ()),
     "its own memory limit": (
         attrs.evolve(WORKS, memory_stall_sec=5.0, memory_reclaims=70),
         attrs.evolve(CALM, memory_wait_sec=5.1),
@@ -87,7 +91,7 @@ CASES: dict[str, tuple[Load, HostLoad, tuple[str, ...]]] = {
 def test_what_cost_a_phase_its_time(case: str) -> None:
     """Its own limits are the task's doing, and others the machine's; what did not hurt is not said."""
     own, host, words = CASES[case]
-    label = pressure("agent", 10.0, PhaseLoad(commands=own, host=host))
+    label = pressure("agent", 10.0, PhaseResources(commands=own, host=host))
     evidence = label.evidence if label else ""
     assert bool(evidence) == bool(words), evidence
     for word in words:
@@ -97,7 +101,7 @@ def test_what_cost_a_phase_its_time(case: str) -> None:
 
 def test_a_phase_that_ended_at_once() -> None:
     """Its time had run out before: nothing in it says why."""
-    assert pressure("score", 0.01, PhaseLoad(commands=attrs.evolve(WORKS, throttled_sec=4.0), host=BUSY)) is None
+    assert pressure("score", 0.01, PhaseResources(commands=attrs.evolve(WORKS, throttled_sec=4.0), host=BUSY)) is None
 
 
 # --- whole attempts ----------------------------------------------------------------------------------------------

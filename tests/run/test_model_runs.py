@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import open_run, steady
+from agentbench_core import normalize_output, open_run
 from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call, error, failing_from
 
 NOISY = (
@@ -63,7 +63,7 @@ def calls_made(run: Path) -> dict[str, list[tuple[str, str, str]]]:
     """By attempt: each tool call and its result, without what differs between two equal runs."""
     return {
         path.parent.parent.name: [
-            (line["call"]["tool"], json.dumps(line["call"]["arguments"]), steady(json.dumps(line["result"])))
+            (line["call"]["tool"], json.dumps(line["call"]["arguments"]), normalize_output(json.dumps(line["result"])))
             for line in lines(path)
         ]
         for path in sorted(run.glob("tasks/*/agent/tool_calls.jsonl"))

@@ -15,7 +15,7 @@ from agentbench_core import open_run
 ODD = '''
     import pathlib, threading, time, attrs
     from agentbench_core import (AgentResult, BudgetExceeded, Completion, DeadlineExceeded, FailedExchange, Interrupted,
-        LLMError, Mandate, Message, ModelFacts, Request, ToolCall, Usage, hookimpl, option)
+        LLMError, SubAgentRequest, Message, ModelFacts, Request, ToolCall, Usage, hookimpl, option)
 
     @attrs.frozen(kw_only=True)
     class Options:
@@ -57,9 +57,9 @@ ODD = '''
             elif does == "has no budget":
                 raise BudgetExceeded("mine")
             elif does == "waits for ever":
-                call.waiting(float("nan"))
+                call.add_wait(float("nan"))
             elif does == "waits backwards":
-                call.waiting(-1000.0)
+                call.add_wait(-1000.0)
             elif does == "slow":
                 time.sleep(0.6)
                 return attrs.evolve(ANSWER, usage=Usage(prompt_tokens=10, completion_tokens=10, cost_usd=0.0001))
@@ -97,7 +97,7 @@ ODD = '''
         def solve(self, context):
             def work(child):
                 child.llm.complete(Request(messages=(), max_tokens=2000))
-            parts = [context.delegate(Mandate(role="part")) for _ in range(4)]
+            parts = [context.delegate(SubAgentRequest(role="part")) for _ in range(4)]
             threads = [threading.Thread(target=work, args=(part,)) for part in parts]
             for thread in threads:
                 thread.start()

@@ -8,7 +8,7 @@ from typing import Any
 from agentbench_core.cli.app import App
 from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import Task, read_suite
-from agentbench_core.run.variant import without_agents
+from agentbench_core.run.variant import variant_without_agents
 from agentbench_tasks import validation
 from agentbench_tasks.checks import Look
 
@@ -33,7 +33,7 @@ def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> Non
     """One of an agent that does nothing, whose empty change is judged, and one of the reference solution."""
     make_task(python=True)
     resolved = resolve([], App(frozenset()).registry.name_of)
-    variant = without_agents("validation", resolved, App(frozenset()).registry)
+    variant = variant_without_agents("validation", resolved, App(frozenset()).registry)
     watcher = Watcher()
     (finding,) = validation.validate(
         read_suite(tmp_path / "tasks", "mini"), variant, watcher, times=1, workers=1, each_test=True

@@ -18,8 +18,8 @@ FLAGS = ("--suite", "mini", "--llm", "told", "--model", "m", "--allow-unisolated
 
 COUNTING = """
     import itertools, pathlib, attrs
-    from agentbench_core import (AgentResult, Completion, Mandate, Message, ModelFacts, Request, ToolCall, Usage,
-        hookimpl, option)
+    from agentbench_core import (AgentResult, Completion, Message, ModelFacts, Request, SubAgentRequest, ToolCall,
+        Usage, hookimpl, option)
 
     @attrs.frozen(kw_only=True)
     class Options:
@@ -48,7 +48,7 @@ COUNTING = """
     class Family:
         '''Three helpers that ask the same, in the order that a file says.'''
         def solve(self, context):
-            helpers = [context.delegate(Mandate(role="helper")) for _ in range(3)]
+            helpers = [context.delegate(SubAgentRequest(role="helper")) for _ in range(3)]
             heard = {}
             for index in map(int, pathlib.Path("order").read_text().split()):
                 first = ask(helpers[index], "hi").message.content

@@ -143,8 +143,8 @@ def test_oddities(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pyt
     (work / "sub/.GIT").write_text("gitdir: /host")
     (work / "/".join(["d"] * 256)).mkdir(parents=True)
     monkeypatch.chdir(work)  # the name of a socket must be short
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("socket")
+    with socket.socket(socket.AF_UNIX) as observer:
+        observer.bind("socket")
     frozen = snapshots.freeze(snapshots.take(base), work)
     deep = "/".join(["d"] * 256)
     assert frozen.oddities == (

@@ -176,9 +176,9 @@ def test_hard_links(tree: Tree, root: Path) -> None:
 def test_special_files(tree: Tree, root: Path) -> None:
     """H06, H07: FIFO, socket and device are refused at once and never waited for."""
     os.mkfifo(root / "fifo")
-    with socket.socket(socket.AF_UNIX) as listener:
+    with socket.socket(socket.AF_UNIX) as observer:
         descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
-        listener.bind(f"/proc/self/fd/{descriptor}/socket")
+        observer.bind(f"/proc/self/fd/{descriptor}/socket")
         os.close(descriptor)
     names = ["fifo", "socket"]
     if os.geteuid() == 0:

@@ -20,5 +20,5 @@ class Baseline:
         """Work until the command passes, or the model gets no further."""
         prompt = Prompt.read("agentbench_core.builtin", "system_v1")
         chat = Conversation(context, prompt.text)
-        chat.say(context.instruction)
+        chat.add_user(context.instruction)
         return repair_loop(chat, context, self.options, prompt.version)

@@ -84,7 +84,7 @@ class Conversation:
         self._tools = tuple(context.tools.specs if tools is None else tools)
         self._window = context.llm.facts.context_tokens or window
         self._messages = [Message(role="system", content=system)]
-        self._droppable: set[int] = set()
+        self._truncatable: set[int] = set()
         self._bytes = self._messages[0].size + sum(tool.size for tool in self._tools)
         self._bytes_per_token = _BYTES_PER_TOKEN
         self._last_turn = 1
@@ -95,13 +95,13 @@ class Conversation:
         """What has been said so far, as the model will read it."""
         return tuple(self._messages)
 
-    def say(self, text: str, *, droppable: bool = False) -> None:
-        """Add words for the model. ``droppable``: they hold output, of which the first line is enough later on."""
-        if droppable:
-            self._droppable.add(len(self._messages))
+    def add_user(self, text: str, *, truncatable: bool = False) -> None:
+        """Add words for the model. ``truncatable``: they hold output, of which the first line is enough later on."""
+        if truncatable:
+            self._truncatable.add(len(self._messages))
         self._add(Message(role="user", content=text))
 
-    def ask(self) -> Completion:
+    def complete(self) -> Completion:
         """The model's next answer, taken into the conversation. Begins a turn.
 
         When the server finds the request too long all the same, older output goes and the model is asked again, until
@@ -127,10 +127,10 @@ class Conversation:
         results = []
         for number, call in enumerate(answer.message.tool_calls, start=1):
             results.append(self._context.tools.call(call))
-            self.take_in(call, results[-1], last=number == len(answer.message.tool_calls))
+            self.add_tool_result(call, results[-1], last=number == len(answer.message.tool_calls))
         return results
 
-    def take_in(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
+    def add_tool_result(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
         """Take in the result of a call that the agent has made or answered itself."""
         left = self._context.budget.left if last else ""
         text = shown(result) + (f"\n[left: {left}]" if left else "")
@@ -153,7 +153,7 @@ class Conversation:
         for index, message in enumerate(self._messages):
             if self._bytes <= target:
                 break
-            said = index in self._droppable
+            said = index in self._truncatable
             if not (said or message.role == "tool") or len(message.content) <= _SHORTEST:
                 continue
             kept = 0 if index < self._last_turn else _BEGINNING  # of what nobody has read yet, a beginning

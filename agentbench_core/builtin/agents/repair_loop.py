@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from agentbench_core import AgentResult, AttemptContext, Completion, ToolCall, ToolError, ToolResult, unplaced
+from agentbench_core import AgentResult, AttemptContext, Completion, ToolCall, ToolError, ToolResult, normalize_failure
 from agentbench_core.builtin.agents.conversation import Conversation
-from agentbench_core.builtin.options import StopRules
+from agentbench_core.builtin.options import RepairOptions
 
 _SHOWN = 6000  # characters of a command's output that a model is shown again
 
@@ -19,7 +19,7 @@ _PASSES = AgentResult(message="the failing command passes")
 
 
 @attrs.frozen(kw_only=True)
-class Rerun:
+class CommandRun:
     """What the failing command did when it was run again. Equal failures have equal digests."""
 
     passed: bool
@@ -27,12 +27,12 @@ class Rerun:
     digest: str
 
     @classmethod
-    def of(cls, result: ToolResult) -> Rerun:
+    def of(cls, result: ToolResult) -> CommandRun:
         """Read it from the result of the tool that ran the command."""
         fields = result.fields
         printed = f"{fields.get('stdout', '')}{fields.get('stderr', '')}"
         # That it was killed is part of a failure; after how many seconds is not.
-        failure = f"{result.error_type}\0{fields.get('exit_code')}\0{unplaced(printed)}"
+        failure = f"{result.error_type}\0{fields.get('exit_code')}\0{normalize_failure(printed)}"
         return cls(
             passed=result.ok and fields.get("exit_code") == 0,
             output=printed if result.ok else f"{result.error_message}\n{printed}".strip(),
@@ -40,12 +40,12 @@ class Rerun:
         )
 
 
-def rerun(context: AttemptContext) -> Rerun:
+def rerun(context: AttemptContext) -> CommandRun:
     """Run the failing command, by the first tool that runs commands: one step. Raises ToolError if there is none."""
     tool = shell(context)
     if tool is None:
         raise ToolError("unknown_tool", "no tool here runs commands")
-    return Rerun.of(context.tools.call(ToolCall(tool=tool, arguments={"command": context.failing_command})))
+    return CommandRun.of(context.tools.call(ToolCall(tool=tool, arguments={"command": context.failing_command})))
 
 
 def shell(context: AttemptContext) -> str | None:
@@ -62,7 +62,7 @@ def is_rerun(context: AttemptContext, call: ToolCall, result: ToolResult) -> boo
     return not given and (result.ok or (result.error_type == "timeout" and not own_time))
 
 
-def opening(command: str, now: Rerun | None) -> str:
+def opening(command: str, now: CommandRun | None) -> str:
     """What a model is told at the beginning where the command does not tell when the work is done."""
     why = (
         "Nobody can run the command here, so it is not run again after your changes."
@@ -72,7 +72,7 @@ def opening(command: str, now: Rerun | None) -> str:
     return f"{why} When you are done, say so in words, without calling a tool."
 
 
-def told(command: str, found: Rerun, *, failed_before: bool, patched: bool) -> str:
+def told(command: str, found: CommandRun, *, failed_before: bool, patched: bool) -> str:
     """What a model is told of a run that it has not seen; ``patched``: it comes after a change of the model's."""
     output = found.output.strip()
     if len(output) > _SHOWN:
@@ -84,14 +84,14 @@ def told(command: str, found: Rerun, *, failed_before: bool, patched: bool) -> s
     return f"`{command}` {state} now. It prints:\n\n{output}"
 
 
-def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, prompt_version: str) -> AgentResult:
+def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
     """Let the model work until the failing command passes, or the rules say that it will not.
 
     The command is run once before, and again after each answer that may have changed something. Where that cannot tell
     whether the work is done, because it passes from the start (hidden tests judge) or nobody may run it, the model
     says when it is.
     """
-    context.uses_prompt(prompt_version)
+    context.report_prompt_version(prompt_version)
     loop = _RepairLoop(chat, context, rules, rerun(context) if shell(context) else None)
     return attrs.evolve(loop.run(), prompt_version=prompt_version)
 
@@ -99,7 +99,9 @@ def repair_loop(chat: Conversation, context: AttemptContext, rules: StopRules, p
 class _RepairLoop:
     """One attempt: what is known of the failing command, and what has happened how often in a row."""
 
-    def __init__(self, chat: Conversation, context: AttemptContext, rules: StopRules, last: Rerun | None) -> None:
+    def __init__(
+        self, chat: Conversation, context: AttemptContext, rules: RepairOptions, last: CommandRun | None
+    ) -> None:
         self.chat = chat
         self.context = context
         self.rules = rules
@@ -117,9 +119,9 @@ class _RepairLoop:
     def run(self) -> AgentResult:
         """The loop."""
         if self.model_decides:
-            self.chat.say(opening(self.context.failing_command, self.last))
+            self.chat.add_user(opening(self.context.failing_command, self.last))
         while True:
-            answer = self.chat.ask()
+            answer = self.chat.complete()
             if refused := _REFUSALS.get(answer.finish):
                 return AgentResult(ended="gave_up", message=refused)
             results = self.chat.call_tools(answer)
@@ -154,7 +156,7 @@ class _RepairLoop:
         if self.idle_turns >= self.rules.idle_turns:
             why = "while the command fails" if self.is_failing else "and did not say that it is done"
             return AgentResult(ended="gave_up", message=f"the model stopped calling tools {why}")
-        self.chat.say(self._encouragement(answer))
+        self.chat.add_user(self._encouragement(answer))
         return None
 
     def _is_done(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> bool:
@@ -162,7 +164,7 @@ class _RepairLoop:
         found, changed, patched = None, False, False
         for call, result in zip(calls, results, strict=True):
             if is_rerun(self.context, call, result):
-                found, changed = Rerun.of(result), False
+                found, changed = CommandRun.of(result), False
             elif self._may_change_files(call, result):
                 found, changed = None, True
                 edited = self.effects.get(call.tool) == "edits"
@@ -176,7 +178,7 @@ class _RepairLoop:
         """Whether a call may have changed files. A refused call changes nothing; any other call may have."""
         return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
-    def _take_in(self, found: Rerun, *, patched: bool = False, seen: bool = False) -> bool:
+    def _take_in(self, found: CommandRun, *, patched: bool = False, seen: bool = False) -> bool:
         """Take in how the command does, and tell the model what it has not seen. Says whether the work is done."""
         if found.passed and not self.model_decides:
             return True
@@ -188,7 +190,7 @@ class _RepairLoop:
             self.same_failures += 1
         if not seen and (patched or not alike):
             words = told(self.context.failing_command, found, failed_before=failed_before, patched=patched)
-            self.chat.say(words, droppable=True)
+            self.chat.add_user(words, truncatable=True)
         return False
 
     def _encouragement(self, answer: Completion) -> str:

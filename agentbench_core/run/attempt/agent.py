@@ -26,7 +26,7 @@ from agentbench_core.errors import (
     did_you_mean,
 )
 from agentbench_core.inputs.suite import Task
-from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, Mandate, TaskFacts
+from agentbench_core.plugin.agent import Agent, AgentResult, AttemptContext, SubAgentRequest, TaskFacts
 from agentbench_core.plugin.contracts import Environment, EventLog
 from agentbench_core.plugin.registry import ADVERSARY
 from agentbench_core.run.attempt.change import editable_python
@@ -34,8 +34,8 @@ from agentbench_core.run.attempt.preparation import Baseline, hidden_paths
 from agentbench_core.run.metering.ledger import Meter
 from agentbench_core.run.metering.llm import MeteredModel
 from agentbench_core.run.metering.models import RunModel
-from agentbench_core.run.metering.resources import Watch
-from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox, Stop, open_toolbox
+from agentbench_core.run.metering.resources import PhaseMonitor
+from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AgentLog, Recording
 from agentbench_core.run.signals import attend
@@ -52,7 +52,7 @@ _SHOWN = 20_000  # characters of the failing command's output that go into an in
 
 
 @attrs.frozen(kw_only=True)
-class AgentEnd:
+class AgentPhaseResult:
     """How the agent phase ended, and what it used."""
 
     outcome: Outcome
@@ -75,7 +75,7 @@ class AgentPhase:
         recording: Recording,
         deadline: Deadline,
         model: RunModel | None,
-        watch: Watch,
+        monitor: PhaseMonitor,
     ) -> None:
         self._plan = plan
         self._environment = environment
@@ -85,15 +85,15 @@ class AgentPhase:
         self._log = recording.log
         self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
         self._model = model
-        self._watch = watch
-        self._stop = Stop()
+        self._monitor = monitor
+        self._stop = StopSignal()
         self._prompts = ""
         limits = plan.variant.settings.limits
         self._budget = Budget(
             max_steps=plan.limits.max_steps, max_tokens=limits.max_tokens, max_cost_usd=limits.max_cost_usd
         )
 
-    def run(self, workspace: Path) -> AgentEnd:
+    def run(self, workspace: Path) -> AgentPhaseResult:
         """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
         agent: Agent = self._plan.agent.make()
         meter = self._meter()
@@ -106,7 +106,7 @@ class AgentPhase:
                     deadline=self._deadline,
                     recording=self._recording,
                     stop=self._stop,
-                    watch=self._watch,
+                    monitor=self._monitor,
                 )
             )
             # From its end on, threads that the agent left behind find every call refused.
@@ -115,7 +115,7 @@ class AgentPhase:
                 stack.callback(meter.close)
             ended = self._solve(agent, self._context(toolbox, meter, workspace), meter)
             outcome, message = self._outcome(ended), self._message(ended)
-        return AgentEnd(
+        return AgentPhaseResult(
             outcome=outcome,
             message=message,
             steps=self._budget.steps,
@@ -140,7 +140,7 @@ class AgentPhase:
     def _context(self, toolbox: MeteredToolbox, meter: Meter | None, workspace: Path) -> AttemptContext:
         plan = self._plan
         agent = plan.agent
-        shown = shown_output(self._baseline)
+        shown = baseline_output(self._baseline)
         base = partial(
             AttemptContext,
             instruction=instruction(plan.task, shown),
@@ -148,12 +148,12 @@ class AgentPhase:
             failing_command=plan.task.spec.validation.failing_command,
             deadline=self._deadline.shown(),
             log=AgentLog(self._log),
-            uses_prompt=self._use_prompt,
+            report_prompt_version=self._report_prompt_version,
             script=plan.task.script if agent.can("needs_oracle") else (),
             task_facts=self._task_facts(workspace) if agent.can(ADVERSARY) else None,
         )
-        agents = Delegations(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
-        return agents.first(agent.name, self._budget)
+        agents = SubAgents(base=base, toolbox=toolbox, meter=meter, log=self._log, deadline=self._deadline)
+        return agents.root_context(agent.name, self._budget)
 
     def _task_facts(self, workspace: Path) -> TaskFacts:
         task = self._plan.task
@@ -163,7 +163,7 @@ class AgentPhase:
             hidden=hidden_paths(task),
         )
 
-    def _use_prompt(self, version: str) -> None:
+    def _report_prompt_version(self, version: str) -> None:
         self._prompts = str(version)
 
     def _prompt_version(self, ended: object) -> str:
@@ -173,7 +173,7 @@ class AgentPhase:
         try:
             check()
         except AttemptStop as stop:
-            self._stop.note(stop)
+            self._stop.set(stop)
 
     def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
         """Run the agent in a thread that can be left behind: a thread cannot be killed."""
@@ -185,10 +185,10 @@ class AgentPhase:
             ended = [solved.result() if error is None else error]
         if not ended:
             self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
-        if not ended and meter and meter.asking:
-            self._stop.note(LLMError(f"the provider did not return {GRACE_SEC:g} s after its time was over"))
+        if not ended and meter and meter.in_progress:
+            self._stop.set(LLMError(f"the provider did not return {GRACE_SEC:g} s after its time was over"))
         elif not ended:
-            self._stop.note(DeadlineExceeded("the agent did not stop at its deadline"))
+            self._stop.set(DeadlineExceeded("the agent did not stop at its deadline"))
         elif self._deadline.expired:
             self._note(self._deadline.check)
         elif isinstance(ended[0], BudgetExceeded):
@@ -234,7 +234,7 @@ def _said(how: Callable[[object], str], value: object) -> str:
         return f"something of type {type(value).__name__}"
 
 
-def shown_output(baseline: Baseline) -> str:
+def baseline_output(baseline: Baseline) -> str:
     """What the agent is shown of the baseline: what the failing command printed on the public tree."""
     public = baseline.public
     late = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
@@ -258,7 +258,7 @@ _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @attrs.define(kw_only=True)
-class Delegations:
+class SubAgents:
     """Makes the contexts of an attempt's agents, from the first one down."""
 
     base: Callable[..., AttemptContext]
@@ -270,7 +270,7 @@ class Delegations:
     _names: Counter[str] = attrs.field(factory=Counter)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def first(self, agent: str, budget: Budget) -> AttemptContext:
+    def root_context(self, agent: str, budget: Budget) -> AttemptContext:
         """The context of the attempt's own agent."""
         return self._context(agent, budget, frozenset(self.toolbox.tools), 0)
 
@@ -283,7 +283,7 @@ class Delegations:
         )
 
     def _delegate(
-        self, parent: str, budget: Budget, names: frozenset[str], depth: int, mandate: Mandate
+        self, parent: str, budget: Budget, names: frozenset[str], depth: int, mandate: SubAgentRequest
     ) -> AttemptContext:
         if not _ROLE.fullmatch(mandate.role):
             raise InputError(f"{mandate.role!r} is no role: expected a short name in small letters")
@@ -299,7 +299,7 @@ class Delegations:
             self._names[mandate.role] += 1
             child = f"{mandate.role}-{self._names[mandate.role]}"
         self.log.emit(Delegation(parent=parent, child=child, role=mandate.role, depth=depth + 1))
-        share = budget.carve(
+        share = budget.share(
             max_steps=mandate.max_steps, max_tokens=mandate.max_tokens, max_cost_usd=mandate.max_cost_usd
         )
         return self._context(child, share, wanted, depth + 1)

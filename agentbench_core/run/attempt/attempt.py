@@ -28,12 +28,12 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.run.attempt.agent import AgentPhase
 from agentbench_core.run.attempt.auditing import audit_attempt
 from agentbench_core.run.attempt.calibration import calibration
-from agentbench_core.run.attempt.change import FrozenChange, freeze, keep_final_state
+from agentbench_core.run.attempt.change import FrozenChange, freeze, save_workspace
 from agentbench_core.run.attempt.preparation import Baseline, Prepared
-from agentbench_core.run.attempt.record import Findings, conclusion, write_evidence
-from agentbench_core.run.attempt.scoring import Judge
+from agentbench_core.run.attempt.record import AttemptResult, conclusion, write_evidence
+from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.attempt.session import Session
-from agentbench_core.run.metering.resources import HostCounters, Watch
+from agentbench_core.run.metering.resources import HostCounters, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptLog, Recording
 from agentbench_core.values.events import InfrastructureError, TaskStarted, Warning_
@@ -45,7 +45,7 @@ from agentbench_core.values.record import AttemptRecord, Score
 def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
     """Make one attempt and record it. Raises RunStoppedError when records cannot be written any more."""
     task = plan.task.spec
-    session.listener.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
+    session.observer.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
     log = AttemptLog(store, plan.attempt_id)
     log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
     files = store.attempt_files(task.id, plan.repeat)
@@ -58,7 +58,7 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> Attempt
     log.ended = True
     files.close()
     store.record(record, why)
-    session.listener.attempt_finished(record, why)
+    session.observer.attempt_finished(record, why)
     return record
 
 
@@ -70,7 +70,7 @@ def run_attempt(
     baseline: Baseline | None = None,
     judge_empty: bool = False,
     each_test: bool = False,
-) -> Findings:
+) -> AttemptResult:
     """Go through the phases as far as they lead: for a run, and also to validate and to attack tasks.
 
     Args:
@@ -111,9 +111,9 @@ class _Attempt:
     given: Baseline | None
     judge_empty: bool
     each_test: bool
-    found: Findings = attrs.field(factory=Findings)
+    found: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
-    watch: Watch = attrs.field(factory=Watch)
+    monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
     """Of this phase, or of the next one."""
 
     def go(self) -> None:
@@ -121,32 +121,32 @@ class _Attempt:
         shared, task, found, log = self.session.shared, self.plan.task, self.found, self.recording.log
         found.queued_sec = round(found.started - self.session.opened, 6)
         with self._phase("source"):
-            pristine = shared.source(task, self.watch)
+            pristine = shared.source(task, self.monitor)
         with self._phase("environment"):
-            prepared = found.prepared = shared.environment(task, pristine, log, self.watch)
+            prepared = found.prepared = shared.environment(task, pristine, log, self.monitor)
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
-            baseline = self.given or shared.baseline(task, prepared.environment, log, self.watch)
+            baseline = self.given or shared.baseline(task, prepared.environment, log, self.monitor)
             found.baseline = baseline
             trouble = None if self.given else baseline.trouble or self._calibration_trouble(prepared)
         if trouble:
-            found.outcome, found.trouble = trouble
+            found.outcome, found.problem = trouble
             return
         with self._fork(prepared) as workspace:
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
                 model = self.session.models.get(self.plan.variant.name)
                 agent = AgentPhase(
-                    self.plan, prepared.environment, baseline, self.recording, deadline, model, self.watch
+                    self.plan, prepared.environment, baseline, self.recording, deadline, model, self.monitor
                 )
                 found.agent = agent.run(workspace)
                 found.outcome = found.agent.outcome
-            with self._phase("freeze"), shared.turns.taken() as waited:
+            with self._phase("freeze"), shared.turns.slot() as waited:
                 deadline.extend(waited)
-                self.watch.waited(waited)
+                self.monitor.add_wait(waited)
                 change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
                 self._keep(workspace, change)
-        if (change.kept or self.judge_empty) and found.outcome not in UNSCORED:
+        if (change.included or self.judge_empty) and found.outcome not in UNSCORED:
             with self._phase("score"):
                 found.score = self._score(prepared, change, deadline)
         if found.outcome not in UNSCORED:
@@ -164,19 +164,19 @@ class _Attempt:
 
     def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
         """Why the scorer cannot judge the task here, found out before an agent costs anything."""
-        known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.watch.waited)
+        known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle
         return (Outcome.INVALID_TASK, known.not_failing) if known and known.not_failing else None
 
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
-        judge = Judge(
+        judge = ScoringRun(
             plan=self.plan,
             prepared=prepared,
             shared=self.session.shared,
             recording=self.recording,
             each_test=self.each_test,
-            watch=self.watch,
+            monitor=self.monitor,
         )
         return judge.score(change, deadline)
 
@@ -185,14 +185,14 @@ class _Attempt:
             return
         self.recording.files.write("diffs/final.patch", change.diff)
         if self.plan.task.spec.artifacts.keep_workspace:
-            for left_out in keep_final_state(workspace, self.recording.files):
+            for left_out in save_workspace(workspace, self.recording.files):
                 self.recording.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
 
     @contextlib.contextmanager
     def _fork(self, prepared: Prepared) -> Iterator[Path]:
         shared = self.session.shared
         environment = prepared.environment
-        workspace = shared.fork(self.plan.task, environment, "workspace", hidden=False, waited=self.watch.waited)
+        workspace = shared.fork(self.plan.task, environment, "workspace", hidden=False, waited=self.monitor.add_wait)
         try:
             yield workspace
         finally:
@@ -203,26 +203,26 @@ class _Attempt:
         """Time and watch a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
         self.session.stop.check()
         waited = self.session.space.wait()
-        self.watch.waited(waited)
+        self.monitor.add_wait(waited)
         if self.deadline is not None:
             self.deadline.extend(waited)
-        self.session.listener.phase_started(self.plan.attempt_id, name)
+        self.session.observer.phase_started(self.plan.attempt_id, name)
         host = HostCounters.read()
         started = time.monotonic()
         try:
             yield
         finally:
             self.found.timings[name] = round(time.monotonic() - started, 6)
-            self.found.load[name] = self.watch.ended(host.until(HostCounters.read()))
-            self.watch = Watch()
+            self.found.load[name] = self.monitor.ended(host.until(HostCounters.read()))
+            self.monitor = PhaseMonitor()
 
     def outcome_of(self, error: BaseException) -> Outcome:
         """What an exception that left a phase says; agents' own ends never come here."""
         if isinstance(error, Interrupted):
-            self.found.trouble = error.message
+            self.found.problem = error.message
             return Outcome.INTERRUPTED
-        self.found.trouble = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
-        self.recording.log.emit(InfrastructureError(message=self.found.trouble))
+        self.found.problem = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
+        self.recording.log.emit(InfrastructureError(message=self.found.problem))
         if isinstance(error, SetupError):
             self.found.facts = error.facts
         before_agent = self.found.agent is None and "agent" not in self.found.timings

@@ -12,10 +12,10 @@ import attrs
 from agentbench_core.errors import Interrupted
 from agentbench_core.plugin.auditor import AttemptAudit, Auditor, TaskAudit, TaskProblem
 from agentbench_core.plugin.contracts import Sandbox
-from agentbench_core.run.attempt.agent import instruction, shown_output
+from agentbench_core.run.attempt.agent import baseline_output, instruction
 from agentbench_core.run.attempt.change import FrozenChange
-from agentbench_core.run.attempt.preparation import Baseline, Preparations, Prepared, hidden_paths
-from agentbench_core.run.metering.tools import Stop, open_toolbox
+from agentbench_core.run.attempt.preparation import Baseline, Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.metering.tools import StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, MemoryEvidence, Recording
 from agentbench_core.values.limits import Deadline
@@ -41,7 +41,7 @@ def audit_attempt(
             tree=prepared.environment.workspace,
             knows_solution=plan.agent.can("needs_oracle"),
             effects={tool.name: tool.make().spec.effect for tool in plan.variant.tools},
-            changes=change.kept,
+            changes=change.included,
             contents=snapshots.contents,
             directory=directory,
         )
@@ -61,7 +61,7 @@ class TaskAuditing:
     """The audit of one task. ``solved`` is what its reference solution changes, if that is known."""
 
     plan: AttemptPlan
-    shared: Preparations
+    shared: PreparedTasks
     prepared: Prepared
     baseline: Baseline
     solved: Sequence[Change]
@@ -94,7 +94,7 @@ class TaskAuditing:
         recording = Recording(log=self.log, files=MemoryEvidence())
         try:
             with open_toolbox(
-                self.plan, environment, workspace, deadline=deadline, recording=recording, stop=Stop()
+                self.plan, environment, workspace, deadline=deadline, recording=recording, stop=StopSignal()
             ) as toolbox:
                 assert toolbox.sandbox is not None
                 yield toolbox.sandbox
@@ -104,7 +104,7 @@ class TaskAuditing:
 
 def _told(plan: AttemptPlan, baseline: Baseline) -> Mapping[str, Any]:
     """What both kinds of audits have in common."""
-    task, output = plan.task, shown_output(baseline)
+    task, output = plan.task, baseline_output(baseline)
     return {
         "task_id": task.spec.id,
         "validation": task.spec.validation,

@@ -25,8 +25,8 @@ from agentbench_core.plugin.contracts import EventLog, Toolbox
 from agentbench_core.plugin.scorer import Calibration, CalibrationContext
 from agentbench_core.run.attempt.agent import instruction
 from agentbench_core.run.attempt.change import FrozenChange, freeze
-from agentbench_core.run.attempt.preparation import Preparations, Prepared, hidden_paths
-from agentbench_core.run.metering.tools import AgentTools, Stop, open_toolbox
+from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.metering.tools import AgentTools, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
 from agentbench_core.run.signals import unless
@@ -70,7 +70,7 @@ class ApplyReference:
 
 
 def reference_change(
-    plan: AttemptPlan, prepared: Prepared, shared: Preparations, recording: Recording, deadline: Deadline
+    plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, recording: Recording, deadline: Deadline
 ) -> FrozenChange:
     """Apply the reference solution to a fork, and freeze what it changed.
 
@@ -81,7 +81,7 @@ def reference_change(
     workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
     try:
         with open_toolbox(
-            plan, prepared.environment, workspace, deadline=deadline, recording=recording, stop=Stop()
+            plan, prepared.environment, workspace, deadline=deadline, recording=recording, stop=StopSignal()
         ) as toolbox:
             budget = Budget(max_steps=plan.limits.max_steps)
             _apply(AgentTools(toolbox, "oracle", budget, frozenset(toolbox.tools)), plan.task.script)
@@ -113,7 +113,7 @@ def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
 def calibration(
     plan: AttemptPlan,
     prepared: Prepared,
-    shared: Preparations,
+    shared: PreparedTasks,
     log: EventLog,
     *,
     anew: bool = False,
@@ -145,7 +145,7 @@ def calibration(
 
 
 def _kept_or_made(
-    plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog, *, anew: bool
+    plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog, *, anew: bool
 ) -> Calibration:
     task = plan.task
     bound = _bound(plan, prepared)
@@ -198,7 +198,7 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
         return None
 
 
-def _make(plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: EventLog) -> Calibration:
+def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog) -> Calibration:
     task = plan.task
     deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
     warnings = WarningLog(lambda message: log.emit(Warning_(message=message)))  # its tool calls are no agent's
@@ -214,7 +214,7 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: Preparations, log: Even
         def fork(solved: bool) -> Path:
             if solved and not task.script:
                 raise CalibrationError("the task has no reference solution; add one: oracle")
-            kept = change().kept if solved else ()
+            kept = change().included if solved else ()
             workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
             made.append(workspace)
             with Tree(workspace) as tree:

@@ -28,8 +28,8 @@ _TOLD = 20  # of what was left out
 class FrozenChange:
     """``kept`` is what gets judged; the rest is dropped and labelled. ``dropped`` names it."""
 
-    kept: tuple[Change, ...]
-    dropped: tuple[str, ...]
+    included: tuple[Change, ...]
+    excluded: tuple[str, ...]
     diff: bytes
     labels: tuple[Label, ...]
 
@@ -44,7 +44,9 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     try:
         frozen = snapshots.freeze(base, workspace)
     except ToolError as error:
-        return FrozenChange(kept=(), dropped=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),))
+        return FrozenChange(
+            included=(), excluded=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),)
+        )
     protected = protected_paths(task)
     editable = editable_paths(task)
     named = task.agent.editable_globs
@@ -69,8 +71,8 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         labels.append(Label(name="odd_files", evidence=name_some(frozen.oddities)))
     judged = {change.path for change in kept}
     return FrozenChange(
-        kept=tuple(kept),
-        dropped=(*sorted({*itertools.chain(*dropped.values())} - judged), *frozen.oddities),
+        included=tuple(kept),
+        excluded=(*sorted({*itertools.chain(*dropped.values())} - judged), *frozen.oddities),
         diff=snapshots.diff(base, frozen.snapshot, kept),
         labels=tuple(labels),
     )
@@ -84,7 +86,7 @@ def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
     return tuple(path for path in found if path in named or not protected(path))
 
 
-def keep_final_state(workspace: Path, files: Evidence) -> list[str]:
+def save_workspace(workspace: Path, files: Evidence) -> list[str]:
     """Copy the regular files of a workspace into ``repo/``, for readers; it decides nothing.
 
     No links, and no ``.git`` that a reader's own git would obey. Gives what was left out: files that cannot be

@@ -17,9 +17,9 @@ from agentbench_core.plugin.contracts import Environment, EventLog, SandboxProvi
 from agentbench_core.plugin.scorer import Calibration
 from agentbench_core.run.attempt import setup_record
 from agentbench_core.run.attempt.setup_record import SetupRecorder
-from agentbench_core.run.metering.resources import Watch
+from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import Once, Turns, ask
+from agentbench_core.run.waiting import CpuSlots, OncePerKey, run_preflight
 from agentbench_core.values.events import (
     BaselineFinished,
     BaselineStarted,
@@ -86,40 +86,40 @@ class Baseline:
         return None
 
 
-class Preparations:
+class PreparedTasks:
     """Shared by all attempts of a command, whatever their variant. Thread-safe.
 
-    ``watch`` is told what an attempt waited for, and of the commands that it ran for all.
+    ``monitor`` is told what an attempt waited for, and of the commands that it ran for all.
     """
 
     def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
         self._provider = provider
         self._scratch = scratch
         self.stop = stop
-        self._sources: Once[Path] = Once()
-        self._environments: Once[Prepared] = Once()
-        self._baselines: Once[Baseline] = Once()
-        self.calibrations: Once[Calibration] = Once()
+        self._sources: OncePerKey[Path] = OncePerKey()
+        self._environments: OncePerKey[Prepared] = OncePerKey()
+        self._baselines: OncePerKey[Baseline] = OncePerKey()
+        self.calibrations: OncePerKey[Calibration] = OncePerKey()
         self._setups: dict[Path, SetupRecorder] = {}
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
-        self.turns = Turns(stop)
+        self.turns = CpuSlots(stop)
         self.place = scratch.path
         """Where all forks lie."""
 
-    def source(self, task: Task, watch: Watch | None = None) -> Path:
+    def source(self, task: Task, monitor: PhaseMonitor | None = None) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
-        waited = (watch or Watch()).waited
+        waited = (monitor or PhaseMonitor()).add_wait
         return self._sources.get(task.directory, lambda: self._checkout(task), self.stop, waited)
 
-    def environment(self, task: Task, pristine: Path, log: EventLog, watch: Watch | None = None) -> Prepared:
+    def environment(self, task: Task, pristine: Path, log: EventLog, monitor: PhaseMonitor | None = None) -> Prepared:
         """The task after its set-up. Raises SetupError, SandboxError."""
-        watch, here = watch or Watch(), False
+        monitor, here = monitor or PhaseMonitor(), False
 
         def prepare() -> Prepared:
             nonlocal here
             here = True
             deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
-            recorder = self._setups[task.directory] = SetupRecorder(log, watch)
+            recorder = self._setups[task.directory] = SetupRecorder(log, monitor)
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
@@ -132,7 +132,7 @@ class Preparations:
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
         try:
-            prepared = self._environments.get(task.directory, prepare, self.stop, watch.waited)
+            prepared = self._environments.get(task.directory, prepare, self.stop, monitor.add_wait)
         except SetupError:
             self._tell_setup(task, log, here)
             raise
@@ -148,29 +148,33 @@ class Preparations:
         recorder = self._setups.get(task.directory)
         return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
 
-    def baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
+    def baseline(
+        self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
+    ) -> Baseline:
         """How the failing command ends on the unchanged tree."""
-        watch, here = watch or Watch(), False
+        monitor, here = monitor or PhaseMonitor(), False
 
         def make() -> Baseline:
             nonlocal here
             here = True
-            return self.run_baseline(task, environment, log, watch)
+            return self.run_baseline(task, environment, log, monitor)
 
-        baseline = self._baselines.get(task.directory, make, self.stop, watch.waited)
+        baseline = self._baselines.get(task.directory, make, self.stop, monitor.add_wait)
         if not here:
             log.emit(BaselineStarted(command=task.spec.validation.failing_command, cached=True))
             log.emit(attrs.evolve(baseline.event, cached=True))
         return baseline
 
-    def run_baseline(self, task: Task, environment: Environment, log: EventLog, watch: Watch | None = None) -> Baseline:
+    def run_baseline(
+        self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
+    ) -> Baseline:
         """The same, measured once more in fresh starts."""
-        watch = watch or Watch()
+        monitor = monitor or PhaseMonitor()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))
         started = time.monotonic()
-        public = self._run(task, environment, watch, hidden=False)
-        verdict = self._run(task, environment, watch, hidden=True) if task.hidden else public
+        public = self._run(task, environment, monitor, hidden=False)
+        verdict = self._run(task, environment, monitor, hidden=True) if task.hidden else public
         baseline = Baseline(
             public=public,
             verdict=verdict,
@@ -191,7 +195,7 @@ class Preparations:
     ) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
         target = self._scratch.place(name)
-        with self.turns.taken() as seconds:
+        with self.turns.slot() as seconds:
             waited(seconds)
             fork(environment.workspace, target)
             if hidden:
@@ -231,14 +235,14 @@ class Preparations:
             raise SetupError(error.message, remedy=error.remedy) from error
         return into
 
-    def _run(self, task: Task, environment: Environment, watch: Watch, *, hidden: bool) -> ExecResult:
+    def _run(self, task: Task, environment: Environment, monitor: PhaseMonitor, *, hidden: bool) -> ExecResult:
         settings = task.spec.environment
-        workspace = self.fork(task, environment, "baseline", hidden=hidden, waited=watch.waited)
+        workspace = self.fork(task, environment, "baseline", hidden=hidden, waited=monitor.add_wait)
         try:
             deadline = self.stop.within(settings.timeout_sec)
             command = Command(task.spec.validation.failing_command, network=settings.network_policy == "always")
             result = environment.run_once(command, workspace, deadline)
-            watch.note(result)
+            monitor.add(result)
             self.stop.check()
             return result
         finally:
@@ -276,7 +280,7 @@ def _above(path: str, name: str) -> Iterator[str]:
 @contextlib.contextmanager
 def open_preparations(
     variant: Variant, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
-) -> Iterator[Preparations]:
+) -> Iterator[PreparedTasks]:
     """The variant's provider, which can do ``tasks`` here, and a place for forks; both are given back at the end.
 
     Raises UnavailableError.
@@ -286,12 +290,12 @@ def open_preparations(
         provider: SandboxProvider = sandbox.make()
         stack.callback(provider.close)
         specs = [task.spec.environment_spec() for task in tasks]
-        ask(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
+        run_preflight(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
         for leftover in (*Scratch.sweep("run"), *provider.sweep()):
             note(f"removed what a dead run left behind: {leftover}")
         scratch = Scratch("run")
         stack.callback(_close, scratch, note)
-        yield Preparations(provider, scratch, stop)
+        yield PreparedTasks(provider, scratch, stop)
 
 
 def _close(scratch: Scratch, note: Callable[[str], None]) -> None:

@@ -15,10 +15,10 @@ from agentbench_core.converter import dump
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.attempt_files import AttemptFiles
 from agentbench_core.plugin.registry import ADVERSARY
-from agentbench_core.run.attempt.agent import AgentEnd
+from agentbench_core.run.attempt.agent import AgentPhaseResult
 from agentbench_core.run.attempt.change import FrozenChange
 from agentbench_core.run.attempt.preparation import Baseline, Prepared
-from agentbench_core.run.metering.resources import PhaseLoad, pressure
+from agentbench_core.run.metering.resources import PhaseResources, pressure
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.execution import Output
 from agentbench_core.values.failures import FailureReason, Happened, Outcome, verdict
@@ -43,50 +43,50 @@ def local_time(moment: datetime.datetime | None = None) -> str:
 
 
 @attrs.define(kw_only=True)
-class Findings:
+class AttemptResult:
     """What is known of an attempt so far; phases fill it in."""
 
     started_at: str = attrs.field(factory=local_time)
     started: float = attrs.field(factory=time.monotonic)
     queued_sec: float = 0.0
     timings: dict[str, float] = attrs.field(factory=dict)
-    load: dict[str, PhaseLoad] = attrs.field(factory=dict)
+    load: dict[str, PhaseResources] = attrs.field(factory=dict)
     outcome: Outcome = Outcome.SANDBOX_ERROR
     prepared: Prepared | None = None
     facts: Mapping[str, str] = attrs.field(factory=dict)
     """What is known of an environment that could not be prepared."""
     baseline: Baseline | None = None
-    agent: AgentEnd | None = None
+    agent: AgentPhaseResult | None = None
     change: FrozenChange | None = None
     score: Score | None = None
     audit_labels: tuple[Label, ...] = ()
-    trouble: str = ""
+    problem: str = ""
     """What ended it before or beside the agent, in words."""
     error: BaseException | None = None
     """The exception that ended it, if one did."""
 
 
-def explanation(found: Findings) -> str:
+def explanation(found: AttemptResult) -> str:
     """Why an attempt ended as it did, in the words of whoever ended it."""
     return _explanation(found).encode("utf-8", "backslashreplace").decode()  # half an emoji is no text
 
 
-def _explanation(found: Findings) -> str:
-    if found.trouble:
-        return found.trouble
+def _explanation(found: AttemptResult) -> str:
+    if found.problem:
+        return found.problem
     said = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
-    if found.change is not None and not found.change.kept:
+    if found.change is not None and not found.change.included:
         said.append("no change was left to judge")
     return "; ".join(part.strip() for part in said if part.strip())
 
 
-def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptRecord:
+def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> AttemptRecord:
     """The record of an attempt whose files lie in ``directory``."""
     score, agent = found.score, found.agent
     judged = verdict(
         Happened(
             outcome=found.outcome,
-            changed=bool(found.change and found.change.kept),
+            changed=bool(found.change and found.change.included),
             tests_passed=score.passed if score else None,
             tests_timed_out=bool(score and score.timed_out),
             tampered=bool(score and score.tampered),
@@ -131,16 +131,18 @@ def make_record(plan: AttemptPlan, found: Findings, directory: Path) -> AttemptR
     )
 
 
-def conclusion(plan: AttemptPlan, found: Findings, directory: Path) -> tuple[AttemptRecord, str]:
+def conclusion(plan: AttemptPlan, found: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
     """The record and its explanation; of findings that make none, the record that says so."""
     try:
         return make_record(plan, found, directory), explanation(found)
     except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
-        found = Findings(outcome=Outcome.SANDBOX_ERROR, trouble=traceback.format_exc())
+        found = AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc())
         return make_record(plan, found, directory), explanation(found)
 
 
-def write_evidence(plan: AttemptPlan, found: Findings, files: AttemptFiles, *, setup: tuple[Output, Output]) -> None:
+def write_evidence(
+    plan: AttemptPlan, found: AttemptResult, files: AttemptFiles, *, setup: tuple[Output, Output]
+) -> None:
     """What lies beside the record, whatever the end: the task as used, logs, timings, environment.
 
     ``setup`` is what the set-up printed, to standard output and standard error.
@@ -153,7 +155,7 @@ def write_evidence(plan: AttemptPlan, found: Findings, files: AttemptFiles, *, s
     write_facts(plan, found, files)
 
 
-def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None:
+def write_facts(plan: AttemptPlan, found: AttemptResult, files: AttemptFiles) -> None:
     """``meta/timings.json`` (seconds per phase, and what each one met) and ``meta/environment.json``."""
     load = {phase: dump(met) for phase, met in found.load.items()}
     files.write_json("meta/timings.json", {"queued_sec": found.queued_sec, "phases_sec": found.timings, "load": load})
@@ -173,7 +175,7 @@ def write_facts(plan: AttemptPlan, found: Findings, files: AttemptFiles) -> None
     files.write_json("meta/environment.json", facts)
 
 
-def _model(plan: AttemptPlan, agent: AgentEnd | None) -> ModelInfo | None:
+def _model(plan: AttemptPlan, agent: AgentPhaseResult | None) -> ModelInfo | None:
     if plan.variant.model is None or not plan.agent.can("needs_llm"):
         return None
     return attrs.evolve(plan.variant.model, prompt_version=agent.prompt_version if agent else "")
@@ -197,7 +199,7 @@ def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
     )
 
 
-def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
+def _labels(plan: AttemptPlan, found: AttemptResult) -> tuple[Label, ...]:
     labels = []
     if plan.agent.can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
@@ -215,7 +217,7 @@ def _labels(plan: AttemptPlan, found: Findings) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _pressure(found: Findings) -> tuple[Label, ...]:
+def _pressure(found: AttemptResult) -> tuple[Label, ...]:
     """What took the time of those phases that ran out of it, where that was not their own work."""
     late = {"agent": found.outcome is Outcome.TIMED_OUT, "score": bool(found.score and found.score.timed_out)}
     met = [(phase, found.timings[phase], found.load[phase]) for phase, is_late in late.items() if is_late]

@@ -11,8 +11,8 @@ from agentbench_core.errors import DeadlineExceeded, ToolError
 from agentbench_core.plugin.scorer import Scorer, ScoringContext
 from agentbench_core.run.attempt.calibration import calibration
 from agentbench_core.run.attempt.change import FrozenChange
-from agentbench_core.run.attempt.preparation import Preparations, Prepared, hidden_paths
-from agentbench_core.run.metering.resources import CountingEnvironment, LimitsHit, Watch
+from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hidden_paths
+from agentbench_core.run.metering.resources import CountingEnvironment, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
 from agentbench_core.run.signals import unless
@@ -24,15 +24,15 @@ from agentbench_core.workspace.tree import Tree
 
 
 @attrs.frozen(kw_only=True)
-class Judge:
+class ScoringRun:
     """A scorer on one task, with what it works on."""
 
     plan: AttemptPlan
     prepared: Prepared
-    shared: Preparations
+    shared: PreparedTasks
     recording: Recording
     each_test: bool = False
-    watch: Watch = attrs.field(factory=Watch)
+    monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
         """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
@@ -41,7 +41,7 @@ class Judge:
             self.plan, self.prepared, self.shared, self.recording.log, waited=lambda sec: self._waited(deadline, sec)
         )
         made: list[Path] = []
-        limits_hit = LimitsHit(self.watch)
+        limits_hit = LimitCounter(self.monitor)
 
         def save_output(result: ExecResult) -> None:
             self.recording.files.log("passing", result.stdout, result.stderr, full=spec.artifacts.full_logs)
@@ -85,12 +85,12 @@ class Judge:
             waited=lambda sec: self._waited(deadline, sec),
         )
         with Tree(workspace) as tree:
-            self.shared.snapshots.restore(change.kept, tree)
+            self.shared.snapshots.restore(change.included, tree)
         self.shared.add_hidden(self.plan.task, workspace)
         return workspace
 
     def _waited(self, deadline: Deadline, seconds: float) -> None:
-        self.watch.waited(seconds)
+        self.monitor.add_wait(seconds)
         deadline.extend(seconds)  # the time of others
 
     @staticmethod

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from agentbench_core.inputs.suite import Task
-from agentbench_core.run.attempt.preparation import Baseline, Preparations, open_preparations
-from agentbench_core.run.attempt.record import Findings
-from agentbench_core.run.attempt.scoring import Judge
+from agentbench_core.run.attempt.preparation import Baseline, PreparedTasks, open_preparations
+from agentbench_core.run.attempt.record import AttemptResult
+from agentbench_core.run.attempt.scoring import ScoringRun
 from agentbench_core.run.metering.models import OpenModel, RunModel, open_models
-from agentbench_core.run.observer import Listener
+from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, Recording
 from agentbench_core.run.signals import FOR_EVER, signals_as_ctrl_c
 from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import Obstacles, Space
+from agentbench_core.run.waiting import DiskGuard, Obstacles
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Score
 
@@ -27,13 +27,13 @@ from agentbench_core.values.record import Score
 class Session:
     """Prepared tasks, models by variant, the interrupt, room on the disk, and who listens."""
 
-    shared: Preparations
+    shared: PreparedTasks
     offered: Mapping[str, OpenModel]
     """Providers that can work here."""
     stop: Deadline
     """Ends with the command, or earlier when a person stops it."""
-    space: Space
-    listener: Listener
+    space: DiskGuard
+    observer: RunObserver
     models: Mapping[str, RunModel] = attrs.field(factory=dict)
     """The same with the money of a run."""
     opened: float = attrs.field(factory=time.monotonic)
@@ -44,11 +44,11 @@ class Session:
         prepared = self.shared.environment(task, self.shared.source(task), log)
         return self.shared.baseline(task, prepared.environment, log)
 
-    def score(self, plan: AttemptPlan, result: Findings, recording: Recording) -> Score:
+    def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
         """What the plan's scorer says of the change that an attempt came to. Raises SandboxError, Interrupted."""
         assert result.prepared is not None, "the attempt came to a change"
         assert result.change is not None, "the attempt came to a change"
-        judge = Judge(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
+        judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
         return judge.score(result.change, self.stop.within(plan.limits.timeout_sec))
 
 
@@ -56,7 +56,7 @@ class Session:
 def open_session(
     variants: Sequence[Variant],
     tasks: Sequence[Task],
-    listener: Listener,
+    observer: RunObserver,
     *,
     workers: int = 1,
     max_cost_usd: float | None = None,
@@ -80,17 +80,17 @@ def open_session(
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())
         for variant in variants:
-            variant.try_out()
+            variant.instantiate_all()
         stop, obstacles = Deadline(FOR_EVER), Obstacles()
         with obstacles.gathered():
-            offered = stack.enter_context(open_models(variants, workers, max_cost_usd, stop, listener.note))
+            offered = stack.enter_context(open_models(variants, workers, max_cost_usd, stop, observer.note))
         with obstacles.gathered():
-            shared = stack.enter_context(open_preparations(variants[0], tasks, stop, listener.note))
+            shared = stack.enter_context(open_preparations(variants[0], tasks, stop, observer.note))
         obstacles.refuse()
         yield Session(
             shared=shared,
             offered=offered,
             stop=stop,
-            space=Space([shared.place], min_free_mb, listener.note, stop),
-            listener=listener,
+            space=DiskGuard([shared.place], min_free_mb, observer.note, stop),
+            observer=observer,
         )

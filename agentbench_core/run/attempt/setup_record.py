@@ -15,7 +15,7 @@ from agentbench_core.converter import dump, load
 from agentbench_core.errors import InputError
 from agentbench_core.evidence import journal
 from agentbench_core.plugin.contracts import EventLog
-from agentbench_core.run.metering.resources import Watch
+from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.values.events import SetupCommandFinished, SetupCommandStarted
 from agentbench_core.values.execution import ExecResult, Output
 
@@ -36,9 +36,9 @@ class SetupCommand:
 class SetupRecorder:
     """Implements ``SetupLog``: events as it happens, output kept for the logs."""
 
-    def __init__(self, log: EventLog, watch: Watch) -> None:
+    def __init__(self, log: EventLog, monitor: PhaseMonitor) -> None:
         self._log = log
-        self._watch = watch
+        self._monitor = monitor
         self.commands: list[SetupCommand] = []
         """Those that have ended, in order."""
 
@@ -48,7 +48,7 @@ class SetupRecorder:
 
     def finished(self, command: str, result: ExecResult) -> None:
         """A command ended."""
-        self._watch.note(result)
+        self._monitor.add(result)
         stdout, stderr = (each.data.decode("utf-8", "backslashreplace") for each in (result.stdout, result.stderr))
         took = round(result.duration_sec, 6)
         ended = SetupCommand(

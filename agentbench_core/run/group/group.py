@@ -23,21 +23,21 @@ from agentbench_core.evidence.store import Store
 from agentbench_core.inputs.suite import Task
 from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt.record import local_time
-from agentbench_core.run.group.manifest import changes, differences, make_manifest
-from agentbench_core.run.group.resume import take_up
-from agentbench_core.run.metering.models import Halt
-from agentbench_core.run.observer import Listener
+from agentbench_core.run.group.manifest import blocking_changes, differences, make_manifest
+from agentbench_core.run.group.resume import resume
+from agentbench_core.run.metering.models import RunStop
+from agentbench_core.run.observer import RunObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.events import RunResumed, RunStarted, Warning_
 from agentbench_core.values.messages import ModelFacts
-from agentbench_core.values.record import Likeness, Resumption, RunManifest
+from agentbench_core.values.record import ReproducedRun, Resumption, RunManifest
 
 _SHOWN = 10  # names or differences in one message
 
 
 @attrs.frozen(kw_only=True)
-class Group:
+class RunPlan:
     """What a command runs: variants that share tasks, and how.
 
     ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
@@ -74,12 +74,12 @@ class Group:
             ours |= {task.spec.id, str(task.directory.resolve()), *places}
         secret = {name for task in self.tasks for name in task.spec.artifacts.redact}
         for variant in self.variants:  # options that name a variable hold the name of a secret
-            secret |= {str(leaf.value) for key, leaf in variant.leaves.items() if key.endswith("_env")}
+            secret |= {str(leaf.value) for key, leaf in variant.settings_with_origins.items() if key.endswith("_env")}
         return Redactor(os.environ, secret, ours=ours)
 
 
 @attrs.define(kw_only=True)
-class OpenRun:
+class RunWriter:
     """A run that is being written."""
 
     store: Store
@@ -88,10 +88,10 @@ class OpenRun:
     planned: int
     recorded: int = 0
     """How many of the planned attempts have their record."""
-    halt: Halt = attrs.field(factory=Halt)
+    stop: RunStop = attrs.field(factory=RunStop)
 
 
-def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:
+def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:
     """The manifest of a variant's run, new or taken up again. Raises InputError when that is not the same run."""
     before = group.resumed.get(variant.name)
     now = make_manifest(
@@ -112,7 +112,7 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
         return attrs.evolve(now, like=_likeness(group.like.get(variant.name), cleaned, variant))
     _check_plan(before, group)
     list(before.every_record())  # damage is to be found before anything is written
-    different = changes(before.manifest, cleaned, variant.plugins)
+    different = blocking_changes(before.manifest, cleaned, variant.plugins)
     if different and not group.changed_ok:
         raise InputError(
             "\n  ".join([f"{before.directory} was not run with what is here now:", *_some(different)]),
@@ -125,10 +125,10 @@ def group_manifest(group: Group, variant: Variant, group_id: str, model: ModelFa
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
 
 
-def _likeness(then: RunDirectory | None, now: RunManifest, variant: Variant) -> Likeness | None:
+def _likeness(then: RunDirectory | None, now: RunManifest, variant: Variant) -> ReproducedRun | None:
     if then is None:
         return None
-    return Likeness(
+    return ReproducedRun(
         run_id=then.manifest.run_id,
         directory=str(then.directory.resolve()),
         differences=differences(then.manifest, now, variant.plugins),
@@ -140,7 +140,7 @@ def _some(differences: Sequence[str]) -> Sequence[str]:
     return [*differences[:_SHOWN], f"and {more} more"] if more > 0 else differences
 
 
-def _check_plan(before: RunDirectory, group: Group) -> None:
+def _check_plan(before: RunDirectory, group: RunPlan) -> None:
     """What has a record must stay in the plan, also where the rest may change."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
@@ -156,7 +156,9 @@ def _check_plan(before: RunDirectory, group: Group) -> None:
 
 
 @contextlib.contextmanager
-def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listener: Listener) -> Iterator[OpenRun]:
+def open_run_writer(
+    group: RunPlan, variant: Variant, manifest: RunManifest, observer: RunObserver
+) -> Iterator[RunWriter]:
     """The directory of a run, held, with the attempts that are left to make."""
     before = group.resumed.get(variant.name)
     directory = before.directory if before else _fresh(group, variant)
@@ -181,20 +183,20 @@ def open_group_run(group: Group, variant: Variant, manifest: RunManifest, listen
         if before is None:
             _begin(store, manifest)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
-            yield OpenRun(store=store, variant=variant, plans=plans, planned=len(plans))
+            yield RunWriter(store=store, variant=variant, plans=plans, planned=len(plans))
             return
-        for note in store.mended:
+        for note in store.recovery:
             store.emit(Warning_(message=note))
-            listener.note(f"{directory.name}: {note}")
-        rest = take_up(before, store, plans, changed_ok=group.changed_ok)
+            observer.note(f"{directory.name}: {note}")
+        rest = resume(before, store, plans, changed_ok=group.changed_ok)
         if rest.plans:  # otherwise it stays what it was, whatever has changed since
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more
-        store.emit(RunResumed(kept=rest.kept, attempts=len(rest.plans)))
-        listener.resumed(rest.kept)
+        store.emit(RunResumed(kept=rest.recorded, attempts=len(rest.plans)))
+        observer.resumed(rest.recorded)
         if not rest.plans:
-            listener.note(f"{directory.name}: all {rest.kept} attempts have their record, nothing is left to do")
-        yield OpenRun(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.kept)
+            observer.note(f"{directory.name}: all {rest.recorded} attempts have their record, nothing is left to do")
+        yield RunWriter(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.recorded)
     finally:
         store.close()
 
@@ -210,7 +212,7 @@ def _begin(store: Store, manifest: RunManifest) -> None:
         raise RunStoppedError(error.message, remedy="Nothing was recorded. Choose another place: --out DIR") from None
 
 
-def _fresh(group: Group, variant: Variant) -> Path:
+def _fresh(group: RunPlan, variant: Variant) -> Path:
     """A new directory, with a number when another run of the same second has its name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)

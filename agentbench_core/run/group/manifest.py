@@ -20,7 +20,7 @@ from agentbench_core.plugin.registry import Provenance
 from agentbench_core.run.attempt.record import local_time
 from agentbench_core.run.variant import Variant
 from agentbench_core.values.messages import ModelFacts
-from agentbench_core.values.record import HarnessInfo, Likeness, PluginEntry, RunManifest, TaskEntry
+from agentbench_core.values.record import HarnessInfo, PluginEntry, ReproducedRun, RunManifest, TaskEntry
 from agentbench_core.values.text import shorten
 
 
@@ -54,7 +54,7 @@ def make_manifest(
         agent=variant.agent_names,
         presets=presets,
         repeats=repeats,
-        config=variant.leaves,
+        config=variant.settings_with_origins,
         tasks=tuple(
             TaskEntry(
                 id=task.spec.id,
@@ -124,7 +124,7 @@ _LINES = 5  # of a list, such as installed packages, in one difference
 _SHOWN = 20  # differences on the console
 
 
-def changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
+def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
     """What results can depend on and is no longer as it was, in words.
 
     Args:
@@ -171,7 +171,7 @@ def differences(before: RunManifest, now: RunManifest, used: Collection[str]) ->
     return tuple(found)
 
 
-def environment_differences(like: Likeness, now: RunDirectory) -> tuple[str, ...]:
+def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str, ...]:
     """How the environments of a run differ from those of the run that it is like, as far as both have made some.
 
     Their digests, and what the sandbox says of them: image, interpreter, packages. Which run.json does not know: it is
@@ -194,7 +194,7 @@ def environment_differences(like: Likeness, now: RunDirectory) -> tuple[str, ...
     return tuple(f"environment of {_some(tasks)}: {text}" for text, tasks in by_text.items())
 
 
-def in_words(like: Likeness) -> str:
+def in_words(like: ReproducedRun) -> str:
     """What a person is told before such a run begins."""
     if not like.differences:
         return f"the same plan as {like.directory}, and nothing that its run.json names is different"

@@ -13,7 +13,7 @@ from agentbench_core.evidence import journal
 from agentbench_core.evidence.layout import EVENTS, task_directory
 from agentbench_core.evidence.reader import RunDirectory
 from agentbench_core.evidence.store import Store
-from agentbench_core.run.attempt.record import Findings, local_time, make_record
+from agentbench_core.run.attempt.record import AttemptResult, local_time, make_record
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.values.events import (
     LLMFailed,
@@ -27,7 +27,7 @@ from agentbench_core.values.events import (
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManifest, Timestamps
 
-TRIED_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
+RETRIED_OUTCOMES = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
 """Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
 
 _STOPPED = "the harness stopped before this attempt had ended"
@@ -35,14 +35,14 @@ _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 @attrs.frozen(kw_only=True)
-class Rest:
+class Remaining:
     """What is left of a run: the attempts to make, and how many records stay."""
 
     plans: tuple[AttemptPlan, ...]
-    kept: int
+    recorded: int
 
 
-def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Rest:
+def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Remaining:
     """What is left of the planned attempts; unless ``changed_ok``, in the environments that the run had.
 
     An attempt that ended with its harness gets its record now: interrupted. What is tried again supersedes the
@@ -60,16 +60,16 @@ def take_up(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, ch
         record = last.get(place)
         plan = planned if changed_ok else attrs.evolve(planned, environment_digest=environments.get(place[0]))
         if record is None:
-            store.set_aside(*place, plan.attempt_id)  # of a begun attempt whose events were damaged
+            store.archive_attempt(*place, plan.attempt_id)  # of a begun attempt whose events were damaged
             rest.append(plan)
-        elif record.outcome in TRIED_AGAIN:
-            store.set_aside(*place, record.attempt_id)
+        elif record.outcome in RETRIED_OUTCOMES:
+            store.archive_attempt(*place, record.attempt_id)
             rest.append(attrs.evolve(plan, supersedes=record.attempt_id))
-    return Rest(plans=tuple(rest), kept=len(by_place) - len(rest))
+    return Remaining(plans=tuple(rest), recorded=len(by_place) - len(rest))
 
 
 @attrs.define(kw_only=True)
-class _Dead:
+class _OrphanedAttempt:
     """An attempt that was begun and has no record, and what its events tell."""
 
     attempt_id: str
@@ -92,7 +92,7 @@ class _Dead:
         """Its record, in the run as it was then."""
         plan = attrs.evolve(plan, attempt_id=self.attempt_id, supersedes=self.supersedes)
         directory = store.directory / task_directory(self.task_id, self.repeat)
-        found = Findings(outcome=Outcome.INTERRUPTED, trouble=_STOPPED)
+        found = AttemptResult(outcome=Outcome.INTERRUPTED, problem=_STOPPED)
         began, last = map(datetime.datetime.fromisoformat, (self.began, self.last))
         record = attrs.evolve(
             make_record(plan, found, directory),
@@ -106,12 +106,12 @@ class _Dead:
         return record
 
 
-def _dead(run: RunDirectory) -> Sequence[_Dead]:
-    begun: dict[str, _Dead] = {}
+def _dead(run: RunDirectory) -> Sequence[_OrphanedAttempt]:
+    begun: dict[str, _OrphanedAttempt] = {}
     for _, value in journal.lines(run.directory / EVENTS, sealed=True):
         attempt = value["attempt_id"]
         if value["type"] == event_type(TaskStarted):
-            begun[attempt] = _Dead(
+            begun[attempt] = _OrphanedAttempt(
                 attempt_id=attempt,
                 task_id=value["task_id"],
                 repeat=value["repeat"],

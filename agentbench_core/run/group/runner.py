@@ -19,21 +19,21 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.plugin.contracts import Reporter
 from agentbench_core.run.attempt.attempt import record_attempt
 from agentbench_core.run.attempt.session import Session, open_session
-from agentbench_core.run.group.group import Group, OpenRun, group_manifest, open_group_run
+from agentbench_core.run.group.group import RunPlan, RunWriter, open_run_writer, planned_manifest
 from agentbench_core.run.group.manifest import environment_differences, in_words
-from agentbench_core.run.metering.models import OpenModel, Purse, RunModel
-from agentbench_core.run.observer import Listener, Shielded
+from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
+from agentbench_core.run.observer import RunObserver, SafeObserver
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.signals import FOR_EVER, Interrupts, attend
-from agentbench_core.run.variant import Ready
-from agentbench_core.run.waiting import Space
+from agentbench_core.run.variant import ConfiguredComponent
+from agentbench_core.run.waiting import DiskGuard
 from agentbench_core.values.events import RunFinished, Warning_
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import RunManifest
 
 
 @attrs.frozen(kw_only=True)
-class FinishedRun:
+class RunResult:
     """One run of a group. ``status`` is ``completed``, ``interrupted``, or ``stopped`` for a ``reason``."""
 
     directory: Path
@@ -43,7 +43,7 @@ class FinishedRun:
     """Whether somebody did not want to wait for a reporter; the results are complete all the same."""
 
 
-def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
+def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
     """Make every planned attempt that has no record yet; on an interrupt mark what runs, and return what there is.
 
     Raises:
@@ -51,13 +51,13 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         InputError: there can be no run directory at that place, or a run cannot be resumed as it was.
         RunStoppedError: results cannot be written any more.
     """
-    listener = Shielded(listener, group.redactor)
+    observer = SafeObserver(observer, group.redactor)
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(
             open_session(
                 group.variants,
                 group.tasks,
-                listener,
+                observer,
                 workers=group.workers,
                 max_cost_usd=group.max_cost_usd,
                 min_free_mb=group.min_free_mb,
@@ -65,15 +65,15 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
         )
         group_id = str(ULID())
         facts = {name: model.facts for name, model in session.offered.items()}
-        manifests = [group_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
+        manifests = [planned_manifest(group, variant, group_id, facts.get(variant.name)) for variant in group.variants]
         for warning in dict.fromkeys(warning for known in facts.values() for warning in known.warnings):
-            listener.note(warning)
+            observer.note(warning)
         for like in (manifest.like for manifest in manifests if manifest.like and not group.resumed):
-            listener.note(in_words(like))
+            observer.note(in_words(like))
         interrupts = Interrupts(session.stop)
         stack.enter_context(interrupts.watched())
         runs = [
-            stack.enter_context(open_group_run(group, variant, manifest, listener))
+            stack.enter_context(open_run_writer(group, variant, manifest, observer))
             for variant, manifest in zip(group.variants, manifests, strict=True)
         ]
         places = [session.shared.place, *(run.store.directory for run in runs)]
@@ -83,28 +83,28 @@ def run_group(group: Group, listener: Listener) -> Sequence[FinishedRun]:
             models={
                 r.variant.name: _model(r, group, offered[r.variant.name]) for r in runs if r.variant.name in offered
             },
-            space=Space(places, group.min_free_mb, listener.note, session.stop),
+            space=DiskGuard(places, group.min_free_mb, observer.note, session.stop),
             opened=time.monotonic(),
         )
         _make_attempts(group, runs, session, interrupts)
         for run, manifest in zip(runs, manifests, strict=True):
-            _compare(run, manifest, listener)
+            _compare(run, manifest, observer)
         ends = [_end(run, interrupts, group.redactor) for run in runs]
         for run, end in zip(runs, ends, strict=True):
             finished = RunFinished(status=end.status, attempts=run.recorded, reason=end.reason)
             run.store.emit(finished, durable=True)
         interrupts.ends = Deadline(FOR_EVER)
-        written = [_report(run, interrupts.ends, listener) for run in runs]
+        written = [_report(run, interrupts.ends, observer) for run in runs]
         return [attrs.evolve(end, report_interrupted=not all_) for end, all_ in zip(ends, written, strict=True)]
 
 
-def _model(run: OpenRun, group: Group, model: OpenModel) -> RunModel:
+def _model(run: RunWriter, group: RunPlan, model: OpenModel) -> RunModel:
     before = group.resumed.get(run.variant.name)
-    purse = Purse(group.max_cost_usd, before.spent_usd() if before else 0.0)
-    return RunModel(**attrs.asdict(model, recurse=False), purse=purse, halt=run.halt)
+    budget = RunBudget(group.max_cost_usd, before.spent_usd() if before else 0.0)
+    return RunModel(**attrs.asdict(model, recurse=False), budget=budget, stop=run.stop)
 
 
-def _make_attempts(group: Group, runs: Sequence[OpenRun], session: Session, interrupts: Interrupts) -> None:
+def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts) -> None:
     """All attempts of all runs; those of one task follow each other, since they share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
@@ -117,66 +117,66 @@ def _make_attempts(group: Group, runs: Sequence[OpenRun], session: Session, inte
             _collect(pending)
             if interrupts.seen and not told:
                 told = True
-                session.listener.note("interrupted: marking what runs; once more kills it")
+                session.observer.note("interrupted: marking what runs; once more kills it")
                 pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
         session.stop.end(Interrupted("the run ended"))
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _attempt(plan: AttemptPlan, session: Session, run: OpenRun) -> bool:
+def _attempt(plan: AttemptPlan, session: Session, run: RunWriter) -> bool:
     """Make one attempt, unless the run was stopped before it began; then there is nothing to record."""
-    if session.stop.expired or run.halt.reason:
+    if session.stop.expired or run.stop.reason:
         return False
     record_attempt(plan, session, run.store)
     return True
 
 
-def _collect(pending: dict[Future[bool], OpenRun]) -> None:
+def _collect(pending: dict[Future[bool], RunWriter]) -> None:
     """Take in what has finished; short waits, so that signals are seen."""
     done, _ = concurrent.futures.wait(pending, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED)
     for future in done:
         pending.pop(future).recorded += future.result()
 
 
-def _compare(run: OpenRun, manifest: RunManifest, listener: Listener) -> None:
+def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> None:
     """Say and keep how the environments of a run differ from those of the run whose plan it makes again."""
     if manifest.like is None or not run.plans:
         return
     found = environment_differences(manifest.like, open_run(run.store.directory))
     for difference in found:
-        listener.note(f"not as in {manifest.like.directory}: {difference}")
+        observer.note(f"not as in {manifest.like.directory}: {difference}")
         run.store.emit(Warning_(message=f"not as in run {manifest.like.run_id}: {difference}"))
     if found:
         every = tuple(dict.fromkeys((*manifest.like.differences, *found)))
         run.store.write_manifest(attrs.evolve(manifest, like=attrs.evolve(manifest.like, differences=every)))
 
 
-def _end(run: OpenRun, interrupts: Interrupts, redactor: Redactor) -> FinishedRun:
+def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResult:
     left = run.planned - run.recorded
     if left and not interrupts.seen:
-        run.halt.because(f"{left} attempts were not made")
-    status = "interrupted" if interrupts.seen else "stopped" if run.halt.reason else "completed"
-    return FinishedRun(directory=run.store.directory, status=status, reason=redactor.clean_text(run.halt.reason))
+        run.stop.request(f"{left} attempts were not made")
+    status = "interrupted" if interrupts.seen else "stopped" if run.stop.reason else "completed"
+    return RunResult(directory=run.store.directory, status=status, reason=redactor.clean_text(run.stop.reason))
 
 
-def _report(run: OpenRun, stop: Deadline, listener: Listener) -> bool:
+def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
     """Write the reports; one that fails loses its own report and nothing else. False: somebody did not want to wait."""
     for ready in run.variant.reporters:
-        listener.report_started(ready.name)
+        observer.report_started(ready.name)
         reported = attend(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
-        listener.report_finished(ready.name)
+        observer.report_finished(ready.name)
         if not reported.done():
-            listener.note(
+            observer.note(
                 f"reporter {ready.name!r} was interrupted: its report is missing, and the results are complete"
             )
             return False
         if (error := reported.exception()) is not None:  # the results are safe; the report can be made again
-            listener.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
+            observer.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
     return True
 
 
-def _write(ready: Ready, run: OpenRun) -> None:
+def _write(ready: ConfiguredComponent, run: RunWriter) -> None:
     reporter: Reporter = ready.make()
     for path in reporter.report(open_run(run.store.directory), run.store.directory):
         run.store.clean_file(path)

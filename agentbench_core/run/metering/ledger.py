@@ -11,12 +11,12 @@ from typing import Any
 import attrs
 
 from agentbench_core.errors import Interrupted, LLMError
-from agentbench_core.run.metering.models import PurseEmptyError, RunModel
-from agentbench_core.run.metering.tools import Stop
+from agentbench_core.run.metering.models import RunBudgetExceededError, RunModel
+from agentbench_core.run.metering.tools import StopSignal
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AttemptEvents, Evidence
 from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
-from agentbench_core.values.limits import Budget, Deadline, Held
+from agentbench_core.values.limits import Budget, Deadline, Reservation
 from agentbench_core.values.messages import Completion, FailedExchange, Request, Usage
 
 _LONGEST = 1 << 20  # tokens of an answer that nothing limits
@@ -31,7 +31,7 @@ class Meter:
     deadline: Deadline
     log: AttemptEvents
     files: Evidence
-    stop: Stop
+    stop: StopSignal
     calls: int = 0
     usage: Usage = Usage(cost_usd=0.0)
     _open: set[Call] = attrs.field(factory=set)
@@ -40,7 +40,7 @@ class Meter:
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     @property
-    def asking(self) -> bool:
+    def in_progress(self) -> bool:
         """Whether a call of a provider is in progress."""
         return bool(self._open)
 
@@ -97,14 +97,14 @@ class Meter:
         price = prompt * (facts.usd_per_million_input or 0.0) + answer * (facts.usd_per_million_output or 0.0)
         return price / 1e6 + facts.usd_per_request
 
-    def worst(self, prompt_tokens: int, answer_tokens: int | None) -> Held:
+    def worst_case(self, prompt_tokens: int, answer_tokens: int | None) -> Reservation:
         """The most that an exchange can use."""
         facts = self.model.facts
         window = facts.context_tokens or math.inf
         prompt = int(min(prompt_tokens, window))
         bounds = (answer_tokens, self.model.longest_answer, facts.context_tokens)
         answer = min((bound for bound in bounds if bound is not None), default=_LONGEST)
-        return Held(tokens=prompt + answer, cost_usd=self._cost(prompt, answer))
+        return Reservation(tokens=prompt + answer, cost_usd=self._cost(prompt, answer))
 
 
 class Call:
@@ -116,7 +116,7 @@ class Call:
         self._meter = meter
         self._budget = budget
         self._messages = len(request.messages)
-        self._worst = meter.worst(most_tokens, request.max_tokens)
+        self._worst = meter.worst_case(most_tokens, request.max_tokens)
         self._under_way = False
         self._lock = threading.RLock()
         self.agent = agent
@@ -142,7 +142,7 @@ class Call:
         """See the contract."""
         return self._meter.plan.attempt_id
 
-    def again(self) -> None:
+    def start_exchange(self) -> None:
         """Enter one more exchange, or the first; on disk when this returns."""
         if self._under_way:
             self.failed(FailedExchange(error="unknown", message="the provider did not say how it ended"))
@@ -176,14 +176,14 @@ class Call:
             )
         )
 
-    def waiting(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """See the contract."""
         if not 0 <= seconds < math.inf:
             raise ValueError(f"nobody can wait {seconds!r} seconds")
         self.waited += seconds
         self._give_back(seconds)
 
-    def as_written(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
         """See the contract."""
         return self._meter.files.cleaned(value)
 
@@ -202,13 +202,13 @@ class Call:
     def _hold(self) -> None:
         """Hold the worst case back from the attempt's budget and from the run's money."""
         model = self._meter.model
-        self._budget.hold(self._worst, self.deadline)
+        self._budget.reserve(self._worst, self.deadline)
         try:
-            model.purse.hold(self._worst.cost_usd, self._wait_for_money)
+            model.budget.reserve(self._worst.cost_usd, self._wait_for_money)
         except BaseException as error:
             self._budget.settle(self._worst, tokens=0, cost_usd=0.0)
-            if isinstance(error, PurseEmptyError):
-                model.halt.because(error.message)
+            if isinstance(error, RunBudgetExceededError):
+                model.stop.request(error.message)
             raise
 
     def _wait_for_money(self, seconds: float) -> None:
@@ -256,4 +256,4 @@ class Call:
 
     def _give_money_back(self, tokens: int, cost_usd: float) -> None:
         self._budget.settle(self._worst, tokens=tokens, cost_usd=cost_usd)
-        self._meter.model.purse.settle(self._worst.cost_usd, cost_usd)
+        self._meter.model.budget.settle(self._worst.cost_usd, cost_usd)

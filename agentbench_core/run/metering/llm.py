@@ -15,7 +15,7 @@ from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import (
     Completion,
-    ConversationRecord,
+    ConversationEntry,
     Message,
     ModelFacts,
     Request,
@@ -62,12 +62,12 @@ class MeteredModel:
     def _note(self, error: AttemptStop | LLMError) -> None:
         """What ends the attempt. Not that: a deadline that the agent set itself, the share that a sub-agent got."""
         meter = self._meter
-        own_share = isinstance(error, BudgetExceeded) and getattr(error.whose, "parent", None) is not None
+        own_share = isinstance(error, BudgetExceeded) and getattr(error.budget, "parent", None) is not None
         own_deadline = isinstance(error, DeadlineExceeded) and not meter.deadline.expired
         if not own_share and not own_deadline:
-            meter.stop.note(error)
+            meter.stop.set(error)
         if isinstance(error, LLMError) and error.stops_run:
-            meter.model.halt.because(str(error))
+            meter.model.stop.request(str(error))
 
     def _filled(self, request: Request) -> Request:
         model = self._meter.model.info
@@ -85,7 +85,7 @@ class MeteredModel:
         meter = self._meter
         call = Call(meter, self._agent, self._budget, request, self._most_tokens(request), deadline)
         try:
-            call.again()
+            call.start_exchange()
             started = time.monotonic()
             completion = self._ask(request, call)
             took = round(time.monotonic() - started, 6)
@@ -143,7 +143,7 @@ class MeteredModel:
         # With the last answer, or without it where the agent has not taken it into its conversation.
         lengths = (len(self._told), len(self._said))
         since = next((n for n in lengths if request.messages[:n] == self._told[:n]), 0)
-        line = ConversationRecord(
+        line = ConversationEntry(
             call=call,
             agent=self._agent,
             model=request.model,

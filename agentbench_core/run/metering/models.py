@@ -12,21 +12,21 @@ from agentbench_core.errors import Interrupted, PluginError, UnavailableError
 from agentbench_core.plugin.llm import LLM, ExpectedCalls
 from agentbench_core.plugin.registry import Component
 from agentbench_core.run.variant import Variant
-from agentbench_core.run.waiting import ask
+from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.limits import CRUMBS, LOOK_EVERY_SEC, Deadline
 from agentbench_core.values.messages import ModelFacts, Request
 from agentbench_core.values.record import ModelInfo
 from agentbench_core.values.task import digest
 
 
-class Halt:
+class RunStop:
     """Whether a run makes no further attempts, and why. The first reason stays."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.reason = ""
 
-    def because(self, reason: str) -> None:
+    def request(self, reason: str) -> None:
         """No attempt begins from here on; those that have begun end as they can."""
         with self._lock:
             self.reason = self.reason or reason
@@ -47,8 +47,8 @@ class OpenModel:
 class RunModel(OpenModel):
     """The same in a run, with the money of that run."""
 
-    purse: Purse
-    halt: Halt
+    budget: RunBudget
+    stop: RunStop
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def _facts(
         max_cost_usd=limit,
         deadline=stop.within(seconds),
     )
-    facts: object = ask(component, lambda: llm.preflight(expected), seconds=seconds)
+    facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
         raise PluginError(f"llm {model.provider!r} says {facts!r} of its model, which is no ModelFacts")
     return facts
@@ -141,11 +141,11 @@ def _check_prices(model: OpenModel, limit: float | None) -> None:
         )
 
 
-class PurseEmptyError(Interrupted):
+class RunBudgetExceededError(Interrupted):
     """A run has not enough money left for its next call."""
 
 
-class Purse:
+class RunBudget:
     """The money of a run. The worst case of a call is held back before it is sent, so it is never overdrawn.
 
     Thread-safe. ``None`` as ``max_usd`` means no limit.
@@ -158,16 +158,16 @@ class Purse:
         self._holders = 0
         self._changed = threading.Condition()
 
-    def hold(self, usd: float, waiting: Callable[[float], None]) -> None:
+    def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
         """Hold back what a call may cost at most; waits while other calls may still give some of theirs back.
 
-        ``waiting`` is told before each wait how many seconds that takes. Raises PurseEmptyError when the run has not so
-        much left, and what ``waiting`` raises.
+        Calls ``waiting`` before each wait, with its seconds. Raises RunBudgetExceededError when the run has too little
+        left, and whatever ``waiting`` raises.
         """
         with self._changed:
             while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:
                 if not self._holders:
-                    raise PurseEmptyError(
+                    raise RunBudgetExceededError(
                         f"the run may cost {self.max_usd:g} USD: {self.spent_usd:.6f} are spent, "
                         f"and the next call may cost {usd:.6f}"
                     )

@@ -13,7 +13,7 @@ import attrs
 
 from agentbench_core.plugin.contracts import Environment, Sandbox
 from agentbench_core.schema import option
-from agentbench_core.values.execution import Command, ExecResult, Load
+from agentbench_core.values.execution import Command, ExecResult, ResourceUsage
 from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Label
 
@@ -45,39 +45,39 @@ class HostLoad:
 
 
 @attrs.frozen(kw_only=True)
-class PhaseLoad:
+class PhaseResources:
     """What one phase met."""
 
     waited_sec: float = option(
         0.0,
         help="seconds that it waited for its turn, for room on the disk, and for what another attempt was preparing",
     )
-    commands: Load = attrs.field(default=Load())
+    commands: ResourceUsage = attrs.field(default=ResourceUsage())
     host: HostLoad = attrs.field(default=HostLoad())
 
 
-class Watch:
+class PhaseMonitor:
     """One phase as it goes on: what it waits for, and what becomes of its commands. Thread-safe."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._waited = 0.0
-        self._commands = Load()
+        self._commands = ResourceUsage()
 
-    def waited(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """It waited for others, and could do nothing."""
-        with self._guard:
+        with self._lock:
             self._waited += seconds
 
-    def note(self, result: ExecResult) -> None:
+    def add(self, result: ExecResult) -> None:
         """One of its commands has ended."""
-        with self._guard:
+        with self._lock:
             self._commands = self._commands.plus(result.load)
 
-    def ended(self, host: HostLoad) -> PhaseLoad:
+    def ended(self, host: HostLoad) -> PhaseResources:
         """All of it."""
-        with self._guard:
-            return PhaseLoad(waited_sec=round(self._waited, 6), commands=self._commands, host=host)
+        with self._lock:
+            return PhaseResources(waited_sec=round(self._waited, 6), commands=self._commands, host=host)
 
 
 @attrs.frozen
@@ -105,7 +105,7 @@ class HostCounters:
         )
 
 
-def pressure(phase: str, took: float, load: PhaseLoad) -> Label | None:
+def pressure(phase: str, took: float, load: PhaseResources) -> Label | None:
     """The label of a phase that ran out of time in ``took`` seconds, if something else than its work took that time."""
     if took < SHORTEST_SEC:
         return None
@@ -113,7 +113,7 @@ def pressure(phase: str, took: float, load: PhaseLoad) -> Label | None:
     return Label(name=UNDER_PRESSURE, evidence=f"{phase}: {'; '.join(causes)}") if causes else None
 
 
-def _own_limits(took: float, own: Load) -> list[str]:
+def _own_limits(took: float, own: ResourceUsage) -> list[str]:
     """What the task's own limits took from it; other attempts have no part in that."""
     causes = []
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * took:
@@ -124,7 +124,7 @@ def _own_limits(took: float, own: Load) -> list[str]:
     return causes
 
 
-def _others(took: float, load: PhaseLoad) -> list[str]:
+def _others(took: float, load: PhaseResources) -> list[str]:
     """What others on the machine took from it.
 
     The kernel counts it as waiting, too, when a limit holds somebody back, and when the commands of this phase wait for
@@ -174,18 +174,18 @@ def _growth(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else round(now - before, 6)
 
 
-class LimitsHit:
+class LimitCounter:
     """Counts commands by the limit that they ran into."""
 
-    def __init__(self, watch: Watch | None = None) -> None:
-        """``watch`` is told of each command, too."""
+    def __init__(self, monitor: PhaseMonitor | None = None) -> None:
+        """``monitor`` is told of each command, too."""
         self._commands: Counter[str] = Counter()
-        self._watch = watch or Watch()
+        self._monitor = monitor or PhaseMonitor()
 
-    def note(self, result: ExecResult) -> None:
+    def add(self, result: ExecResult) -> None:
         """Take in what came of one command."""
         self._commands.update(set(result.limits_hit))
-        self._watch.note(result)
+        self._monitor.add(result)
 
     def labels(self, phase: str) -> tuple[Label, ...]:
         """One label per limit; its evidence says in which phase, and how often."""
@@ -200,7 +200,7 @@ class CountingSandbox:
     """Implements ``Sandbox``: another one, whose results are counted."""
 
     inner: Sandbox
-    limits_hit: LimitsHit
+    limits_hit: LimitCounter
 
     def exec(
         self,
@@ -212,7 +212,7 @@ class CountingSandbox:
     ) -> ExecResult:
         """Run a command; see the contract."""
         result = self.inner.exec(command, deadline=deadline, env=env, cwd=cwd)
-        self.limits_hit.note(result)
+        self.limits_hit.add(result)
         return result
 
     def read_file(self, path: str, *, limit: int) -> bytes:
@@ -233,7 +233,7 @@ class CountingEnvironment:
     """Implements ``Environment``: another one, whose results are counted."""
 
     inner: Environment
-    limits_hit: LimitsHit
+    limits_hit: LimitCounter
 
     @property
     def digest(self) -> str:
@@ -258,5 +258,5 @@ class CountingEnvironment:
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a start of its own; see the contract."""
         result = self.inner.run_once(command, workspace, deadline)
-        self.limits_hit.note(result)
+        self.limits_hit.add(result)
         return result

@@ -26,7 +26,7 @@ from agentbench_core.errors import (
 from agentbench_core.evidence import layout
 from agentbench_core.inputs.suite import editable_paths
 from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Tool, ToolContext, Workspace
-from agentbench_core.run.metering.resources import CountingSandbox, LimitsHit, Watch
+from agentbench_core.run.metering.resources import CountingSandbox, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Evidence, Recording
 from agentbench_core.values.events import (
@@ -43,13 +43,13 @@ _OF_THE_HOST = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """What the harness itself has run out of, or what is broken below it: no agent causes that."""
 
 
-class Stop:
+class StopSignal:
     """The first thing that ended the agent from outside; it counts even if the agent swallowed it."""
 
     def __init__(self) -> None:
         self.error: AgentBenchError | None = None
 
-    def note(self, error: AgentBenchError) -> None:
+    def set(self, error: AgentBenchError) -> None:
         """Keep the first one."""
         self.error = self.error or error
 
@@ -65,10 +65,10 @@ class MeteredToolbox:
     tool_timeout_sec: float
     log: EventLog
     files: Evidence
-    stop: Stop
+    stop: StopSignal
     sandbox: Sandbox | None = None
     """Set once it is started."""
-    limits_hit: LimitsHit = attrs.field(factory=LimitsHit)
+    limits_hit: LimitCounter = attrs.field(factory=LimitCounter)
     _inside: int = 0
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -94,8 +94,8 @@ class MeteredToolbox:
             self.deadline.check()
             step = budget.spend_step()
         except AttemptStop as error:
-            if getattr(getattr(error, "whose", None), "parent", None) is None:  # a sub-agent's share is another matter
-                self.stop.note(error)
+            if getattr(getattr(error, "budget", None), "parent", None) is None:  # a sub-agent's share is another matter
+                self.stop.set(error)
             raise
         self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
         started = time.monotonic()
@@ -114,7 +114,7 @@ class MeteredToolbox:
             ToolCallFinished(step=step, tool=call.tool, ok=result.ok, error_type=result.error_type, duration_sec=took)
         )
         if stopped:
-            self.stop.note(stopped)
+            self.stop.set(stopped)
             raise stopped
         return result
 
@@ -186,8 +186,8 @@ def open_toolbox(
     *,
     deadline: Deadline,
     recording: Recording,
-    stop: Stop,
-    watch: Watch | None = None,
+    stop: StopSignal,
+    monitor: PhaseMonitor | None = None,
 ) -> Iterator[MeteredToolbox]:
     """The tools that a task offers, over a sandbox of their own; afterwards nothing of it runs."""
     task = plan.task.spec
@@ -205,7 +205,7 @@ def open_toolbox(
             log=recording.log,
             files=recording.files,
             stop=stop,
-            limits_hit=LimitsHit(watch),
+            limits_hit=LimitCounter(monitor),
         )
         stack.callback(lambda: None if toolbox.busy else tree.close())  # see MeteredToolbox.busy
         sandbox = environment.start(

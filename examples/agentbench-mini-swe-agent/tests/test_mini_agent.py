@@ -120,7 +120,7 @@ def test_a_budget_that_is_used_up() -> None:
     with make_context(lambda _: types("true"), max_steps=3) as attempt:
         agent = mini_swe_agent(MiniSweAgentOptions())
         with pytest.raises(BudgetExceeded):
-            agent.solve(attrs.evolve(attempt.context, uses_prompt=versions.append))
+            agent.solve(attrs.evolve(attempt.context, report_prompt_version=versions.append))
     assert [version.partition("-2.")[0] for version in versions] == ["mini-swe-agent"]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import Load
-from agentbench_docker.inside.watching import Load as Counted
+from agentbench_core import ResourceUsage
+from agentbench_docker.inside.watching import ResourceUsage as Counted
 
 pytestmark = pytest.mark.docker
 
@@ -55,8 +55,8 @@ def test_who_is_killed_for_memory(started: Any) -> None:
 def test_images_without_python(stage: Any) -> None:
     """Nobody counts there, which is not zero."""
     with stage.start(hosted=False) as started:
-        assert started.run("true").load == Load()
-    assert stage.once("true", hosted=False).load == Load()
+        assert started.run("true").load == ResourceUsage()
+    assert stage.once("true", hosted=False).load == ResourceUsage()
 
 
 def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
     events.write_text("low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\n")
     grown = counted.growth()
     assert grown == {"cpu_sec": 2.0, "throttled_sec": 1.0, "memory_stall_sec": 0.75, "memory_reclaims": 9}
-    assert Load(**grown).oom_kills is None
+    assert ResourceUsage(**grown).oom_kills is None
     pressure.unlink()
     cpu.write_text("usage_usec 3500000\nuser_usec 1\nsystem_usec 1\n")  # no limit is set
     assert "throttled_sec" not in counted.growth()

@@ -6,7 +6,16 @@ from typing import Any
 import attrs
 import pytest
 
-from agentbench_core import Budget, BudgetExceeded, Completion, LLMError, Mandate, Prompt, StopRules, ToolCall
+from agentbench_core import (
+    Budget,
+    BudgetExceeded,
+    Completion,
+    LLMError,
+    Prompt,
+    RepairOptions,
+    SubAgentRequest,
+    ToolCall,
+)
 from agentbench_subagents.consulting import Consultation, Failure, Role
 from agentbench_subagents.reports import CandidateFile, SearchReport, Snippet
 from agentbench_testing import calls, says
@@ -22,7 +31,7 @@ GOOD = {"files": [{"path": "a.py", "why": "it is there", "snippets": [{"first_li
 REPORT = SearchReport(
     files=(CandidateFile(path="a.py", why="it is there", snippets=(Snippet(first_line=3, text="x = 1"),)),)
 )
-RULES = StopRules(tool_errors=3, idle_turns=2)
+RULES = RepairOptions(tool_errors=3, idle_turns=2)
 
 
 def handed_in(arguments: Any = None, **more: Any) -> ToolCall:
@@ -34,7 +43,9 @@ def looking(path: str = "src/shop/cart.py") -> ToolCall:
 
 
 def consult(context: Any, *, steps: int = 5, tries: int = 3, accept: Callable[[Any], str] = lambda report: "") -> Any:
-    child = context.delegate(Mandate(role="searcher", tools={"read_file", "list_files", "run"}, max_steps=steps))
+    child = context.delegate(
+        SubAgentRequest(role="searcher", tools={"read_file", "list_files", "run"}, max_steps=steps)
+    )
     return Consultation(SEARCHER, child, RULES, tries=tries, accept=accept)
 
 
@@ -125,7 +136,7 @@ def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
     role = attrs.evolve(SEARCHER, reads=False)
     broken = ToolCall(tool="read_file", arguments={}, problem="line 1: no JSON")
     with attempt([looking(), broken, handed_in()]) as double:
-        assert Consultation(role, double.context, StopRules(idle_turns=3), tries=3).ask("Judge.") == REPORT
+        assert Consultation(role, double.context, RepairOptions(idle_turns=3), tries=3).ask("Judge.") == REPORT
         assert double.budget.steps == 0
         assert [result.splitlines()[0] for result in results(double)] == [
             "error: not_made: read_file: it is not for you; call nothing but `report` now",
@@ -181,7 +192,7 @@ def test_calls_beside_a_report(attempt: Any) -> None:
         assert paired(double)
 
 
-@pytest.mark.parametrize("error", [LLMError("down"), BudgetExceeded("all is used up", whose=Budget())])
+@pytest.mark.parametrize("error", [LLMError("down"), BudgetExceeded("all is used up", budget=Budget())])
 def test_what_ends_the_attempt_passes(attempt: Any, error: BaseException) -> None:
     def answer(request: Any) -> Completion:
         raise error

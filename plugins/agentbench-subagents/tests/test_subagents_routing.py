@@ -193,7 +193,7 @@ def test_the_budget_of_the_attempt_ends_it_wherever_it_is_noticed(attempt: Any) 
     for limits in ({"max_steps": 1}, {"max_tokens": 3000}):
         with attempt(answers, **limits) as double, pytest.raises(BudgetExceeded) as ended:
             solve(double, searcher_steps=50, searcher_tokens=1_000_000)
-        assert ended.value.whose is double.budget
+        assert ended.value.budget is double.budget
         assert not double.trace.late
 
 

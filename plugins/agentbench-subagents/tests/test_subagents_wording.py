@@ -3,7 +3,7 @@
 import attrs
 from hypothesis import given, strategies as st
 
-from agentbench_core import Rerun
+from agentbench_core import CommandRun
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet
 from agentbench_subagents.wording import (
     Change,
@@ -18,8 +18,8 @@ from agentbench_subagents.wording import (
 )
 
 
-def ran(output: str, *, passed: bool = False) -> Rerun:
-    return Rerun(passed=passed, output=output, digest=output)
+def ran(output: str, *, passed: bool = False) -> CommandRun:
+    return CommandRun(passed=passed, output=output, digest=output)
 
 
 def change(diff: str, output: str, *, passed: bool = False) -> Change:

@@ -129,7 +129,7 @@ class CarefulLLM:
 
     def wait(self, fault: Fault, tried: int, call: LLMCall) -> None:
         seconds = fault.retry_after or TICK
-        call.waiting(seconds)
+        call.add_wait(seconds)
         self.sleep(seconds, call.deadline)
 
     def sleep(self, seconds: float, deadline: Deadline) -> None:
@@ -139,7 +139,7 @@ class CarefulLLM:
             time.sleep(TICK)
 
     def again(self, call: LLMCall) -> None:
-        call.again()
+        call.start_exchange()
 
     def close(self) -> None:
         self.closed = True
@@ -207,7 +207,7 @@ class EntersTheFirstOne(CarefulLLM):
     """Which the harness has done already."""
 
     def send(self, body: str, call: LLMCall) -> str:
-        call.again()
+        call.start_exchange()
         return super().send(body, call)
 
 
@@ -380,7 +380,7 @@ class EntersAfterwards(CarefulLLM):
             return super().send(body, call)
         finally:
             if repeated:
-                call.again()
+                call.start_exchange()
 
 
 class SendsAllTheSame(CarefulLLM):
@@ -388,7 +388,7 @@ class SendsAllTheSame(CarefulLLM):
 
     def again(self, call: LLMCall) -> None:
         with contextlib.suppress(AttemptStop):
-            call.again()
+            call.start_exchange()
 
 
 class RaisesWhatItGets(CarefulLLM):
@@ -447,7 +447,7 @@ class TellsAfterwards(CarefulLLM):
     def wait(self, fault: Fault, tried: int, call: LLMCall) -> None:
         seconds = fault.retry_after or TICK
         self.sleep(seconds, call.deadline)
-        call.waiting(seconds)
+        call.add_wait(seconds)
 
 
 class KnowsBetter(CarefulLLM):

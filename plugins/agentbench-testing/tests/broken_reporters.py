@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentbench_core import Reporter, RunView, visible
+from agentbench_core import Reporter, RunView, escape_control
 from agentbench_testing import ReporterConformance
 
 
@@ -51,7 +51,7 @@ class Pages:
         return html.escape(text)
 
     def shown(self, text: str) -> str:
-        return visible(text)
+        return escape_control(text)
 
     def cell(self, text: str) -> str:
         return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
@@ -139,7 +139,7 @@ class ByHand(Pages):
     """Puts JSON together by hand."""
 
     def data(self, rows: list[tuple[str, str, str]]) -> str:
-        return "[" + ", ".join(f'"{visible(task)}"' for task, _, _ in rows) + "]"
+        return "[" + ", ".join(f'"{escape_control(task)}"' for task, _, _ in rows) + "]"
 
 
 class ControlledByNames(Pages):

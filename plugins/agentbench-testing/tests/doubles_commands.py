@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import Deadline, ExecResult, Load, Sandbox, SandboxError, ToolError, fork
+from agentbench_core import Deadline, ExecResult, ResourceUsage, Sandbox, SandboxError, ToolError, fork
 from agentbench_testing.doubles.sandboxes import Call, EnvironmentDouble, SandboxDouble, changed
 
 
@@ -265,7 +265,7 @@ DOUBLES = {
         "BlamesLimits", lambda result: attrs.evolve(result, limits_hit=() if result.ok else ("oom",))
     ),
     "test_load_is_that_of_the_command": changed(
-        "CountsTheSandbox", lambda result: attrs.evolve(result, load=Load(cpu_sec=1.0))
+        "CountsTheSandbox", lambda result: attrs.evolve(result, load=ResourceUsage(cpu_sec=1.0))
     ),
     "test_variables_of_a_call": DropsVariables,
     "test_variables_are_passed_as_they_are": WritesAnEnvFile,

@@ -61,7 +61,7 @@ def ready(
     """Makes a check ready to run on a double."""
     with contextlib.ExitStack() as stack:
 
-        def make_ready(check: str, double: type) -> Callable[[], None]:
+        def make_variant(check: str, double: type) -> Callable[[], None]:
             stage = stack.enter_context(stage_of(double, light=check != INSTALLS).open())
             known: dict[str, Any] = {"stage": stage, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
             if check != INSTALLS:
@@ -69,7 +69,7 @@ def ready(
             method = getattr(stage.hooks(), check)
             return partial(method, **{name: known[name] for name in inspect.signature(method).parameters})
 
-        yield make_ready
+        yield make_variant
 
 
 @pytest.mark.parametrize("check", CHECKS)

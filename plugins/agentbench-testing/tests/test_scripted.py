@@ -20,10 +20,10 @@ from agentbench_core import (
     InputError,
     Interrupted,
     LLMError,
-    Mandate,
     Message,
     ModelFacts,
     Request,
+    SubAgentRequest,
     ToolCall,
     Usage,
     Warning_,
@@ -111,23 +111,23 @@ def test_what_a_call_is_told() -> None:
     heard: list[str] = []
     call = CallDouble(deadline=deadline, task_id="one", repeat=2, listen=lambda told: heard.append(told.what))
     call.failed(FailedExchange(error="overloaded"))
-    call.waiting(100.0)
-    call.again()
+    call.add_wait(100.0)
+    call.start_exchange()
     assert heard == ["failed", "waiting", "again"]
     assert (call.exchanges, call.waited, [failure.error for failure in call.failures]) == (2, 100.0, ["overloaded"])
     assert 100.0 < deadline.remaining() <= 110.0
     assert (call.task_id, call.repeat, call.attempt_id) == ("one", 2, "one-2")
-    assert call.as_written({"a": 1}) == {"a": 1}
+    assert call.redacted({"a": 1}) == {"a": 1}
 
 
 def test_exchanges_that_must_not_be_sent() -> None:
     """After so many, and when the deadline has ended."""
     with pytest.raises(BudgetExceeded, match="too dear"):
-        CallDouble(exchanges=1, refusal=BudgetExceeded("too dear")).again()
+        CallDouble(exchanges=1, refusal=BudgetExceeded("too dear")).start_exchange()
     call = CallDouble()
     call.deadline.end(Interrupted("stop it"))
     with pytest.raises(Interrupted):
-        call.again()
+        call.start_exchange()
     assert call.exchanges == 1
 
 
@@ -209,7 +209,7 @@ def test_files_and_tools_of_ones_own() -> None:
 def test_sub_agents() -> None:
     """A share of the budget that counts in both, some of the tools, the same model, an event."""
     with make_context(["for the child", "for the parent"], max_steps=10) as double:
-        child = double.context.delegate(Mandate(role="searcher", tools=["read_file"], max_steps=1))
+        child = double.context.delegate(SubAgentRequest(role="searcher", tools=["read_file"], max_steps=1))
         assert child.llm is not None
         assert child.llm.complete(ASKED).message.content == "for the child"
         assert child.tools.call(READ).ok
@@ -221,7 +221,7 @@ def test_sub_agents() -> None:
         assert len(double.trace.exchanged) == 3
         (event,) = [event for event in double.events if isinstance(event, Delegation)]
         assert (event.parent, event.role, event.depth) == ("agent", "searcher", 1)
-        grandchild = child.delegate(Mandate(role="reader"))
+        grandchild = child.delegate(SubAgentRequest(role="reader"))
         with pytest.raises(BudgetExceeded):
             grandchild.tools.call(READ)
 

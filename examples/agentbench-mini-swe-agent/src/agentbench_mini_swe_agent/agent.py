@@ -34,7 +34,7 @@ class MiniSweAgent:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Run it on what the task says. What ends an attempt comes out as it went in."""
         configuration = self.configuration
-        context.uses_prompt(configuration.version)
+        context.report_prompt_version(configuration.version)
         if not any(tool.name == "run" for tool in context.tools.specs):
             message = "the variant does not offer the tool `run`, by which commands reach the sandbox"
             return AgentResult(ended="tool_error", message=message, prompt_version=configuration.version)

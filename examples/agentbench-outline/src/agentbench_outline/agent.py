@@ -23,11 +23,11 @@ class OutlineFirst:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Outline, then work until the command passes, or the model gets no further."""
         prompt = Prompt.read("agentbench_outline", "outline_first_v1")
-        context.uses_prompt(prompt.version)  # outlining may already end the attempt
+        context.report_prompt_version(prompt.version)  # outlining may already end the attempt
         chat = Conversation(context, prompt.text)
-        chat.say(context.instruction)
+        chat.add_user(context.instruction)
         if outlines := self.outlines(context):
-            chat.say(outlines, droppable=True)
+            chat.add_user(outlines, truncatable=True)
         return repair_loop(chat, context, self.options, prompt.version)
 
     def outlines(self, context: AttemptContext) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from agentbench_core import StopRules, option
+from agentbench_core import RepairOptions, option
 
 
 @attrs.frozen(kw_only=True)
@@ -16,7 +16,7 @@ class OutlineOptions:
 
 
 @attrs.frozen(kw_only=True)
-class OutlineFirstOptions(StopRules):
+class OutlineFirstOptions(RepairOptions):
     """Options of agent ``outline-first``: how much it outlines, and when it gives up."""
 
     max_files: int = option(6, help="files to outline; at most a quarter of the steps", minimum=0)

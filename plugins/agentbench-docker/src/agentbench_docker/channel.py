@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Load, Output
+from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, ResourceUsage
 from agentbench_docker.container import Container
 
 POLL = 0.1
@@ -218,5 +218,5 @@ def _result(head: Mapping[str, Any], data: Sequence[bytes]) -> ExecResult:
         timed_out=code is None,
         duration_sec=head["seconds"],
         limits_hit=tuple(head["limits_hit"]),
-        load=Load(**head["load"]),
+        load=ResourceUsage(**head["load"]),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from agentbench_core import Deadline, UnavailableError, dump, visible
+from agentbench_core import Deadline, UnavailableError, dump, escape_control
 from agentbench_docker.cache import Cache
 from agentbench_docker.client import Client
 from agentbench_docker.engine import EngineFacts, look
@@ -42,9 +42,9 @@ def status(as_json: bool) -> None:
         click.echo(json.dumps({**dump(facts), "warnings": warnings}, indent=2))
         return
     for name, value in _lines(facts):
-        click.echo(visible(f"{name:<18}{value}"))
+        click.echo(escape_control(f"{name:<18}{value}"))
     for warning in warnings:
-        click.echo(visible(f"warning: {warning}"))
+        click.echo(escape_control(f"warning: {warning}"))
 
 
 @docker.command()
@@ -63,7 +63,9 @@ def build(base: str, ca_bundle: str) -> None:
     with _client() as client:
         look(client, Deadline(ANSWER_WITHIN_SEC))
         built = building.build(client, base, ca_bundle, click.echo)
-    click.echo(f"{built.tag} {'is built' if built.new else 'is here already'}, from {visible(built.base)}: {built.id}")
+    click.echo(
+        f"{built.tag} {'is built' if built.new else 'is here already'}, from {escape_control(built.base)}: {built.id}"
+    )
 
 
 @docker.command("list")
@@ -86,7 +88,7 @@ def list_(as_json: bool) -> None:
         day = "now" if each.in_use else time.strftime("%Y-%m-%d", time.localtime(each.used_at))
         name = each.entry.key.removeprefix("sha256:")[:12]
         line = f"{name:<14}{_mib(each.bytes):>8}  {day:<11}{each.entry.commit[:10]:<12}{each.entry.base}"
-        click.echo(visible(line))
+        click.echo(escape_control(line))
     click.echo(f"{'all':<14}{_mib(sum(each.bytes for each in kept)):>8}")
 
 

@@ -15,9 +15,9 @@ from agentbench_core import (
     Deadline,
     EnvironmentSpec,
     SandboxError,
-    SettingUp,
     SetupError,
     SetupLog,
+    SetupRunner,
     digest,
     dump,
     fork as copy_tree,
@@ -159,7 +159,7 @@ class Preparation:
         )
 
     def _set_up(self, sandbox: DockerSandbox) -> dict[str, str]:
-        setting_up = SettingUp(
+        setting_up = SetupRunner(
             spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
         )
         if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:

@@ -17,9 +17,9 @@ from agentbench_core import (
     EnvironmentSpec,
     ExecResult,
     SandboxError,
-    SettingUp,
     SetupError,
     SetupLog,
+    SetupRunner,
     digest,
     python_fits,
 )
@@ -100,7 +100,7 @@ class Preparation:
         venv = self._make_venv() if own else None
         sandbox = self.start(workspace, venv)
         try:
-            setting_up = SettingUp(
+            setting_up = SetupRunner(
                 spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
             )
             setting_up.commands()
@@ -161,7 +161,7 @@ class Preparation:
                 remedy="add `python -m pip install pytest` to setup.commands",
             )
 
-    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, setting_up: SettingUp) -> dict[str, str]:
+    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, setting_up: SetupRunner) -> dict[str, str]:
         version = self.interpreter.version
         if self.spec.setup.commands:
             asked = sandbox.exec(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Load, Output, SandboxError
+from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, ResourceUsage, SandboxError
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 POLL = 0.1
@@ -128,7 +128,7 @@ class Command:
             stderr=stderr,
             timed_out=timed_out,
             duration_sec=time.monotonic() - self._started_at,
-            load=Load(cpu_sec=self._cpu_sec),
+            load=ResourceUsage(cpu_sec=self._cpu_sec),
         )
 
     def kill(self) -> None:

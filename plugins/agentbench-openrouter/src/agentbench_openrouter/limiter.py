@@ -126,7 +126,7 @@ class Limiter:
             while not turn.is_set():
                 began = self._clock()
                 turn.wait(_LOOK_EVERY_SEC)
-                call.waiting(self._clock() - began)
+                call.add_wait(self._clock() - began)
                 call.deadline.check()
                 if total.expired:
                     raise self._no_turn(total)

@@ -123,7 +123,7 @@ class _Call:
         try:
             self._check()
             if not entered:
-                self.call.again()
+                self.call.start_exchange()
                 entered = True
             with self.rules.limiter.place(self.call, self.total):
                 self._check()
@@ -164,7 +164,7 @@ class _Call:
         self.call.failed(_failure(state).told)
         for seconds in (self.took, state.upcoming_sleep):
             if seconds > 0:
-                self.call.waiting(seconds)
+                self.call.add_wait(seconds)
 
     def _give_up(self, state: tenacity.RetryCallState) -> Completion:
         failure = _failure(state)

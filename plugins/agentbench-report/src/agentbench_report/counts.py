@@ -158,7 +158,7 @@ class RunCounts:
     @cached_property
     def unsealed(self) -> int:
         """Records that no event of the run carries: nothing says that they are as they were written."""
-        return self.view.unsealed()
+        return self.view.unverified_records()
 
     @property
     def changes(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def count(view: RunView) -> RunCounts:
             f"{view.directory} has one task more than once: {', '.join(map(shown, twice[:5]))}",
             remedy="Results of one task cannot count twice: run the suite without its copies.",
         )
-    for row, counts in view.every_row():
+    for row, counts in view.all_rows():
         # A run that was resumed although a task had changed has records of another task of that name.
         key = (row.task_id, row.task_digest)
         tally = tallies.get(key)

@@ -16,7 +16,7 @@ def unknown_cost(run: RunCounts) -> str | None:
     if run.replayed:
         return f"{run.replayed} attempts were replayed, which costs nothing"
     recorded, free = 0.0, 0
-    for row, _ in run.view.every_row():
+    for row, _ in run.view.all_rows():
         recorded += row.usage.cost_usd
         free += row.scored and row.usage.llm_calls > 0 and not row.usage.cost_usd
     if free:

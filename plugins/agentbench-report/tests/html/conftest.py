@@ -16,7 +16,7 @@ import pytest
 from agentbench_core import (
     AttemptRecord,
     Completion,
-    ConversationRecord,
+    ConversationEntry,
     Delegation,
     FailureReason,
     Label,
@@ -186,7 +186,7 @@ def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | b
     failed = {"ok": False, "fields": {}, "error_type": say("NOT_FOUND"), "error_message": say("there is no such file")}
     lines.append({"step": 4, "call": {"tool": "read_file", "arguments": {say("path"): say("x")}}, "result": failed})
     talk = [
-        ConversationRecord(
+        ConversationEntry(
             call=1,
             agent=say("router"),
             model=say("loopback/mechanic"),
@@ -209,7 +209,7 @@ def evidence(record: AttemptRecord, say: Say = harmless) -> Mapping[str, str | b
                 model=say("loopback/mechanic"),
             ),
         ),
-        ConversationRecord(
+        ConversationEntry(
             call=2,
             agent=say("router"),
             since=3,

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings, strategies as st
 
-from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, Reporter, visible
+from agentbench_core import AttemptRecord, FailureReason, InputError, NoOptions, Reporter, escape_control
 from agentbench_report.command import report
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
@@ -376,9 +376,9 @@ def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Repor
     bad, say = hostility
     path = report_on(make_evidence("a", {f"{bad}a": True}, say, run={"suite": bad, "variant": bad}))
     page, held = pages(path)
-    assert visible(path.read_text("utf-8")) == path.read_text("utf-8")
+    assert escape_control(path.read_text("utf-8")) == path.read_text("utf-8")
     for parts in (page, *held.values()):
-        assert parts.text == visible(parts.text)
+        assert parts.text == escape_control(parts.text)
         assert "\\u202egnp.exe" in parts.text
 
 
@@ -386,7 +386,7 @@ def test_nothing_unseen_gets_into_the_page(make_evidence: Make, report_on: Repor
 def test_bytes_that_are_no_text(make_evidence: Make, report_on: Report, data: bytes) -> None:
     files = {"diffs/final.patch": data, "logs/passing_stdout.txt": b"-" + data, "agent/traceback.txt": data}
     page = pages(report_on(make_evidence("a", {"x": True}, files=lambda _: files)))[1][1]
-    assert page.text == visible(page.text)
+    assert page.text == escape_control(page.text)
     assert "\\x" in page.text or "\\u" in page.text
 
 
@@ -425,7 +425,7 @@ def test_no_text_changes_the_structure(text: str) -> None:
     )
     shape = [(tag, sorted(attributes)) for tag, attributes in Parts(macros.render(t=text)).tags]
     assert shape == [(tag, sorted(attributes)) for tag, attributes in Parts(macros.render(t="x")).tags]
-    assert visible(text).split() == next(filter(str.strip, Parts(macros.render(t=text)).words)).split()
+    assert escape_control(text).split() == next(filter(str.strip, Parts(macros.render(t=text)).words)).split()
 
 
 def test_held_pages_cannot_look_like_keys(one: Path) -> None:

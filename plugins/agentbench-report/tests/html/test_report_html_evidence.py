@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 
 from agentbench_core import (
     Completion,
-    ConversationRecord,
+    ConversationEntry,
     Delegation,
-    Entry,
+    EventEntry,
     Message,
     RunView,
     ToolCall,
@@ -111,15 +111,15 @@ def test_colouring_loses_nothing(diff: str) -> None:
 class Stream:
     """A run of which only the events are asked for."""
 
-    entries: Iterable[Entry]
+    entries: Iterable[EventEntry]
 
-    def events(self) -> Iterator[Entry]:
+    def events(self) -> Iterator[EventEntry]:
         return iter(self.entries)
 
 
-def entries(*happened: tuple[float, str, events.Event]) -> list[Entry]:
+def entries(*happened: tuple[float, str, events.Event]) -> list[EventEntry]:
     return [
-        Entry(seq=seq, at=f"2026-01-02T03:04:{second:06.3f}Z", attempt_id=attempt, event=event)
+        EventEntry(seq=seq, at=f"2026-01-02T03:04:{second:06.3f}Z", attempt_id=attempt, event=event)
         for seq, (second, attempt, event) in enumerate(happened, start=1)
     ]
 
@@ -201,7 +201,7 @@ def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> Non
 
 
 def test_times_that_are_none(ended: events.TaskFinished) -> None:
-    stream: Any = Stream([Entry(seq=1, at="never", attempt_id="a", event=ended)])
+    stream: Any = Stream([EventEntry(seq=1, at="never", attempt_id="a", event=ended)])
     found = dict(timeline.timelines(stream, ["a"]))["a"]
     assert [(one.kind, one.at) for one in found.happenings] == [("task_finished", None)]
 
@@ -210,7 +210,7 @@ def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.Task
     """Two at once, one that was superseded, and one that nobody finished."""
     read = []
 
-    def lines() -> Iterator[Entry]:
+    def lines() -> Iterator[EventEntry]:
         happened = [(1.0, "a", STARTED), (1.0, "b", STARTED), (2.0, "old", STARTED), (3.0, "b", ended)]
         happened += [(4.0, "old", ended), (5.0, "a", ended), (6.0, "a", Warning_(message="too late"))]
         for entry in entries(*happened):
@@ -268,15 +268,15 @@ def test_an_answer_that_is_sent_back_is_said_once(run_with: Callable[..., RunVie
 
     done = Completion(message=Message(role="assistant", content="done"))
     records = [
-        ConversationRecord(
+        ConversationEntry(
             call=1,
             agent="m",
             since=0,
             messages=(Message(role="user", content="go"),),
             completion=Completion(message=call("theirs")),
         ),
-        ConversationRecord(call=2, agent="n", since=0, messages=(call("x"),), completion=done),
-        ConversationRecord(
+        ConversationEntry(call=2, agent="n", since=0, messages=(call("x"),), completion=done),
+        ConversationEntry(
             call=3, agent="m", since=1, messages=(call("ours"), Message(role="tool", content="ok")), completion=done
         ),
     ]
@@ -297,7 +297,7 @@ def test_an_answer_that_is_sent_back_is_said_once(run_with: Callable[..., RunVie
 )
 def test_reasoning(run_with: Callable[..., RunView], opaque: dict[str, Any], words: str | None) -> None:
     answer = Completion(message=Message(role="assistant", opaque=opaque))
-    record = ConversationRecord(call=1, since=0, messages=(), completion=answer)
+    record = ConversationEntry(call=1, since=0, messages=(), completion=answer)
     said = conversations([record], Texts(run_with(), "x", 1))[0].messages[0]
     assert (said.reasoning and said.reasoning.text) == words
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentbench_core import RunView, visible
+from agentbench_core import RunView, escape_control
 from agentbench_report.html import results
 from agentbench_report.html.environment import templates
 from agentbench_report.html.page import write
@@ -279,7 +279,7 @@ def test_ten_megabytes_and_a_hundred_thousand_tests(show: Show) -> None:
     assert "100,000 of 100,000 expected tests passed" in words(html)
     assert len(html) < 150_000
     assert "<script" not in html
-    assert html == visible(html)
+    assert html == escape_control(html)
 
 
 def test_lone_surrogates_are_shown(show: Show) -> None:
@@ -323,7 +323,7 @@ def test_no_text_of_the_file_changes_the_structure(
         data = json.dumps(content).encode()
         found = results.shown(results.read(data), Texts(None, "x", 1), "")  # type: ignore[arg-type]
         html = templates().get_template("tests.html.j2").render(tests=found, directory="tasks/x")
-        assert html == visible(html)
+        assert html == escape_control(html)
         return re.findall(r"<[^>]*>", re.sub(r'aria-label="[^"]*"', "", html))
 
     def harmless(value: Any) -> Any:

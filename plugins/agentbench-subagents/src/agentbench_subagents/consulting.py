@@ -12,7 +12,7 @@ from agentbench_core import (
     Conversation,
     InputError,
     Prompt,
-    StopRules,
+    RepairOptions,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -68,7 +68,7 @@ class Consultation(Generic[R]):
         self,
         role: Role[R],
         context: AttemptContext,
-        rules: StopRules,
+        rules: RepairOptions,
         *,
         tries: int,
         accept: Callable[[R], str] = accept_all,
@@ -100,7 +100,7 @@ class Consultation(Generic[R]):
         self._tell(text)
         self._refused = self._errors = self._idle = 0
         while True:
-            answer = self._chat.ask()
+            answer = self._chat.complete()
             if answer.finish in _ENDS:
                 return Failure(_ENDS[answer.finish])
             before = self._refused
@@ -112,16 +112,16 @@ class Consultation(Generic[R]):
                 return failure
             if not answer.message.tool_calls:
                 cut = "Your answer was cut off. Be shorter. " if answer.finish == "length" else ""
-                self._chat.say(f"{cut}Hand in your result by calling `{self._role.handing_in}`.")
+                self._chat.add_user(f"{cut}Hand in your result by calling `{self._role.handing_in}`.")
 
     def _tell(self, text: str) -> None:
         if self._accepted is None:
-            self._chat.say(text)
+            self._chat.add_user(text)
             return
-        self._chat.take_in(self._accepted, ToolResult.success(result=text), last=not self._not_made)
+        self._chat.add_tool_result(self._accepted, ToolResult.success(result=text), last=not self._not_made)
         for call in self._not_made:
             problem = f"not made: `{self._role.handing_in}` ended the turn"
-            self._chat.take_in(call, ToolResult.failure("not_made", problem), last=call is self._not_made[-1])
+            self._chat.add_tool_result(call, ToolResult.failure("not_made", problem), last=call is self._not_made[-1])
         self._accepted, self._not_made = None, []
 
     def _take(self, calls: tuple[ToolCall, ...]) -> tuple[R | None, bool]:
@@ -140,7 +140,7 @@ class Consultation(Generic[R]):
                 self._errors = 0 if result.ok else self._errors + 1
             else:
                 result = self._stray(call)
-            self._chat.take_in(call, result, last=index == len(calls) - 1)
+            self._chat.add_tool_result(call, result, last=index == len(calls) - 1)
         return None, acted
 
     def _stray(self, call: ToolCall) -> ToolResult:

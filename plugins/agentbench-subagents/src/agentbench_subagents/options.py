@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from agentbench_core import StopRules, option
+from agentbench_core import RepairOptions, option
 
 
 @attrs.frozen(kw_only=True)
@@ -13,7 +13,7 @@ class LocateFailuresOptions:
 
 
 @attrs.frozen(kw_only=True)
-class ContextPackerOptions(StopRules):
+class ContextPackerOptions(RepairOptions):
     """Options of agent ``context_packer``: what it packs, and when it gives up."""
 
     pack_tokens: int = option(
@@ -26,7 +26,7 @@ class ContextPackerOptions(StopRules):
 
 
 @attrs.frozen(kw_only=True)
-class SubagentsOptions(StopRules):
+class SubagentsOptions(RepairOptions):
     """Options of agent ``subagents``: the shares of its sub-agents, and when it gives up."""
 
     max_rounds: int = option(12, help="decisions of the router", minimum=1, maximum=500)

@@ -19,9 +19,9 @@ class ContextPacker:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Pack, then work until the command passes, or the model gets no further."""
         prompt = Prompt.read("agentbench_subagents", "packer_v1")
-        context.uses_prompt(prompt.version)  # packing may already end the attempt
+        context.report_prompt_version(prompt.version)  # packing may already end the attempt
         chat = Conversation(context, prompt.text)
-        chat.say(f"{context.instruction.rstrip()}\n\n{self.packed(context).text}\n")
+        chat.add_user(f"{context.instruction.rstrip()}\n\n{self.packed(context).text}\n")
         return repair_loop(chat, context, self.options, prompt.version)
 
     def packed(self, context: AttemptContext) -> Pack:

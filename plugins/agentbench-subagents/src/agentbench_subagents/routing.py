@@ -13,8 +13,8 @@ from agentbench_core import (
     AgentResult,
     AttemptContext,
     BudgetExceeded,
-    Mandate,
     Prompt,
+    SubAgentRequest,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -79,7 +79,7 @@ class Subagents:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, the router stops, or nothing gets any further."""
-        context.uses_prompt(roles().version)
+        context.report_prompt_version(roles().version)
         if missing := list(_missing(context.tools.specs)):
             said = f"nothing can be repaired here without {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=said, prompt_version=roles().version)
@@ -198,7 +198,7 @@ class _Repair:
     def _delegated(self, role: Role[R], tokens: int, steps: int) -> AttemptContext:
         """What a sub-agent works in: a share of what is left."""
         tools = [spec.name for spec in role.tools(self._context.tools.specs)]
-        mandate = Mandate(role=role.name, tools=tools, max_steps=self._share(steps), max_tokens=tokens)
+        mandate = SubAgentRequest(role=role.name, tools=tools, max_steps=self._share(steps), max_tokens=tokens)
         return self._context.delegate(mandate)
 
     def _consult(
@@ -209,7 +209,7 @@ class _Repair:
             consultation = Consultation(role, child, self._options, tries=self._options.report_tries, accept=accept)
             return consultation.ask(task)
         except BudgetExceeded as error:
-            if error.whose is not child.budget:  # more is over than its share
+            if error.budget is not child.budget:  # more is over than its share
                 raise
             return Failure(f"its share of the budget is used up: {error.message}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from agentbench_core import Rerun
+from agentbench_core import CommandRun
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet, TestReport
 
 _OUTPUT = 6000  # characters of a command's output
@@ -22,7 +22,7 @@ class Change:
     diff: str
     undo: str
     """The diff that takes it back."""
-    found: Rerun
+    found: CommandRun
     """What the command did with it."""
 
 
@@ -33,7 +33,7 @@ class Known:
     command: str
     instruction: str
     """With what the command printed at the beginning."""
-    first: Rerun
+    first: CommandRun
     """What it did then. Where it passed, hidden tests judge."""
     findings: SearchReport | None = None
     changes: tuple[Change, ...] = ()
@@ -43,12 +43,12 @@ class Known:
     """The tester's, about the latest output."""
 
     @property
-    def last(self) -> Rerun:
+    def last(self) -> CommandRun:
         """What the command does now."""
         return self.changes[-1].found if self.changes else self.first
 
     @property
-    def before(self) -> Rerun:
+    def before(self) -> CommandRun:
         """What it did before the last change."""
         return self.changes[-2].found if len(self.changes) > 1 else self.first
 
@@ -159,7 +159,7 @@ def _passing(known: Known) -> str:
     )
 
 
-def _printed(rerun: Rerun) -> str:
+def _printed(rerun: CommandRun) -> str:
     return shortened(rerun.output.strip(), _OUTPUT)
 
 

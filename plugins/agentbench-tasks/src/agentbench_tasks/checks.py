@@ -28,11 +28,11 @@ from agentbench_core.harness import (
     UNSCORED,
     ApplyReference,
     AttemptPlan,
+    AttemptResult,
     Baseline,
-    Findings,
+    ConfiguredComponent,
     MemoryEvidence,
     Prepared,
-    Ready,
     Recording,
     Redactor,
     RunStoppedError,
@@ -56,7 +56,7 @@ class DoNothing:
         return AgentResult()
 
 
-_IDLE = Ready.own_agent("idle", DoNothing())
+_IDLE = ConfiguredComponent.own_agent("idle", DoNothing())
 _REFUSED = {"late": Rule.ORACLE_IN_TIME, "not_editable": Rule.ORACLE_MAY_EDIT, "failed": Rule.ORACLE_APPLIES}
 
 
@@ -94,7 +94,7 @@ def look_at(
     """
     started = time.monotonic()
     redactor = Redactor(os.environ, task.spec.artifacts.redact)
-    log = WarningLog(lambda message: session.listener.note(redactor.clean_text(message)))
+    log = WarningLog(lambda message: session.observer.note(redactor.clean_text(message)))
     plan = AttemptPlan(
         run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
@@ -193,8 +193,8 @@ class _Looking:
         return baseline
 
     def _attempt(
-        self, agent: Ready, baseline: Baseline, *, judge_empty: bool = False
-    ) -> tuple[Findings, MemoryEvidence]:
+        self, agent: ConfiguredComponent, baseline: Baseline, *, judge_empty: bool = False
+    ) -> tuple[AttemptResult, MemoryEvidence]:
         """What an attempt of this agent comes to, and what was printed last. Raises what ended it from outside."""
         printed = MemoryEvidence()
         found = run_attempt(
@@ -239,18 +239,18 @@ class _Looking:
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()
-        found, printed = self._attempt(Ready.own_agent("oracle", applying, "needs_oracle"), baseline)
+        found, printed = self._attempt(ConfiguredComponent.own_agent("oracle", applying, "needs_oracle"), baseline)
         if applying.refused:
             self.found(_REFUSED[applying.refused.how], str(applying.refused))
             return
         change, score = found.change, found.score
         assert change is not None, "an agent that has ended leaves a change, if an empty one"
-        self.solved = change.kept
-        if change.dropped:
+        self.solved = change.included
+        if change.excluded:
             names = ", ".join(label.name for label in change.labels)
-            said = f"the oracle changes what agents may not ({names}): {name_some(change.dropped)}"
+            said = f"the oracle changes what agents may not ({names}): {name_some(change.excluded)}"
             self.found(Rule.ORACLE_MAY_EDIT, said)
-        if not change.kept:
+        if not change.included:
             self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")
             return
         assert score is not None, "a change is judged"

@@ -16,7 +16,7 @@ import yaml
 from agentbench_core import InputError, dump
 from agentbench_core.harness import (
     FLAKES_FILE,
-    EnvironmentLooks,
+    EnvironmentChecks,
     Flakes,
     Measured,
     Task,
@@ -103,7 +103,7 @@ def _measured(digest: str, tally: Tally, flakes: Flakes, harness: str, today: da
         looks=tally.looks,
         flaked=tally.flaked,
         **rate_of(tally.flaked, tally.looks),
-        environment=EnvironmentLooks(
+        environment=EnvironmentChecks(
             looks=tally.environment_looks,
             failed=tally.environment_failed,
             **rate_of(tally.environment_failed, tally.environment_looks),

@@ -11,7 +11,7 @@ from typing import Literal
 import attrs
 
 from agentbench_core import Interrupted
-from agentbench_core.harness import Listener, Task, Variant, hidden_paths, open_session
+from agentbench_core.harness import RunObserver, Task, Variant, hidden_paths, open_session
 from agentbench_tasks.checks import Look, look_at
 from agentbench_tasks.flakes import Tally
 from agentbench_tasks.rules import Note, Problem, Rule
@@ -32,7 +32,7 @@ _GRADER = frozenset(
 """Broken where a verdict differs from what it must be. What else a look may find, such as a leak, is no flake."""
 
 
-class Watcher(Listener):
+class Watcher(RunObserver):
     """Also told how a validation goes; called from several threads."""
 
     def looked(self, task: Task, number: int, look: Look) -> None:

@@ -15,7 +15,7 @@ from agentbench_core import InputError, load
 from agentbench_core.harness import (
     ADVERSARY,
     App,
-    Ready,
+    ConfiguredComponent,
     Registry,
     UnknownNameError,
     did_you_mean,
@@ -108,7 +108,7 @@ def attack_tasks(
     return 0 if all(found.verdict == "holds" for found in judged) else 1
 
 
-def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
+def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComponent]:
     """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob that matches none."""
     found = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
     names = [component.name for component in found]
@@ -119,19 +119,19 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[Ready]:
     controls = [registry.find("agent", name) for name in _CONTROLS]
     chosen = [each for each in found if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
     return [
-        Ready(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
+        ConfiguredComponent(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
         for each in (*controls, *chosen)
         if each.options is not None
     ]
 
 
-def _plain_scorer(registry: Registry, scorer: Ready) -> Ready:
+def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> ConfiguredComponent:
     """The scorer that others are compared with. Raises InputError if it is the one that judges."""
     if scorer.name == _PLAIN:
         raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Leave --contrast out.")
     component = registry.find("scorer", _PLAIN)
     assert component.options is not None
-    return Ready(component=component, options=component.options())
+    return ConfiguredComponent(component=component, options=component.options())
 
 
 class _Progress(Watcher):

@@ -8,11 +8,11 @@ from typing import Any
 from agentbench_integrity.attack.findings import Attacked
 from agentbench_integrity.attack.trials import Ended, Trial
 
-Findings = Mapping[str, Sequence[Attacked]]
+AttemptResult = Mapping[str, Sequence[Attacked]]
 """By what judged; the scorer that counts is first."""
 
 
-def table_of_agents(findings: Findings, *, markdown: bool) -> str:
+def table_of_agents(findings: AttemptResult, *, markdown: bool) -> str:
     """On how many tasks each agent passed, of those that it was tried on, before each scorer."""
     first = next(iter(findings.values()))
     agents = {trial.agent.name: trial.agent for found in first for trial in found.trials}
@@ -33,7 +33,7 @@ def _passed(agent: str, findings: Sequence[Attacked]) -> str:
     return f"{sum(trial.ended is Ended.PASSED for trial in trials)} of {tried}" if tried else "-"
 
 
-def plain(findings: Findings, *, suite: str, sandbox: str, sample: int | None, seed: int) -> dict[str, Any]:
+def plain(findings: AttemptResult, *, suite: str, sandbox: str, sample: int | None, seed: int) -> dict[str, Any]:
     """As plain data."""
     return {
         "suite": suite,

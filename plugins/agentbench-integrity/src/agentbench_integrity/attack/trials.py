@@ -15,15 +15,15 @@ import attrs
 from agentbench_core import AgentBenchError, Integrity, Interrupted, Label, Outcome, UnavailableError
 from agentbench_core.harness import (
     ADVERSARY,
-    AgentEnd,
+    AgentPhaseResult,
     AttemptPlan,
-    Findings,
+    AttemptResult,
+    ConfiguredComponent,
     Happened,
-    Listener,
     MemoryEvidence,
-    Ready,
     Recording,
     Redactor,
+    RunObserver,
     Session,
     Task,
     Variant,
@@ -49,8 +49,8 @@ class Trial:
     """One agent on one task, before one scorer."""
 
     task: Task
-    agent: Ready
-    scorer: Ready
+    agent: ConfiguredComponent
+    scorer: ConfiguredComponent
     ended: Ended
     explanation: str
     printed: str = ""
@@ -81,7 +81,7 @@ class Trial:
         return self.ended in (Ended.FAILED, Ended.SKIPPED)
 
 
-class Watcher(Listener):
+class Watcher(RunObserver):
     """Also told how an attack goes; called from several threads."""
 
     def tried(self, trials: Sequence[Trial]) -> None:
@@ -89,7 +89,12 @@ class Watcher(Listener):
 
 
 def attack(
-    pairs: Sequence[tuple[Task, Ready]], variant: Variant, scorers: Sequence[Ready], watcher: Watcher, *, workers: int
+    pairs: Sequence[tuple[Task, ConfiguredComponent]],
+    variant: Variant,
+    scorers: Sequence[ConfiguredComponent],
+    watcher: Watcher,
+    *,
+    workers: int,
 ) -> Sequence[Trial]:
     """Try each pair once, and have every scorer judge what came of it; in the order of ``pairs``.
 
@@ -113,7 +118,7 @@ def attack(
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(session.stop.end, Interrupted("the attack ended"))
 
-        def one(pair: tuple[Task, Ready]) -> Sequence[Trial]:
+        def one(pair: tuple[Task, ConfiguredComponent]) -> Sequence[Trial]:
             task, agent = pair
             plan = AttemptPlan(
                 run_id="", attempt_id="", task=task, variant=variant, agent=agent, scorer=scorers[0], repeat=1
@@ -128,7 +133,7 @@ def attack(
 @attrs.define(kw_only=True)
 class _Trying:
     plan: AttemptPlan
-    scorers: Sequence[Ready]
+    scorers: Sequence[ConfiguredComponent]
     session: Session
     redactor: Redactor = attrs.field(init=False)
     started: float = attrs.field(factory=time.monotonic)
@@ -139,7 +144,7 @@ class _Trying:
     def go(self) -> Sequence[Trial]:
         """One attempt, judged by each scorer."""
         task = self.plan.task
-        log = WarningLog(lambda message: self.session.listener.note(self.redactor.clean_text(message)))
+        log = WarningLog(lambda message: self.session.observer.note(self.redactor.clean_text(message)))
         recording = Recording(log=log, files=MemoryEvidence())
         try:
             baseline = self.session.baseline(task, log)
@@ -155,7 +160,7 @@ class _Trying:
             return [self._trial(scorer, Ended.BROKEN, f"no verdict: {_said(error)}") for scorer in self.scorers]
         return [self._judged(scorer, found, recording) for scorer in self.scorers]
 
-    def _judged(self, scorer: Ready, found: Findings, recording: Recording) -> Trial:
+    def _judged(self, scorer: ConfiguredComponent, found: AttemptResult, recording: Recording) -> Trial:
         agent, change = found.agent, found.change
         assert agent is not None
         assert change is not None
@@ -184,12 +189,18 @@ class _Trying:
             labels=(*labels, *score.labels),
         )
 
-    def _not_tried(self, agent: AgentEnd) -> tuple[Ended, str]:
+    def _not_tried(self, agent: AgentPhaseResult) -> tuple[Ended, str]:
         skipped = agent.outcome is Outcome.GAVE_UP and self.plan.agent.can(ADVERSARY)
         return (Ended.SKIPPED if skipped else Ended.BROKEN), agent.message
 
     def _trial(
-        self, scorer: Ready, ended: Ended, explanation: str, *, printed: str = "", labels: tuple[Label, ...] = ()
+        self,
+        scorer: ConfiguredComponent,
+        ended: Ended,
+        explanation: str,
+        *,
+        printed: str = "",
+        labels: tuple[Label, ...] = (),
     ) -> Trial:
         return Trial(
             task=self.plan.task,

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-from agentbench_core import Command, CommandResult, Environment, ExecResult, Tree, Validation, matches
+from agentbench_core import Command, CommandResult, Environment, ExecResult, Tree, Validation, path_matcher
 from agentbench_integrity.scorer.pytest_command import PytestCommand
 from agentbench_integrity.scorer.results import LARGEST, Results, results
 from agentbench_integrity.scorer.settings import settings
@@ -108,7 +108,7 @@ def run_session(
         arguments = [*said, *settings(command.arguments, tree, pristine)]
         allowed = None
         if validation.isolation == "process":
-            protected = matches(validation.protected_globs)
+            protected = path_matcher(validation.protected_globs)
             allowed = [*stage.hidden, canaries, *(path for path in pristine.files() if protected(path))]
     inputs, taken, key = stage.scratch("inputs"), stage.scratch("results"), secrets.token_bytes(_KEY_BYTES)
     plan = {

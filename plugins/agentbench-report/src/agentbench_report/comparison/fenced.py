@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentbench_core import visible
+from agentbench_core import escape_control
 
 LINES = 100
 WIDTH = 400
@@ -22,4 +22,4 @@ def fenced(text: str) -> str:
 
 def _short(line: str) -> str:
     more = len(line) - WIDTH
-    return visible(line[:WIDTH]) + (f" [... {more} characters left out ...]" if more > 0 else "")
+    return escape_control(line[:WIDTH]) + (f" [... {more} characters left out ...]" if more > 0 else "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
-from agentbench_core import visible
+from agentbench_core import escape_control
 from agentbench_report.gate.report import Check, GateReport
 from agentbench_report.gate.text import doubt_lines, moved_lines
 
@@ -89,4 +89,4 @@ def _document(suite: ElementTree.Element) -> bytes:
 
 def _clean(text: str) -> str:
     """What XML can hold, and what does not hide itself where it is shown."""
-    return _NOT_XML.sub("", visible(text))
+    return _NOT_XML.sub("", escape_control(text))

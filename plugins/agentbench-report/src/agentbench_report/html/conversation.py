@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import ConversationRecord, Message
+from agentbench_core import ConversationEntry, Message
 from agentbench_report.html.texts import Text, Texts
 
 MOST_MESSAGES = 1000
@@ -48,7 +48,7 @@ class Talk:
     left_out: int = 0
 
 
-def conversations(records: Iterable[ConversationRecord], texts: Texts) -> Sequence[Talk]:
+def conversations(records: Iterable[ConversationEntry], texts: Texts) -> Sequence[Talk]:
     """A talk per agent, in the order in which they first spoke."""
     talks: dict[str, Talk] = {}
     answers: dict[str, Message] = {}
@@ -98,7 +98,7 @@ def _said(message: Message, call: int, notes: Sequence[str], texts: Texts) -> Sa
     )
 
 
-def _notes(record: ConversationRecord) -> Iterator[str]:
+def _notes(record: ConversationEntry) -> Iterator[str]:
     answer = record.completion
     yield f"ended: {answer.finish}"
     if answer.usage is not None:

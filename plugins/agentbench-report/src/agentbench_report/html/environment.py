@@ -14,7 +14,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from agentbench_core import visible
+from agentbench_core import escape_control
 from agentbench_report.html import wording
 
 
@@ -41,7 +41,7 @@ def templates() -> Environment:
 
 def _finalize(value: object) -> object:
     # Markup is what templates made, of expressions that came through here; plots and our own script are made of less.
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return escape_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @functools.cache

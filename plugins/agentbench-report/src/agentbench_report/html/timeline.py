@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import Entry, RunView, event_type
+from agentbench_core import EventEntry, RunView, event_type
 
 MOST_EVENTS = 2000
 """As many are kept of an attempt: an agent may cause any number."""
@@ -117,7 +117,7 @@ def timelines(view: RunView, wanted: Iterable[str]) -> Iterator[tuple[str, Timel
         yield attempt_id, NOTHING
 
 
-def _plain(entry: Entry) -> tuple[str, dict[str, Any]]:
+def _plain(entry: EventEntry) -> tuple[str, dict[str, Any]]:
     word = event_type(type(entry.event))
     fields = attrs.asdict(entry.event, recurse=False)
     if word == "task_finished":

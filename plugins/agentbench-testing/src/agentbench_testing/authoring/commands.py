@@ -21,7 +21,7 @@ from agentbench_core.inputs.config import layer, resolve
 from agentbench_core.inputs.variants import SECTIONS
 from agentbench_core.plugin.discovery import Plugin
 from agentbench_core.plugin.registry import Component
-from agentbench_core.run.variant import option_leaves
+from agentbench_core.run.variant import default_options
 from agentbench_testing.authoring.component_checks import Finding, ok, problem, surviving
 from agentbench_testing.authoring.plugin_checks import check_plugin
 from agentbench_testing.authoring.scaffold import PLUGIN_KINDS, NewPlugin, write_plugin
@@ -177,7 +177,7 @@ def _variant(app: App, component: Component) -> Iterator[Finding]:
     where = f"variant {component.name!r}"
     try:
         resolved = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of)
-        option_leaves(resolved, app.registry)  # finds every component that it names, and checks its options
+        default_options(resolved, app.registry)  # finds every component that it names, and checks its options
     except AgentBenchError as error:
         yield problem(f"{where} cannot be used: {error.message.removeprefix(f'{where}: ')}", error.remedy)
         return

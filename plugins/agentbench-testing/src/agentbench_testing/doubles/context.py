@@ -18,11 +18,11 @@ from agentbench_core import (
     Deadline,
     DeadlineExceeded,
     LLMError,
-    Mandate,
     Message,
     ModelFacts,
     Request,
     Sandbox,
+    SubAgentRequest,
     Toolbox,
     ToolCall,
     ToolResult,
@@ -30,7 +30,7 @@ from agentbench_core import (
     Usage,
 )
 from agentbench_core.values.events import Event
-from agentbench_core.values.limits import Held
+from agentbench_core.values.limits import Reservation
 from agentbench_testing.doubles.models import Answer, Script, says, tokens_of
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class ScriptedModel:
         answer = self.script.answer(request)
         usage = answer.usage or Usage()
         used = usage.prompt_tokens + usage.completion_tokens
-        self._budget.settle(Held(tokens=0, cost_usd=0.0), tokens=used, cost_usd=usage.cost_usd or 0.0)
+        self._budget.settle(Reservation(tokens=0, cost_usd=0.0), tokens=used, cost_usd=usage.cost_usd or 0.0)
         return answer
 
     def paid_from(self, budget: Budget) -> ScriptedModel:
@@ -153,7 +153,7 @@ class Trace:
     def _final(self, error: AttemptStop | LLMError) -> bool:
         """Whether it ends the attempt: not a share that a sub-agent got, nor a deadline that the agent made."""
         if isinstance(error, BudgetExceeded):
-            return getattr(error.whose, "parent", None) is None
+            return getattr(error.budget, "parent", None) is None
         return self._deadline.expired if isinstance(error, DeadlineExceeded) else True
 
 
@@ -194,7 +194,7 @@ class TracedModel:
 def traced(context: AttemptContext, model: ScriptedModel | None, trace: Trace) -> AttemptContext:
     """A context whose calls are followed, its sub-agents' too, with a model that is paid from its budget."""
 
-    def delegate(mandate: Mandate) -> AttemptContext:
+    def delegate(mandate: SubAgentRequest) -> AttemptContext:
         return traced(context.delegate(mandate), model, trace)
 
     return attrs.evolve(

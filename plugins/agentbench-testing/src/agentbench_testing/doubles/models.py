@@ -190,19 +190,19 @@ class CallDouble:
         """See the contract."""
         self._tell(Told(what="failed", exchange=exchange))
 
-    def again(self) -> None:
+    def start_exchange(self) -> None:
         """See the contract."""
         self.deadline.check()
         if self._most is not None and self.exchanges >= self._most:
             raise self._refusal
         self._tell(Told(what="again"))
 
-    def waiting(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """See the contract."""
         self._tell(Told(what="waiting", seconds=seconds))
         self.deadline.extend(seconds)
 
-    def as_written(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
         """See the contract."""
         return self._as_written(value)
 

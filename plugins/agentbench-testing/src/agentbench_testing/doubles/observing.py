@@ -133,14 +133,14 @@ class Pulse:
         """Do something as soon as it beats, in another thread, while the block runs."""
         over = threading.Event()
 
-        def watch() -> None:
+        def monitor() -> None:
             while not over.is_set():
                 if self.beats():
                     act()
                     return
                 over.wait(BEAT / 5)
 
-        watcher = threading.Thread(target=watch, daemon=True)
+        watcher = threading.Thread(target=monitor, daemon=True)
         watcher.start()
         try:
             yield

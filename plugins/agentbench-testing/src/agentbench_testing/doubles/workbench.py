@@ -34,8 +34,8 @@ from agentbench_core.builtin import plugin as builtin
 from agentbench_core.builtin.options import ListFilesOptions, NoOptions, ReadFileOptions, RunOptions, SearchOptions
 from agentbench_core.converter import dump
 from agentbench_core.plugin.discovery import discover
-from agentbench_core.run.attempt.agent import Delegations
-from agentbench_core.run.metering.tools import MeteredToolbox, Stop
+from agentbench_core.run.attempt.agent import SubAgents
+from agentbench_core.run.metering.tools import MeteredToolbox, StopSignal
 from agentbench_core.run.recording import AgentLog
 from agentbench_core.values.execution import Output
 from agentbench_core.values.task import EnvironmentSettings, Setup
@@ -158,7 +158,7 @@ class Workbench:
                     tool_timeout_sec=tool_timeout_sec,
                     log=events,
                     files=KeptEvidence(),
-                    stop=Stop(),
+                    stop=StopSignal(),
                     sandbox=sandbox,
                 ),
             )
@@ -208,10 +208,10 @@ class Workbench:
                 script=tuple(script),
                 task_facts=task_facts,
             )
-            delegations = Delegations(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
+            delegations = SubAgents(base=base, toolbox=toolbox, meter=None, log=events, deadline=deadline)
             assert toolbox.sandbox is not None
             double = ContextDouble(
-                context=traced(delegations.first("agent", budget), model, trace),
+                context=traced(delegations.root_context("agent", budget), model, trace),
                 workspace=workspace,
                 sandbox=toolbox.sandbox,
                 trace=trace,

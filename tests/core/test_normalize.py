@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_core.values.volatile import steady, unplaced
+from agentbench_core.values.normalize import normalize_failure, normalize_output
 
 PLACED = {
     "object": ("<app.Store object at 0x7f3a5c0d1e20>", "<app.Store object at 0x7fe2110a9b40>"),
@@ -86,7 +86,7 @@ def cases(pairs: dict[str, tuple[str, str]]) -> pytest.MarkDecorator:
 @cases(PLACED)
 def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str) -> None:
     """By both readers, alone and in the middle of other lines."""
-    for read in (steady, unplaced):
+    for read in (normalize_output, normalize_failure):
         assert read(one) == read(other)
         assert read(f"a\n{one}\nb") == read(f"a\n{other}\nb") != read("a\n\nb")
 
@@ -94,15 +94,15 @@ def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str)
 @cases(TIMED)
 def test_a_replay_takes_out_more_than_a_failure_does(one: str, other: str) -> None:
     """Times, ports and the like go for a replay and stay in a failure."""
-    assert steady(f"a\n{one}\nb") == steady(f"a\n{other}\nb")
-    assert unplaced(one) != unplaced(other)
+    assert normalize_output(f"a\n{one}\nb") == normalize_output(f"a\n{other}\nb")
+    assert normalize_failure(one) != normalize_failure(other)
 
 
 @cases(MEANT)
 def test_what_a_program_means_stays(one: str, other: str) -> None:
     """Texts that mean something else stay two."""
-    assert steady(one) != steady(other)
-    assert unplaced(one) != unplaced(other)
+    assert normalize_output(one) != normalize_output(other)
+    assert normalize_failure(one) != normalize_failure(other)
 
 
 def test_a_failure_keeps_what_the_program_counts() -> None:
@@ -114,7 +114,7 @@ def test_a_failure_keeps_what_the_program_counts() -> None:
         ("retry in 5s", "retry in 10s"),
         ("-----", "------"),
     ]:
-        assert unplaced(one) != unplaced(other)
+        assert normalize_failure(one) != normalize_failure(other)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_a_failure_keeps_what_the_program_counts() -> None:
 def test_a_middle_that_was_left_out_elsewhere_is_seldom_seen(line: str, cut: Callable[[str], str]) -> None:
     """Longer durations before a cut move it by some characters."""
     texts = [cut(f"took {took} s\n{line}\ntook {took} s again\n") for took in ("1", "12.5", "10000")]
-    assert len(set(map(steady, texts))) == 1
+    assert len(set(map(normalize_output, texts))) == 1
     other = cut(f"took 1 s\n{line}\ntook 1 s, and once more\n")
-    assert steady(other) != steady(texts[0])
+    assert normalize_output(other) != normalize_output(texts[0])
 
 
 ATOMS = [
@@ -168,18 +168,18 @@ def _took(atom: str, size: int) -> float:
     """Seconds of this thread at work: what else the machine does counts little."""
     text = (atom * size)[:size]
     started = time.thread_time()
-    steady(text)
+    normalize_output(text)
     return time.thread_time() - started
 
 
 @given(st.lists(st.one_of(st.sampled_from(ATOMS), st.text(max_size=5)), max_size=30).map("".join))
 def test_any_text_is_read(text: str) -> None:
     """Odd text too; and what lies on other lines changes nothing."""
-    assert isinstance(steady(text), str)
-    assert unplaced(f"{text}\nwords\n").endswith("\nwords\n")
+    assert isinstance(normalize_output(text), str)
+    assert normalize_failure(f"{text}\nwords\n").endswith("\nwords\n")
 
 
 @given(st.text(st.sampled_from("abcxyz .,:;()-_='\"\n")))
 def test_words_stay(text: str) -> None:
     """Without numbers and paths there is nothing to take out."""
-    assert unplaced(text) == text
+    assert normalize_failure(text) == text

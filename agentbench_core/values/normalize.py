@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-STEADY_VERSION = "2"
+NORMALIZER_VERSION = "2"
 """Changes with the rules of :func:`steady`: a replay says which rules it compared by."""
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
@@ -132,7 +132,7 @@ _GRAIN = 512
 _EDGE = 32
 
 
-def unplaced(text: str) -> str:
+def normalize_failure(text: str) -> str:
     """``text`` without what differs whenever a program is run: is it the same failure?
 
     Goes: addresses, process ids, made-up names of temporary files, and how long a test runner says that tests took.
@@ -142,7 +142,7 @@ def unplaced(text: str) -> str:
     return _apply(_NARROW, text)
 
 
-def steady(text: str) -> str:
+def normalize_output(text: str) -> str:
     """``text`` without whatever may differ between two equal attempts: was this asked before?
 
     Goes, besides what :func:`unplaced` takes: moments and times of day (a date alone stays: data has them), durations,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentbench_core.evidence import journal, layout
-from agentbench_core.evidence.recovery import REMADE
+from agentbench_core.evidence.recovery import REBUILT
 from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.row import RecordKey
 
@@ -50,7 +50,7 @@ def decoder(cls: type[T]) -> Callable[[Line], T]:
     return decoded
 
 
-def counting(directory: Path) -> Iterator[tuple[Line, bool]]:
+def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
     """Every line, and whether it is a result: the last of its (task, variant, repeat) that no other supersedes.
 
     Raises InputError when a line is damaged or not what its event has; that one is missing is only known at the end.
@@ -166,8 +166,8 @@ def without_evidence(directory: Path) -> int:
     """
     if not (directory / layout.EVENTS).exists():
         return sum(1 for _ in journal.raw_lines(directory / layout.ATTEMPTS))
-    remade = journal.raw_lines(directory / layout.EVENTS, containing=REMADE.encode())
-    return sum(_value((where, _unsealed(where, event))).get("explanation") == REMADE for where, event in remade)
+    remade = journal.raw_lines(directory / layout.EVENTS, containing=REBUILT.encode())
+    return sum(_value((where, _unsealed(where, event))).get("explanation") == REBUILT for where, event in remade)
 
 
 def status(directory: Path) -> str:
@@ -206,7 +206,7 @@ def _passed_over(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
 
 def _unsealed(where: str, event: bytes) -> bytes:
     try:
-        return journal.unsealed(event)
+        return journal.verify_checksum(event)
     except ValueError as error:
         raise journal.damaged(where, error) from None
 

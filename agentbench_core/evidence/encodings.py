@@ -48,7 +48,7 @@ Span = tuple[int, int, str]
 """Start and end in a text, and the name of what lies between."""
 
 
-def forms(value: str) -> set[bytes]:
+def encodings(value: str) -> set[bytes]:
     """How a value may stand in a text, escapes and line breaks aside; a value of many lines also line by line."""
     whole = value.strip()
     secret_lines = {line for line in map(str.strip, whole.splitlines()) if len(line) >= 16 and " " not in line}
@@ -73,12 +73,12 @@ def _encoded(raw: bytes) -> Iterator[bytes]:
             yield alike[start:]
 
 
-class Finder:
+class SecretFinder:
     """Looks for many values at once, in time that grows with the text only."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """Take values and their names."""
-        plain = {form: name for value, name in values.items() for form in forms(value)}
+        plain = {form: name for value, name in values.items() for form in encodings(value)}
         # Its own backslashes are gone from a view, with what they seem to escape or without.
         bare = {form.replace(b"\\", b""): name for form, name in plain.items()}
         self._plain = _Forms(plain)

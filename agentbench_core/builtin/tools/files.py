@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, matches, option, shorten
+from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, option, path_matcher, shorten
 from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions, SearchOptions
 
 LARGEST_FILE = 8 << 20
@@ -46,7 +46,7 @@ class ListFiles:
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``paths``, and ``omitted``: how many more there are."""
         wanted = load(arguments, _ListFiles, where="list_files")
-        meant = matches((wanted.glob or "**",))
+        meant = path_matcher((wanted.glob or "**",))
         root = "" if wanted.root in ("", ".", "./") else wanted.root.rstrip("/")
         paths = []
         for path in context.workspace.files(root):
@@ -115,7 +115,7 @@ class Search:
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as one."""
         wanted = load(arguments, _Search, where="search")
-        meant = matches((wanted.glob or "**",))
+        meant = path_matcher((wanted.glob or "**",))
         cap = min(wanted.max_results, self.options.max_results)
         regex = False
         found = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))

@@ -21,7 +21,7 @@ from agentbench_core import (
     unified_diff,
 )
 from agentbench_core.builtin.options import NoOptions
-from agentbench_core.builtin.reading import LARGEST_FILE
+from agentbench_core.builtin.tools.files import LARGEST_FILE
 
 
 @attrs.frozen(kw_only=True)
