@@ -165,7 +165,7 @@ def _class_hook(cls: type, converter: cattrs.Converter) -> _Structure:
             raise _expected(cls, value)
         unnamed = [key for key in value if not isinstance(key, str)]
         if unnamed:
-            raise _MismatchError(("", f"field names are text, found {unnamed[0]!r} (put it in quotes)"))
+            raise _MismatchError(("", f"field names must be strings, found {unnamed[0]!r} (put it in quotes)"))
         return generated(value, hint)
 
     return structure
@@ -201,7 +201,7 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
     if isinstance(error, FieldValueError):
         return [(f"{path}.{error.field}", error.problem)]
     if isinstance(error, KeyError):
-        return [(path, "missing, and required")]
+        return [(path, "required field is missing")]
     return [(path, str(error))]
 
 

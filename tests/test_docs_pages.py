@@ -107,7 +107,7 @@ def test_an_agent_that_asks_its_provider_itself(
     assert not (run / "tasks/one/agent/conversation.jsonl").exists()
     assert server.base_url not in (run / "tasks/one/agent/tool_calls.jsonl").read_text(), "variables stay outside"
     replayed = agentbench("replay", str(run))
-    assert (replayed.code, "asked no model" in replayed.err) == (2, True)
+    assert (replayed.code, "has no model calls" in replayed.err) == (2, True)
     (failed,) = Path("failed").glob("*/attempts.jsonl")
     assert json.loads(failed.read_text())["result"]["failure_reason"] == "AGENT_ERROR"
 

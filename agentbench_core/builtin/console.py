@@ -56,17 +56,15 @@ def summary(run: RunView) -> str:
         lines.append("reasons: " + ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items())))
     unscored = len(records) - len(scored)
     if unscored:
-        lines.append(f"not scored (missing, not failed): {unscored}")
+        lines.append(f"not scored (infrastructure errors, not failures): {unscored}")
     if planned > len(records):
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
     changes = [change for again in run.manifest.resumed for change in again.changes]
     if changes:
-        lines.append(
-            f"mixed: resumed although {len(changes)} things had changed, such as {shorten(changes[0], _LONGEST)}"
-        )
+        lines.append(f"mixed: resumed after {len(changes)} changes, such as {shorten(changes[0], _LONGEST)}")
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
-        lines.append(f"sandbox {records[0].sandbox.name!r} does not isolate: results hold for trusted agents only")
+        lines.append(f"sandbox {records[0].sandbox.name!r} is not isolated: results are valid for trusted agents only")
     # Shown on a terminal, and by what renders Markdown: there a name must not become a tag.
     return escape_control("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
@@ -83,9 +81,9 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
         known, spent = sum(usage.cost_usd for usage in used), run.spent_usd()
         lines.append(f"model {names}: {calls} calls, {tokens} tokens, {known:.4f} USD")
         if spent > known + 0.00005:
-            lines.append(f"spent at most: {spent:.4f} USD, with attempts tried again and what nobody knows the cost of")
+            lines.append(f"spent at most: {spent:.4f} USD, including superseded attempts and calls of unknown cost")
     if replayed:
-        lines.append(f"replayed: {replayed} of {len(records)}; the model's answers are those of an earlier run")
+        lines.append(f"replayed: {replayed} of {len(records)}; the model responses are from an earlier run")
     return lines
 
 

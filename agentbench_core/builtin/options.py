@@ -16,16 +16,16 @@ class NoOptions:
 class PlainOptions:
     """Options of scorer ``plain``."""
 
-    read_only: bool = option(False, help="let tests write nothing in the tree, unless the task has validation.writable")
+    read_only: bool = option(False, help="make the tree read-only for tests, unless the task sets validation.writable")
 
 
 @attrs.frozen(kw_only=True)
 class RepairOptions:
     """When an agent that repairs in a loop gives up. A class of options may inherit them."""
 
-    same_failure: int = option(4, help="changes in a row after which the command fails in the same way", minimum=1)
-    tool_errors: int = option(8, help="tool calls in a row that fail", minimum=1)
-    idle_turns: int = option(2, help="answers in a row without a tool call, while the command fails", minimum=1)
+    same_failure: int = option(4, help="consecutive changes after which the command fails in the same way", minimum=1)
+    tool_errors: int = option(8, help="consecutive failed tool calls", minimum=1)
+    idle_turns: int = option(2, help="consecutive responses without a tool call, while the command fails", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +37,7 @@ class BaselineOptions(RepairOptions):
 class ReplayOptions:
     """Options of llm ``replay``."""
 
-    from_: str = option("", help="directory of the run whose answers are given again")
+    from_: str = option("", help="directory of the run to replay")
 
 
 @attrs.frozen(kw_only=True)
@@ -65,11 +65,11 @@ class ReadFileOptions:
 class SearchOptions:
     """Options of tool ``search``."""
 
-    max_results: int = option(200, help="lines in one result, whatever the call asks for", minimum=1)
+    max_results: int = option(200, help="maximum lines in one result", minimum=1)
 
 
 @attrs.frozen(kw_only=True)
 class RunOptions:
     """Options of tool ``run``."""
 
-    max_chars: int = option(30_000, help="characters of each stream in one result; the middle is left out", minimum=1)
+    max_chars: int = option(30_000, help="characters of each stream in one result; the middle is omitted", minimum=1)

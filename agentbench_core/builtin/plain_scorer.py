@@ -37,7 +37,7 @@ _JUNIT = "junit.xml"
 # The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
 _WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
 _PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
-_WEAK = Label(name="weak_verdict", evidence="the scorer plain believes what it is told")
+_WEAK = Label(name="weak_verdict", evidence="the scorer `plain` trusts what the tests report")
 
 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
@@ -140,7 +140,7 @@ class PlainScorer:
         if result.timed_out:
             context.deadline.check()
             return Score(
-                passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time", labels=(_WEAK,)
+                passed=False, exit_code=None, timed_out=True, explanation="the tests timed out", labels=(_WEAK,)
             )
         if not expected:
             return Score(passed=result.ok, exit_code=result.exit_code, tests=found, labels=(_WEAK,))

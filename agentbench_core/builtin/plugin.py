@@ -38,10 +38,10 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
         "scripted",
         scripted,
         ScriptedOptions,
-        summary="applies the task's reference solution: must pass every fair task",
+        summary="applies the task's reference solution; must pass every valid task",
         capabilities={"needs_oracle"},
     )
-    register("idle", idle, NoOptions, summary="does nothing: must pass no task")
+    register("idle", idle, NoOptions, summary="does nothing; must not pass any task")
 
 
 @hookimpl
@@ -51,7 +51,7 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
         "replay",
         replay,
         ReplayOptions,
-        summary="answers with what was recorded in an earlier run",
+        summary="replays the responses of an earlier run",
         capabilities={"replays"},
     )
 
@@ -73,7 +73,7 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
         "plain",
         plain,
         PlainOptions,
-        summary="the passing command, and what it or pytest reports is believed: every verdict is weak",
+        summary="runs the passing command and trusts its report: every verdict is weak",
         capabilities={"calibrates"},
     )
 
@@ -88,8 +88,8 @@ def agentbench_register_reporters(register: Register[Reporter]) -> None:
 def agentbench_register_variants(register: RegisterVariant) -> None:
     """The agents as variants, to be run beside others."""
     register("baseline", {"agent": "baseline"}, summary="one model, the tools and a loop")
-    register("scripted", {"agent": "scripted"}, summary="upper control: the reference solution")
-    register("idle", {"agent": "idle"}, summary="lower control: no change")
+    register("scripted", {"agent": "scripted"}, summary="positive control: the reference solution")
+    register("idle", {"agent": "idle"}, summary="no-op control: no change")
 
 
 def baseline(options: BaselineOptions) -> Agent:

@@ -84,10 +84,10 @@ class Replay:
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
         """What was known of the model then; now it costs nothing."""
         if not self._from:
-            raise InputError("a replay needs a run to replay", remedy="Name it: --set llm.from=RUN_DIR")
+            raise InputError("no run to replay was given", remedy="Pass it: --set llm.from=RUN_DIR")
         manifest = self._run.manifest
         if manifest.model is None:
-            raise InputError(f"{self._from} has no calls of a model to replay", remedy="See: agentbench runs list")
+            raise InputError(f"{self._from} has no model calls to replay", remedy="See: agentbench runs list")
         return ModelFacts(
             context_tokens=manifest.model.context_tokens,
             answer_tokens=manifest.model.answer_tokens,
@@ -115,7 +115,8 @@ class Replay:
                 return _at_no_cost(answer.completion)
             recorded = [(answer, answer.number in used) for answers in tape.values() for answer in answers]
         raise LLMError(
-            _missed(written, asked, recorded, call), remedy="A replay answers only what was asked in just this way."
+            _missed(written, asked, recorded, call),
+            remedy="A replay can only answer requests that are identical to the recorded ones.",
         )
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class Replay:
     def _warnings(self) -> Iterator[str]:
         if any(again.changes for again in self._run.manifest.resumed):
             yield (
-                f"{self._from} was resumed with --changed-ok: its attempts were not all made with the same settings, "
+                f"{self._from} was resumed with --changed-ok: its attempts did not all use the same settings, "
                 "tasks and versions, so it cannot be replayed as one run"
             )
 
@@ -144,8 +145,8 @@ class Replay:
 def _at_no_cost(completion: Completion) -> Completion:
     if any(_REDACTED in repr(call.arguments) for call in completion.message.tool_calls):
         raise LLMError(
-            "the recorded answer calls a tool with a secret, which the recording does not have",
-            remedy="Run this attempt with the model: what this call did cannot be done again.",
+            "the recorded response contains a tool call with a secret, which was redacted",
+            remedy="Run this attempt with the model: this call cannot be repeated.",
         )
     if completion.usage is None:
         return completion
@@ -181,12 +182,15 @@ def _digest(value: Any) -> str:
 def _missed(request: Request, asked: _Asked, recorded: Sequence[tuple[_Answer, bool]], call: LLMCall) -> str:
     where = f"task {call.task_id}, repeat {call.repeat}"
     if not recorded:
-        return f"no call of a model was recorded for {where}"
+        return f"no model call was recorded for {where}"
     nearest, _ = max(recorded, key=lambda item: (_alike(asked, item[0].asked), not item[1], -item[0].number))
     if nearest.asked == asked:
-        return f"{where}: this was asked more often than it was recorded"
+        return f"{where}: this request was made more often than it was recorded"
     return "\n".join(
-        [f"{where}: nothing recorded asks this; the nearest differs so:", *_difference(nearest, request, asked)]
+        [
+            f"{where}: no recorded request matches; the closest one differs as follows:",
+            *_difference(nearest, request, asked),
+        ]
     )
 
 
@@ -212,7 +216,7 @@ def _difference(recorded: _Answer, request: Request, asked: _Asked) -> Sequence[
     before, now = (_lines(one, with_head, same) for one in (recorded.request, request))
     start = max(0, _same_beginning(before, now) - _CONTEXT)
     pair = (before[start : start + _COMPARED], now[start : start + _COMPARED])
-    names = (f"recorded, message {same + 1}", f"asked now, message {same + 1}")
+    names = (f"recorded, message {same + 1}", f"now, message {same + 1}")
     lines = list(difflib.unified_diff(*pair, *names, n=_CONTEXT, lineterm=""))
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"[{more} more lines]"] if more > 0 else [])]

@@ -18,20 +18,23 @@ from agentbench_core.plugin.registry import Registry
 from agentbench_core.values.text import escape_control, shorten
 
 CORE_COMMANDS = {
-    "completion": ("agentbench_core.cli.completion:completion", "Make a shell complete commands, flags and names."),
-    "config show": ("agentbench_core.cli.config:show_config", "Every setting, and where its value comes from."),
-    "doctor": ("agentbench_core.cli.doctor:doctor", "Check what this machine can do, with remedies."),
-    "plugins list": ("agentbench_core.cli.plugins:list_plugins", "Every component by kind, then plugins not in use."),
-    "plugins show": ("agentbench_core.cli.plugins:show_plugin", "A component or a plugin: options, origin, state."),
-    "replay": ("agentbench_core.cli.run:replay", "Make a run again with the answers that its model gave."),
+    "completion": (
+        "agentbench_core.cli.completion:completion",
+        "Enable shell completion for commands, flags and names.",
+    ),
+    "config show": ("agentbench_core.cli.config:show_config", "Show every setting and where its value comes from."),
+    "doctor": ("agentbench_core.cli.doctor:doctor", "Check this machine for problems, with remedies."),
+    "plugins list": ("agentbench_core.cli.plugins:list_plugins", "List components by kind, then unused plugins."),
+    "plugins show": ("agentbench_core.cli.plugins:show_plugin", "Show a component or plugin: options, origin, state."),
+    "replay": ("agentbench_core.cli.run:replay", "Repeat a run with its recorded model responses."),
     "run": ("agentbench_core.cli.run:run", "Run variants on the tasks of a suite."),
     "run-task": ("agentbench_core.cli.run:run_task", "Run variants on one task, by its task.yaml."),
-    "runs list": ("agentbench_core.cli.runs:list_runs", "Every run directory, oldest first."),
-    "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair records and events after damage."),
-    "runs show": ("agentbench_core.cli.runs:show_run", "A run: what it was, and its attempts."),
-    "tasks list": ("agentbench_core.cli.tasks:list_tasks", "Every task, by suite."),
-    "tasks schema": ("agentbench_core.cli.tasks:schema", "JSON Schema of task.yaml, for editors that complete it."),
-    "tasks show": ("agentbench_core.cli.tasks:show_task", "One task: every setting, defaults included."),
+    "runs list": ("agentbench_core.cli.runs:list_runs", "List run directories, oldest first."),
+    "runs rebuild": ("agentbench_core.cli.runs:rebuild_run", "Repair damaged records and events."),
+    "runs show": ("agentbench_core.cli.runs:show_run", "Show a run and its attempts."),
+    "tasks list": ("agentbench_core.cli.tasks:list_tasks", "List tasks by suite."),
+    "tasks schema": ("agentbench_core.cli.tasks:schema", "Print the JSON Schema of task.yaml, for editors."),
+    "tasks show": ("agentbench_core.cli.tasks:show_task", "Show every setting of a task, including defaults."),
 }
 """The core's own commands, as typed: where each is, and its summary. A plugin cannot replace them."""
 

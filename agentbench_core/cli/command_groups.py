@@ -67,7 +67,7 @@ class CommandGroup(click.Group):
     def _hint(self, name: str, known: Sequence[str]) -> str:
         if ours := comes_with("command", self._within + name):
             return f"; {ours}"
-        missing = "; it may come with a plugin that is not installed: agentbench plugins list"
+        missing = "; a plugin that is not installed may provide it: agentbench plugins list"
         return did_you_mean(name, known) or missing
 
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
@@ -91,10 +91,10 @@ def _load_plugin_command(app: App, name: str) -> click.Command:
         loaded = _import(component.target)
     except Exception as error:
         raise PluginError(
-            f"command {name!r} of {component.source.distribution} cannot be loaded: {type(error).__name__}: {error}"
+            f"command {name!r} of {component.source.distribution} failed to load: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(loaded, click.Command):
-        raise PluginError(f"{component.target} of {component.source.distribution} is no click command")
+        raise PluginError(f"{component.target} of {component.source.distribution} is not a click command")
     return loaded
 
 

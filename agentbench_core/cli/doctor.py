@@ -80,7 +80,7 @@ def _temporary() -> Check:
         name="disk",
         status="ok" if free >= _LOW_DISK else "warning",
         found=f"{free >> 20} MiB free in {place}",
-        remedy="Workspaces are made there. Make room, or set TMPDIR.",
+        remedy="Workspaces are created there. Free disk space, or set TMPDIR.",
     )
 
 
@@ -89,7 +89,7 @@ def _project(app: App) -> Iterator[Check]:
         resolved = resolve(base_layers(app), app.registry.name_of)
         settings = resolved.settings
     except AgentBenchError as error:
-        yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Mend that file.")
+        yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Fix that file.")
         return
     for wrong in wrong_components(resolved, app.registry):
         yield Check(name="settings", status="warning", found=f"{PROJECT_FILE}: {wrong.message}", remedy=wrong.remedy)
@@ -99,8 +99,8 @@ def _project(app: App) -> Iterator[Check]:
     yield Check(
         name="results",
         status="ok" if os.access(existing, os.W_OK) else "failed",
-        found=f"{out} {'can' if os.access(existing, os.W_OK) else 'cannot'} be written",
-        remedy="Choose another place: --out DIR",
+        found=f"{out} {'is writable' if os.access(existing, os.W_OK) else 'is not writable'}",
+        remedy="Choose another directory: --out DIR",
     )
 
 
@@ -109,12 +109,12 @@ def _tasks(root: Path) -> Check:
     try:
         counts = [f"{name} ({len(read_suite(root, name))})" for name in names]
     except AgentBenchError as error:
-        return Check(name="tasks", status="warning", found=error.message, remedy=error.remedy or "Mend that file.")
+        return Check(name="tasks", status="warning", found=error.message, remedy=error.remedy or "Fix that file.")
     return Check(
         name="tasks",
         status="ok" if counts else "warning",
         found=f"suites in {root}: {', '.join(counts) or 'none'}",
-        remedy="Go where ./tasks is, or make a task: agentbench tasks new ID --suite NAME",
+        remedy="Change to the directory that contains ./tasks, or create a task: agentbench tasks new ID --suite NAME",
     )
 
 
@@ -141,21 +141,21 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
                 name=f"plugin {plugin.source.plugin}",
                 status="warning",
                 found=f"{plugin.source.distribution} {plugin.source.version}: {note}",
-                remedy=f"Tell who makes it. See: agentbench plugins check {plugin.source.plugin}",
+                remedy=f"Report it to the plugin's author. See: agentbench plugins check {plugin.source.plugin}",
             )
     for kind, name in sorted(app.registry.conflicts()):
         yield Check(
             name=f"{kind} {name}",
             status="warning",
             found="registered by more than one plugin",
-            remedy="Switch one of them off: --no-plugin NAME. See: agentbench plugins list",
+            remedy="Disable one of them: --no-plugin NAME. See: agentbench plugins list",
         )
     sandboxes = app.registry.all("sandbox")
     for component in sandboxes:
         yield from _sandbox(component, patience)
     if not sandboxes:
         remedy = f"{comes_with('sandbox', Settings().sandbox.name)}."
-        yield Check(name="sandbox", status="failed", found="none here, and nothing runs without one", remedy=remedy)
+        yield Check(name="sandbox", status="failed", found="none installed; a run requires one", remedy=remedy)
 
 
 def _sandbox(component: Component, patience: float) -> Iterator[Check]:
@@ -172,9 +172,11 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - a sandbox that fails in its own way is still only one check
         found = f"{type(error).__name__}: {error}"
-        yield Check(name=name, status="warning", found=found, remedy=f"Ask who makes {component.source.distribution}.")
+        yield Check(
+            name=name, status="warning", found=found, remedy=f"Contact the author of {component.source.distribution}."
+        )
         return
-    isolated = "isolates" if "isolated" in component.capabilities else "works, without isolation"
+    isolated = "isolates" if "isolated" in component.capabilities else "works, but is not isolated"
     yield Check(name=name, status="ok", found=isolated)
     for warning in warnings:
         found, _, remedy = warning.partition("\n")

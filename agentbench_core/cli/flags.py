@@ -52,41 +52,41 @@ sandbox_flag = click.option(
     "--sandbox",
     metavar="NAME",
     shell_complete=names_of("sandbox"),
-    help="Where commands run; `local` does not isolate. "
-    "[default: local, or where a model steers the agent, the one that isolates]",
+    help="Sandbox that runs commands; `local` is not isolated. "
+    "[default: local; the isolated one for agents that use a model]",
 )
 set_flag = click.option(
     "--set",
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Any setting, such as limits.max_steps=10; `agentbench config show` has them all. May be given several times.",
+    help="Any setting, such as limits.max_steps=10; `agentbench config show` lists all. Repeatable.",
 )
-_workers_flag = click.option("--workers", type=int, help="Attempts at once. [default: 2]")
+_workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
 task_flag = click.option(
     "--task",
     "task_globs",
     metavar="GLOB",
     shell_complete=task_ids,
     multiple=True,
-    help="Only tasks whose id matches, such as 'fix-*'. May be given several times.",
+    help="Only tasks whose id matches, such as 'fix-*'. Repeatable.",
 )
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_out_flag = click.option("--out", metavar="DIR", help="Where run directories go. [default: artifacts/runs]")
+_out_flag = click.option("--out", metavar="DIR", help="Directory for run directories. [default: artifacts/runs]")
 
 
 def replay_flags(command: F) -> F:
     """Add the flags of a run whose variant is given."""
     flags = (
-        click.option("--tasks", metavar="DIR", help="Where the tasks are now. [default: where they were]"),
+        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: that of the run]"),
         click.option(
             "--sandbox",
             metavar="NAME",
             shell_complete=names_of("sandbox"),
             help="Another sandbox. [default: that of the run]",
         ),
-        click.option("--workers", type=int, help="Attempts at once. [default: as many as then]"),
-        click.option("--out", metavar="DIR", help="Where the new run directory goes. [default: where it went then]"),
+        click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: that of the run]"),
+        click.option("--out", metavar="DIR", help="Directory for the new run directory. [default: that of the run]"),
         set_flag,
     )
     for flag in reversed(flags):
@@ -106,7 +106,7 @@ def suite_flags(command: F) -> F:
             "--suite",
             metavar="NAME",
             shell_complete=suite_names,
-            help="Suite of tasks, a directory in that of --tasks. [default: custom-dev]",
+            help="Suite of tasks: a directory in --tasks. [default: custom-dev]",
         ),
         click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
     ]
@@ -123,33 +123,33 @@ def variant_flags(command: F) -> F:
             metavar="NAME|FILE",
             multiple=True,
             shell_complete=variants,
-            help="A named configuration: a file, or one in configs/variants or of a plugin. Several are compared.",
+            help="A named configuration: a file, a name in configs/variants, or one from a plugin. Repeatable.",
         ),
         click.option(
             "--agent",
             metavar="NAME",
             shell_complete=names_of("agent"),
-            help="Agent under test; see `agentbench plugins list`. [default: what the task names]",
+            help="Agent under test; see `agentbench plugins list`. [default: the task's entrypoint]",
         ),
         sandbox_flag,
         click.option(
             "--llm",
             metavar="NAME",
             shell_complete=names_of("llm"),
-            help="Who serves the model. [default: the only one that is installed]",
+            help="Model provider. [default: the only one installed]",
         ),
         click.option(
             "--model",
             metavar="NAME",
-            help="Model as its provider calls it, or a preset of configs/models.yaml. [default: that of the presets]",
+            help="Model name used by the provider, or a preset of configs/models.yaml. [default: the default preset]",
         ),
-        click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's own]"),
-        click.option("--max-steps", type=int, help="Tool calls per attempt. [default: the task's limit]"),
+        click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
         click.option(
-            "--max-cost-usd", type=float, help="US dollars that each run may cost, and never more. [default: no limit]"
+            "--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"
         ),
+        click.option("--max-cost-usd", type=float, help="Maximum cost of each run in US dollars. [default: no limit]"),
         _workers_flag,
-        click.option("--repeats", type=int, help="Attempts per task and variant. [default: 1]"),
+        click.option("--repeats", type=int, help="Number of attempts per task and variant. [default: 1]"),
         _out_flag,
         set_flag,
     ]
@@ -185,14 +185,14 @@ def resolved_variants(
     for name, own in own_layers.items():
         model = default_model(found[name], presets) if name in steered else ()
         for each in model:
-            say(f"note: model {presets.default}, {each.origin}; for another one: --model NAME", err=True)
+            say(f"note: model {presets.default}, {each.origin}; to use another: --model NAME", err=True)
         found[name] = resolved(own, [*sandbox, *model, *_only_model(found[name], app.registry)])
         _note_near_preset(found[name], presets)
     chosen = {name: each.settings.sandbox for name, each in found.items()}
     if any(each != next(iter(chosen.values())) for each in chosen.values()):
         raise InputError(
-            f"variants name different sandboxes: {', '.join(f'{name} {each.name}' for name, each in chosen.items())}",
-            remedy="Give one for all, with --sandbox NAME; or run one variant after the other.",
+            f"variants use different sandboxes: {', '.join(f'{name} {each.name}' for name, each in chosen.items())}",
+            remedy="Use one sandbox for all of them: --sandbox NAME. Or run the variants one at a time.",
         )
     return {name or each.settings.agent.name or "default": each for name, each in found.items()}, tasks
 
@@ -200,7 +200,7 @@ def resolved_variants(
 def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence[Layer]]:
     """What each variant sets, by its name; without any there is one, which has no name yet and sets nothing."""
     if len(typed["variant"]) > 1 and typed.get("agent"):
-        raise click.UsageError("--agent would make all variants the same agent; give one --variant, or none")
+        raise click.UsageError("--agent would override the agent of every variant; pass at most one --variant")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
     found: dict[str, Sequence[Layer]] = {}
     for given in typed["variant"]:
@@ -235,8 +235,8 @@ def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolat
     isolating = {each.name for each in registry.all("sandbox") if "isolated" in each.capabilities}
     if isolated and len(isolating) == 1:
         name = isolating.pop()
-        say(f"note: sandbox {name}, since a model steers the agent; for another one: --sandbox NAME", err=True)
-        return [layer("the sandbox that isolates", {"sandbox": name})]
+        say(f"note: sandbox {name}, because the agent uses a model; to use another: --sandbox NAME", err=True)
+        return [layer("the isolated sandbox", {"sandbox": name})]
     return []
 
 
@@ -247,7 +247,7 @@ def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
         return
     nearest = did_you_mean(name, [preset for preset in presets.models if "/" not in preset])
     if nearest:
-        say(f"note: no preset is called {name!r}{nearest}; the provider is asked for a model of that name", err=True)
+        say(f"note: no preset is named {name!r}{nearest}; using it as the provider's model name", err=True)
 
 
 def project_layers() -> Sequence[Layer]:

@@ -74,7 +74,7 @@ def resumed_group(
     """
     for flag in _PLANNED:
         if typed.get(flag):
-            raise click.UsageError(f"--resume takes up a run as it was planned; leave out --{flag}")
+            raise click.UsageError(f"--resume continues a run as planned; remove --{flag}")
     by_variant = runs_of_one_plan(directories, "--resume")
     run = next(iter(by_variant.values()))
     first = run.manifest
@@ -111,13 +111,15 @@ def replayed_group(
     """
     run = open_typed(directory)
     if run.manifest.model is None:
-        raise InputError(f"{directory} asked no model, so there is nothing to replay", remedy="Run it: agentbench run")
+        raise InputError(
+            f"{directory} has no model calls, so there is nothing to replay", remedy="Run it: agentbench run"
+        )
     answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
     settings = [recorded(str(run.directory / MANIFEST), run.manifest.config), answers, *flag_layers(typed)]
     resolved = resolve(settings, app.registry.name_of)
     check_redacted(resolved)
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
-    check_same_plan(run, tasks, globs, ", or name those to replay: --task GLOB")
+    check_same_plan(run, tasks, globs, ", or select the tasks to replay: --task GLOB")
     variant = make_variant(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
     return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant], run.manifest.presets)
 
@@ -129,11 +131,12 @@ def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunD
     for run in runs[1:]:
         if any(getattr(run.manifest, name) != getattr(first, name) for name in ("group_id", "tasks", "repeats")):
             raise InputError(
-                f"{run.directory} and {runs[0].directory} are not of one plan", remedy="Take one after the other."
+                f"{run.directory} and {runs[0].directory} do not have the same plan",
+                remedy="Pass one of them at a time.",
             )
     by_variant = {run.manifest.variant: run for run in runs}
     if len(by_variant) < len(runs):
-        raise click.UsageError(f"{flag} names the same run twice")
+        raise click.UsageError(f"{flag} contains the same run twice")
     return by_variant
 
 
@@ -147,8 +150,8 @@ def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[st
     if gone := sorted(wanted - found):
         instead = f"; in their place: {', '.join(sorted(found - wanted))}" if found - wanted else ""
         raise InputError(
-            f"tasks of {run.directory} are not there any more: {', '.join(gone)}{instead}",
-            remedy=f"Put them back, or say where they are: --tasks DIR{otherwise}",
+            f"tasks of {run.directory} no longer exist: {', '.join(gone)}{instead}",
+            remedy=f"Restore them, or pass their directory: --tasks DIR{otherwise}",
         )
 
 
@@ -157,8 +160,8 @@ def check_redacted(resolved: Resolved) -> None:
     for key, leaf in resolved.leaves.items():
         if "[redacted " in repr(leaf.value):
             raise InputError(
-                f"setting {key} had a secret in it, which run.json does not have: {leaf.value!r}",
-                remedy=f"Give it again: --set {key}=VALUE",
+                f"setting {key} contained a secret, which run.json does not store: {leaf.value!r}",
+                remedy=f"Pass it again: --set {key}=VALUE",
             )
 
 
@@ -171,12 +174,12 @@ def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
             found.append(read_task(path))
     if not found:
         raise InputError(
-            f"none of the tasks of {run.directory} is there any more, for instance {_example(run.manifest)}",
-            remedy="Say where they are: --tasks DIR",
+            f"none of the tasks of {run.directory} exists any more, for example {_example(run.manifest)}",
+            remedy="Pass their directory: --tasks DIR",
         )
     ids = [task.spec.id for task in found]
     if len(set(ids)) < len(ids):
-        raise InputError(f"{run.directory / MANIFEST} names a task twice", remedy="Put back a copy of it.")
+        raise InputError(f"{run.directory / MANIFEST} lists a task twice", remedy="Restore it from a copy.")
     return found
 
 

@@ -40,8 +40,8 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
     for flag, value in typed.items():
         if value not in (None, ()) and flag not in _LAYERED:
             raise click.UsageError(
-                f"--like makes the plan of that run again; leave out --{flag.replace('_', '-')}. "
-                "One setting can be another, which is said: --set KEY=VALUE"
+                f"--like repeats the plan of that run; remove --{flag.replace('_', '-')}. "
+                "To change a setting on purpose: --set KEY=VALUE"
             )
     by_variant = runs_of_one_plan(directories, "--like")
     first = next(iter(by_variant.values()))
@@ -50,11 +50,13 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
     for task in tasks:
         if task.directory.resolve().is_relative_to(first.directory.resolve()):
             raise InputError(
-                f"{task.directory} lies in the run directory: what is kept there of a task is no task",
-                remedy="Say where the tasks are: --tasks DIR",
+                f"{task.directory} is inside the run directory, whose copies of tasks cannot be run",
+                remedy="Pass the directory of the tasks: --tasks DIR",
             )
         if task.spec.suite != first.manifest.suite:
-            raise InputError(f"{task.directory}: is of suite {task.spec.suite!r}, and that run's is another")
+            raise InputError(
+                f"{task.directory}: belongs to suite {task.spec.suite!r}, which is not the suite of that run"
+            )
     resolved = {
         name: resolve([*_place(), _plan(run), *flag_layers(typed)], app.registry.name_of)
         for name, run in by_variant.items()
@@ -91,7 +93,7 @@ def _other_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
     """The plugins of that run which are not here as they were: what cannot be made may have come with one of them."""
     here = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
     return [
-        f"That run had plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not in use here."
+        f"That run used plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not enabled here."
         for entry in manifest.plugins
         if here.get((entry.name, entry.distribution, entry.version)) != "ok"
     ]
@@ -111,7 +113,7 @@ def _say_plan(
         f"repeats {settings.repeats}, sandbox {variant.sandbox.name}",
         err=True,
     )
-    say(f"settings that are not the default ones: {shortened(', '.join(unlike), 2000) or 'none'}", err=True)
+    say(f"settings that differ from the defaults: {shortened(', '.join(unlike), 2000) or 'none'}", err=True)
 
 
 def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:

@@ -23,8 +23,8 @@ _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="agentbench")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-@click.option("--no-plugin", metavar="NAME", multiple=True, help="Switch a plugin off. May be given several times.")
-@click.option("--trace-plugins", is_flag=True, help="Show on standard error how plugins are loaded.")
+@click.option("--no-plugin", metavar="NAME", multiple=True, help="Disable a plugin. Repeatable.")
+@click.option("--trace-plugins", is_flag=True, help="Log plugin loading to standard error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugins: bool) -> None:
     """Evaluate coding agents offline: real repositories, evidence for every number.
@@ -43,7 +43,7 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugi
             )
     for name in sorted(app.disabled - known):
         say(
-            f"note: AGENTBENCH_DISABLE_PLUGINS names {name!r}, which is no plugin here{did_you_mean(name, known)}",
+            f"note: AGENTBENCH_DISABLE_PLUGINS names {name!r}, which is not installed{did_you_mean(name, known)}",
             err=True,
         )
 

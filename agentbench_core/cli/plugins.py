@@ -53,7 +53,7 @@ def print_plugins(app: App, kind: str | None) -> None:
         for p in app.plugins.plugins
         if p.source in silent
     ]
-    sections += [("NOT IN USE", unused)] if unused else []
+    sections += [("UNUSED", unused)] if unused else []
     widths = [max(len(row[column]) for _, rows in sections for row in rows) for column in (0, 1)]
     for head, rows in sections:
         say(head)
@@ -63,7 +63,7 @@ def print_plugins(app: App, kind: str | None) -> None:
     if kind is None:
         distributions = {component.source.distribution for component in app.registry.all()}
         say(f"{len(app.registry.all())} components of {len(distributions)} distributions.")
-    say("Options of one: agentbench plugins show NAME. One of your own: agentbench plugins new NAME --kind KIND")
+    say("To see options: agentbench plugins show NAME. To write a plugin: agentbench plugins new NAME --kind KIND")
 
 
 def _only_number(adversaries: Sequence[Component]) -> _Row:
@@ -141,7 +141,8 @@ def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
     if not chosen and not unusable:
         known = {each for c in registry.all() for each in c.names} | {p.source.plugin for p in app.plugins.plugins}
         raise UnknownNameError(
-            f"nothing is called {name!r}{did_you_mean(name, known)}", remedy="See: agentbench plugins list"
+            f"no component or plugin is named {name!r}{did_you_mean(name, known)}",
+            remedy="See: agentbench plugins list",
         )
     if as_json:
         print_json([*map(_unusable_as_plain, unusable), *map(_as_plain, chosen)])
@@ -213,8 +214,8 @@ def _options(component: Component) -> tuple[OptionDescription, ...]:
         return describe(component.options) if component.options else ()
     except Exception as error:
         raise PluginError(
-            f"the options of {component.kind} {component.name!r} cannot be read: {type(error).__name__}: {error}",
-            remedy=f"See what is wrong with it: agentbench plugins check {component.source.plugin}",
+            f"the options of {component.kind} {component.name!r} failed to load: {type(error).__name__}: {error}",
+            remedy=f"To diagnose it: agentbench plugins check {component.source.plugin}",
         ) from error
 
 
@@ -231,7 +232,7 @@ def _show(component: Component) -> None:
     if component.capabilities:
         say(f"  capabilities: {', '.join(sorted(component.capabilities))}")
     if component.kind == "sandbox" and "isolated" not in component.capabilities:
-        say("  NO ISOLATION: what runs inside can do whatever you can do on this machine")
+        say("  NOT ISOLATED: commands run with your user's permissions")
     if component.kind == "variant":
         say(f"  settings: {yaml.safe_dump(dict(component.target), default_flow_style=True).strip()}")
     if component.kind == "command":

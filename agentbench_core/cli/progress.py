@@ -31,7 +31,7 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
         warn_unisolated()
     for task_id, reason in quarantined.items():
         if reason:
-            say(f"note: {task_id} is quarantined, and kept out of headlines: {reason}", err=True)
+            say(f"note: {task_id} is quarantined, and excluded from headline figures: {reason}", err=True)
     aside = frozenset(task_id for task_id, reason in quarantined.items() if reason)
     if not sys.stderr.isatty():
         plain = PlainProgress(attempts, aside)
@@ -69,7 +69,7 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 
 def warn_unisolated() -> None:
     """Say what a sandbox without isolation means."""
-    say("note: this sandbox does not isolate; what runs inside can do what you can do", err=True)
+    say("warning: the local sandbox is not isolated; agent commands run with your user's permissions", err=True)
 
 
 class PlainProgress(RunObserver):
@@ -129,7 +129,7 @@ class PlainProgress(RunObserver):
             if self._running and now - self._said >= self._patience:
                 going_on = [f"{name}: {doing}, {now - since:.0f} s" for name, doing, since in self._running.values()]
                 more = f"; and {len(going_on) - _NAMED} more" if len(going_on) > _NAMED else ""
-                self._say(f"still at work: {'; '.join(going_on[:_NAMED])}{more}")
+                self._say(f"still running: {'; '.join(going_on[:_NAMED])}{more}")
 
     def _say(self, message: str) -> None:
         self._said = time.monotonic()

@@ -27,7 +27,7 @@ from agentbench_core.run.variant import make_variant
 from agentbench_core.values.failures import Outcome
 
 _UNISOLATED = click.option(
-    "--allow-unisolated", is_flag=True, help="Let a model steer an agent on a sandbox that does not isolate."
+    "--allow-unisolated", is_flag=True, help="Allow an agent that uses a model in a sandbox that is not isolated."
 )
 
 
@@ -40,16 +40,18 @@ _UNISOLATED = click.option(
     metavar="RUN_DIR",
     multiple=True,
     shell_complete=run_directories,
-    help="Go on with that run, which was stopped.",
+    help="Resume an unfinished run.",
 )
 @click.option(
     "--like",
     metavar="RUN_DIR",
     multiple=True,
     shell_complete=run_directories,
-    help="Make the plan of that run again, as a new run.",
+    help="Repeat the plan of a run, as a new run.",
 )
-@click.option("--changed-ok", is_flag=True, help="With --resume: although tasks, settings or versions have changed.")
+@click.option(
+    "--changed-ok", is_flag=True, help="With --resume: continue although tasks, settings or versions have changed."
+)
 @_UNISOLATED
 @click.pass_obj
 def run(
@@ -81,12 +83,12 @@ def run(
     it, 4 when the run ended early, 130 when it was interrupted.
     """
     if resumed and like:
-        raise click.UsageError("--resume goes on with a run, and --like makes a new one; choose one of them")
+        raise click.UsageError("--resume continues a run and --like starts a new one; pass only one of them")
     if changed_ok and not resumed:
-        raise click.UsageError("--changed-ok belongs to --resume; --like and new runs take things as they are")
+        raise click.UsageError("--changed-ok is only valid with --resume")
     for flag, given in (("--resume", resumed), ("--like", like)):
         if given and task_globs:
-            raise click.UsageError(f"{flag} takes a run as it was planned; leave out --task")
+            raise click.UsageError(f"{flag} uses the tasks of the run; remove --task")
     if like:
         return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
     if resumed:
@@ -106,7 +108,7 @@ def run(
     metavar="FILE",
     required=True,
     shell_complete=any_path,
-    help="A task.yaml, or the directory with it.",
+    help="Path of a task.yaml, or of its directory.",
 )
 @variant_flags
 @_UNISOLATED
@@ -166,7 +168,7 @@ def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
     if left:
         flags = [part for run_ in left for part in ("--resume", str(run_.directory))]
         flags += ["--allow-unisolated"] if allow_unisolated else []
-        say(f"to go on: {shlex.join(['agentbench', 'run', *flags])}", err=True)
+        say(f"resume with: {shlex.join(['agentbench', 'run', *flags])}", err=True)
     interrupted = any(run_.status == "interrupted" for run_ in left)
     if left:
         return 130 if interrupted else RunStoppedError.exit_code
@@ -187,14 +189,14 @@ def _missed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
     ]
     if missed:
         first, more = missed[0], f", and {len(missed) - 1} more" if len(missed) > 1 else ""
-        say(f"not replayed, for a reason that `agentbench runs show` gives: {first}{more}", err=True)
+        say(f"not replayed (see `agentbench runs show` for the reason): {first}{more}", err=True)
     return bool(missed)
 
 
 def _say_what_is_not_in_use(app: App) -> None:
     for plugin in app.plugins.plugins:
         if plugin.status == "broken":
-            say(f"plugin {plugin.source.plugin!r} is broken and not in use: {plugin.problem}", err=True)
+            say(f"plugin {plugin.source.plugin!r} is broken and was not loaded: {plugin.problem}", err=True)
 
 
 def _print_summary(finished: RunResult) -> None:

@@ -29,17 +29,17 @@ from agentbench_core.values.record import AttemptRecord
     metavar="DIR",
     default=lambda: run_settings().out,
     show_default=False,
-    help="Where run directories are. [default: artifacts/runs]",
+    help="Directory of run directories. [default: artifacts/runs]",
 )
 @json_flag
 def list_runs(out: str, as_json: bool) -> None:
-    """Every run directory, oldest first."""
+    """List run directories, oldest first."""
     rows = []
     for path in find_runs(Path(out)):
         try:
             rows.append(_row(open_run(path)))
         except AgentBenchError as error:
-            say(f"left out: {error.message}", err=True)
+            say(f"skipped: {error.message}", err=True)
     if as_json:
         print_json(rows)
     elif not rows:
@@ -102,7 +102,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     ]
     print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
     for task_id, reason in aside.items():
-        say(f"{task_id}: quarantined, and kept out of headlines: {reason}")
+        say(f"{task_id}: quarantined, and excluded from headline figures: {reason}")
     why = run.explanations()
     for record in records:
         for label in record.labels:
@@ -124,7 +124,7 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
     for record in records:
         drawn = list(found[record.attempt_id].drawn()) if record.attempt_id in found else []
         if drawn:
-            say(f"\n{_evidence(record)}: who delegated to whom")
+            say(f"\n{_evidence(record)}: delegation tree")
         for line in drawn:
             say(f"  {line}")
 
@@ -142,7 +142,8 @@ def rebuild_run(run_dir: Path) -> None:
         report = [*put_back, *rebuild(run_dir)]
     except OSError as error:
         raise RunStoppedError(
-            f"cannot write to {run_dir}: {error.strerror}", remedy="Nothing is lost. Make room, and rebuild again."
+            f"cannot write to {run_dir}: {error.strerror}",
+            remedy="Nothing was lost. Free disk space, then run the command again.",
         ) from None
     for said in report:
         say(said)

@@ -31,11 +31,11 @@ _Dumper.add_representer(str, _write_text)
 
 
 @click.command("list")
-@click.option("--suite", metavar="NAME", help="Only this suite.")
+@click.option("--suite", metavar="NAME", help="Show only this suite.")
 @tasks_flag
 @json_flag
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
-    """Every task, by suite."""
+    """List tasks by suite."""
     found: list[Task] = []
     aside: dict[str, Quarantine] = {}
     for name in [suite] if suite else suites(Path(root)):
@@ -46,7 +46,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         except InputError as error:
             if suite:
                 raise
-            say(f"left out: suite {name}: {error.message}", err=True)
+            say(f"skipped: suite {name}: {error.message}", err=True)
     for note in (note for one in aside.values() for note in one.notes):
         say(f"note: {note}", err=True)
     why = [aside[task.spec.suite].reasons.get(task.spec.id, "") for task in found]
@@ -59,7 +59,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
         )
         return
     if not found:
-        raise InputError(f"no tasks in {root!r}", remedy="Name the directory: --tasks DIR")
+        raise InputError(f"no tasks in {root!r}", remedy="Pass the directory: --tasks DIR")
     rows = [
         (
             task.spec.suite,
@@ -74,7 +74,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "QUARANTINED", "TAGS"), rows)
     for task, reason in zip(found, why, strict=True):
         if reason:
-            say(f"{task.spec.suite}/{task.spec.id}: quarantined, and kept out of headlines: {reason}")
+            say(f"{task.spec.suite}/{task.spec.id}: quarantined, and excluded from headline figures: {reason}")
 
 
 @click.command("show")
@@ -84,7 +84,7 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     metavar="NAME",
     default=lambda: run_settings().suite,
     show_default=False,
-    help="Suite to look in. [default: custom-dev]",
+    help="Suite of the task. [default: custom-dev]",
 )
 @tasks_flag
 @json_flag
@@ -101,6 +101,6 @@ def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
 
 @click.command("schema")
 def schema() -> None:
-    """JSON Schema of task.yaml, for editors that complete it."""
+    """Print the JSON Schema of task.yaml, for editors."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "AgentBench task.yaml"}
     print_json(title | json_schema(TaskSpec))

@@ -100,11 +100,11 @@ def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
     if isinstance(error, FileNotFoundError):
         return RunStoppedError(
             f"{directory} was removed or moved while the run wrote there",
-            remedy="Nothing more was started. If it was moved, go on with what is there: agentbench run --resume DIR",
+            remedy="No further attempts were started. If it was moved, resume it there: agentbench run --resume DIR",
         )
     return RunStoppedError(
         f"cannot write to {directory}: {error.strerror or error}",
-        remedy="What was recorded is kept. Make room or make it writable, then: agentbench run --resume "
+        remedy="Recorded attempts are safe. Free disk space or make it writable, then: agentbench run --resume "
         + shlex.quote(str(directory)),
     )
 

@@ -110,7 +110,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 
@@ -118,7 +118,7 @@ def verify_checksum(line: bytes) -> bytes:
     """A line without its checksum. Raises ValueError when that does not fit."""
     body = line[:-_SEAL_LENGTH] + b"}"
     if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
-        raise ValueError("its checksum does not fit")
+        raise ValueError("its checksum does not match")
     return body
 
 
@@ -126,7 +126,7 @@ def damaged(where: str, why: object) -> InputError:
     """The error for a line that cannot be what was written."""
     return InputError(
         f"{where} is damaged: {why}",
-        remedy=f"What can be saved, this saves: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
+        remedy=f"To recover what is intact: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
     )
 
 

@@ -146,13 +146,13 @@ def open_run(directory: Path) -> RunDirectory:
         value = json.loads(path.read_bytes())
     except OSError:
         raise InputError(
-            f"{directory} is no run directory: it has no {layout.MANIFEST}", remedy="See: agentbench runs list"
+            f"{directory} is not a run directory ({layout.MANIFEST} not found)", remedy="See: agentbench runs list"
         ) from None
     except (ValueError, RecursionError) as error:
         if next(manifests(directory), None):
             raise journal.damaged(str(path), error) from None
         raise InputError(
-            f"{path} is damaged: {error}", remedy="Put back a copy of it: it says what the run is."
+            f"{path} is damaged: {error}", remedy="Restore it from a copy: it describes the run."
         ) from None
     _known_schema(value, str(path))
     for told in manifests(directory):
@@ -161,7 +161,7 @@ def open_run(directory: Path) -> RunDirectory:
     else:
         if told is not None:
             other = sorted(key for key in {*told, *value} if told.get(key) != value.get(key))
-            raise journal.damaged(str(path), f"it is not the one that {layout.EVENTS} has, in {', '.join(other)}")
+            raise journal.damaged(str(path), f"it differs from {layout.EVENTS} in {', '.join(other)}")
     return RunDirectory(directory, load(value, RunManifest, where=str(path)))
 
 
@@ -188,5 +188,5 @@ def _check_schema(version: object, where: str) -> None:
     if version != SCHEMA:
         raise InputError(
             f"{where} has schema version {version!r}; this agentbench reads version {SCHEMA}",
-            remedy="Read it with the agentbench that wrote it, or a newer one.",
+            remedy="Use the version of agentbench that wrote it, or a newer one.",
         )

@@ -19,7 +19,7 @@ from agentbench_core.values.events import ManifestWritten, TaskFinished, event_t
 from agentbench_core.values.record import AttemptRecord
 
 _FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
-REBUILT = f"this event was made from {layout.ATTEMPTS} by `runs rebuild`"
+REBUILT = f"rebuilt from {layout.ATTEMPTS} by `runs rebuild`"
 """The explanation in an event that nobody saw happen."""
 
 
@@ -35,11 +35,12 @@ def lock_run(directory: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except filelock.Timeout:
         raise InputError(
-            f"{directory} is being written by another agentbench", remedy="Wait for it, or stop it."
+            f"{directory} is in use by another agentbench process", remedy="Wait for it, or stop it."
         ) from None
     except OSError as error:
         raise InputError(
-            f"cannot write to {directory}: {error.strerror}", remedy="Make it writable, or copy it to where it is."
+            f"cannot write to {directory}: {error.strerror}",
+            remedy="Make it writable, or copy it to a writable directory.",
         ) from None
     try:
         yield
@@ -65,11 +66,11 @@ def recover(directory: Path) -> Recovery:
         if journal.partial_line(directory / name):
             journal.checkpoint()
             torn = journal.cut_torn_tail(directory / name)
-            notes.append(f"{name}: dropped a torn last line of {torn} bytes")
+            notes.append(f"{name}: dropped an incomplete last line of {torn} bytes")
     last_seq, finished = 0, {}
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
         if value["seq"] != last_seq + 1:  # no refusal: `rebuild` leaves gaps too
-            notes.append(f"{layout.EVENTS}: events between {last_seq} and {value['seq']} are not there")
+            notes.append(f"{layout.EVENTS}: events between {last_seq} and {value['seq']} are missing")
         last_seq = value["seq"]
         if value["type"] == _FINISHED:
             finished[value["attempt_id"]] = value["record"]
@@ -153,15 +154,15 @@ def rebuild(directory: Path) -> Sequence[str]:
         ]
     said = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
     if not was_there:
-        said.append(f"{layout.ATTEMPTS} was not there")
+        said.append(f"{layout.ATTEMPTS} was missing")
     elif not any((bad_events, bad_attempts, orphans, *put)):
-        said.append("nothing was damaged")
+        said.append("no damage found")
     if bad_events:
-        said.append(f"{layout.EVENTS}: left out {bad_events} damaged or torn lines")
+        said.append(f"{layout.EVENTS}: skipped {bad_events} damaged or incomplete lines")
     if bad_attempts:
-        said.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or torn lines were there")
+        said.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or incomplete lines removed")
     if orphans:
-        said.append(f"{len(orphans)} records had no event, and were kept")
+        said.append(f"{len(orphans)} records without an event were kept")
     return [*said, *(f"as it was: {path}" for path in put if path)]
 
 

@@ -78,14 +78,14 @@ def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iter
     ends = _Ends(directory / layout.EVENTS)
     for line in _every(directory, written, ()):  # its event was on disk before it, also in a run that goes on
         if not ends.have(line):
-            raise journal.damaged(line[0], f"it is not the record that {layout.EVENTS} has")
+            raise journal.damaged(line[0], f"it differs from the record in {layout.EVENTS}")
         yield line
     yield from more
     lost = ends.left()
     if lost and status(directory) != UNFINISHED:
         lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # they may have come by now
         if lost:
-            raise journal.damaged(str(attempts), f"{len(lost)} records are not there")
+            raise journal.damaged(str(attempts), f"{len(lost)} records are missing")
 
 
 def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:

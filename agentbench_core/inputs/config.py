@@ -32,12 +32,12 @@ class Choice:
 class ModelSettings:
     """The model, and how it is asked."""
 
-    name: str = option("", help="as the provider calls it")
+    name: str = option("", help="name used by the provider")
     temperature: float | None = option(None, help="not sent when null", minimum=0)
     top_p: float | None = option(None, help="not sent when null", minimum=0)
     max_tokens: int = option(2048, help="of one completion", minimum=1)
     context_tokens: int | None = option(
-        None, help="what it can read and write in one call, where its provider does not say", minimum=1
+        None, help="context window in tokens, if the provider does not report it", minimum=1
     )
 
 
@@ -46,7 +46,7 @@ class LimitSettings:
     """Limits of every attempt, instead of the task's own."""
 
     max_steps: int | None = option(None, help="tool calls", minimum=1)
-    timeout_sec: float | None = option(None, help="agent and scoring phases together", minimum=1, maximum=604_800)
+    timeout_sec: float | None = option(None, help="total for the agent and scoring phases", minimum=1, maximum=604_800)
     tool_timeout_sec: float | None = option(None, help="one tool call", minimum=1, maximum=604_800)
     max_tokens: int | None = option(None, help="tokens of all model calls of an attempt", minimum=1)
     max_cost_usd: float | None = option(None, help="US dollars of all model calls of an attempt", minimum=0)
@@ -61,9 +61,9 @@ class RunSettings:
     out: str = option("artifacts/runs", help="directory of run directories")
     workers: int = option(2, help="attempts at once", minimum=1, maximum=1000)
     repeats: int = option(1, help="attempts per task and variant", minimum=1)
-    max_cost_usd: float | None = option(None, help="US dollars that each run may cost, whatever happens", minimum=0)
-    preflight_sec: float = option(120.0, help="seconds for sandbox and model to say whether they can work", minimum=1)
-    min_free_mb: int = option(200, help="free disk space below which a run waits before it goes on", minimum=0)
+    max_cost_usd: float | None = option(None, help="maximum cost of each run in US dollars", minimum=0)
+    preflight_sec: float = option(120.0, help="seconds for the preflight of sandbox and model", minimum=1)
+    min_free_mb: int = option(200, help="free disk space below which a run pauses", minimum=0)
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +125,7 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
     for key in values:
         if sections and key not in sections:
             nearest = did_you_mean(str(key), sections)
-            raise InputError(f"{origin}: {key}: does not belong here{nearest}; allowed: {', '.join(sections)}")
+            raise InputError(f"{origin}: {key}: not allowed here{nearest}; allowed: {', '.join(sections)}")
     short = (*_CHOICES, "model")
     plain = {key: {"name": v} if key in short and isinstance(v, str) else v for key, v in values.items()}
     _check_known(plain, origin)
@@ -231,6 +231,6 @@ def _nested(flat: Mapping[_Key, Any], where: str = "settings") -> dict[str, Any]
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):  # of a run.json that nobody here wrote
-                raise InputError(f"{where}: {'.'.join((*sections, leaf))}: {section!r} is no section")
+                raise InputError(f"{where}: {'.'.join((*sections, leaf))}: {section!r} is not a section")
         place[leaf] = value
     return nested

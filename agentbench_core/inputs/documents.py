@@ -48,7 +48,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
-                raise yaml.MarkedYAMLError(None, None, f"the key {key!r} stands here twice", key_node.start_mark)
+                raise yaml.MarkedYAMLError(None, None, f"duplicate key {key!r}", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 

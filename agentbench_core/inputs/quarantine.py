@@ -29,38 +29,38 @@ _NAMED = 5  # tasks in one note
 class EnvironmentChecks:
     """What is no grader's doing: a set-up that failed, a sandbox that broke."""
 
-    looks: int = option(help="how often an environment was made or used; a set-up that fails counts once", minimum=0)
+    looks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
     failed: int = option(help="how many of them failed", minimum=0)
     rate: float = option(help="`failed` by `looks`", minimum=0, maximum=1)
-    low: float = option(help="lower end of the 95 % interval (Wilson)", minimum=0, maximum=1)
+    low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
     high: float = option(help="upper end", minimum=0, maximum=1)
 
     def __attrs_post_init__(self) -> None:
         if self.failed > self.looks:
-            raise FieldValueError("failed", f"{self.failed} of {self.looks} looks cannot have failed")
+            raise FieldValueError("failed", f"{self.failed} of {self.looks} checks cannot have failed")
 
 
 @attrs.frozen(kw_only=True)
 class Measured:
     """What was seen of one task in one sandbox."""
 
-    digest: str = option(help="the task as it was; another digest makes this entry out of date")
+    digest: str = option(help="digest of the task; the entry expires when it changes")
     date: str = option(help="of the last measurement", pattern=_DATE)
     expires: str = option(help="the last day on which this entry counts", pattern=_DATE)
-    harness: str = option(help="version of AgentBench that measured last")
-    looks: int = option(help="how often the grader was looked at: baseline, empty patch and oracle", minimum=1)
+    harness: str = option(help="version of AgentBench of the last measurement")
+    looks: int = option(help="number of grader checks: baseline, empty patch and reference solution", minimum=1)
     flaked: int = option(
-        help="how many of them differed from what must be: the oracle failed, the empty patch passed, ...", minimum=0
+        help="number of wrong results: the reference solution failed, the empty patch passed, ...", minimum=0
     )
     rate: float = option(help="`flaked` by `looks`", minimum=0, maximum=1)
-    low: float = option(help="lower end of the 95 % interval (Wilson)", minimum=0, maximum=1)
+    low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
     high: float = option(help="upper end", minimum=0, maximum=1)
-    environment: EnvironmentChecks = option(help="set-ups and sandboxes that failed, which no attempt is judged by")
+    environment: EnvironmentChecks = option(help="failed setups and sandboxes, which do not affect verdicts")
     quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
 
     def __attrs_post_init__(self) -> None:
         if self.flaked > self.looks:
-            raise FieldValueError("flaked", f"{self.flaked} of {self.looks} looks cannot have flaked")
+            raise FieldValueError("flaked", f"{self.flaked} of {self.looks} checks cannot be flaky")
 
 
 @attrs.frozen(kw_only=True)
@@ -68,14 +68,14 @@ class TaskFlakes:
     """A task: what was measured, and what somebody decided."""
 
     quarantined: bool = option(False, help="true: by hand, in every sandbox; needs a `reason`")
-    reason: str = option("", help="why somebody quarantined it")
+    reason: str = option("", help="why it was quarantined")
     digest: str = option("", help="by hand, only as long as the task has this digest")
     expires: str = option("", help="by hand, only up to this day", pattern=f"(?:{_DATE})?")
     measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="by the name of the sandbox")
 
     def __attrs_post_init__(self) -> None:
         if self.quarantined and not self.reason.strip():
-            raise FieldValueError("reason", "missing: why is it quarantined?")
+            raise FieldValueError("reason", "missing: a quarantined task needs a reason")
 
 
 @attrs.frozen(kw_only=True)
@@ -153,9 +153,9 @@ def _standing(
         if measured.digest != digest or measured.expires < today:
             old = True
         elif measured.quarantined or measured.flaked:
-            share = f"{measured.flaked} of {measured.looks} looks flaked in {name}"
+            share = f"{measured.flaked} of {measured.looks} checks were flaky in {name}"
             if measured.flaked == measured.looks:  # written by hand: what fails every time is broken
-                share = f"all {measured.looks} looks failed in {name}"
+                share = f"all {measured.looks} checks failed in {name}"
             seen = f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}"
             found += [seen] * measured.quarantined
             flaked += [seen] * bool(measured.flaked)
@@ -172,7 +172,7 @@ def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:
 def rate_text(events: int, of: int) -> str:
     """A rate with its interval, as people read it: ``10.0% (95% interval 2.8% to 30.1%)``."""
     low, high = wilson(events, of)
-    return f"{events / of if of else 0:.1%} (95% interval {low:.1%} to {high:.1%})"
+    return f"{events / of if of else 0:.1%} (95% CI {low:.1%} to {high:.1%})"
 
 
 def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -192,7 +192,7 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
     if not 0 <= events <= of:
         raise ValueError(f"no interval for {events} of {of}")
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence lies between 0 and 1: {confidence}")
+        raise ValueError(f"confidence must be between 0 and 1: {confidence}")
     if not of:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + confidence) / 2)

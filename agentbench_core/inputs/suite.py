@@ -78,8 +78,8 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
     """Every task of a suite, sorted by id."""
     if not root.is_dir():
         raise InputError(
-            f"there is no tasks directory {str(root)!r}{'' if root.exists() else near(root)}",
-            remedy="Name it with --tasks DIR, or run where ./tasks is.",
+            f"tasks directory not found: {str(root)!r}{'' if root.exists() else near(root)}",
+            remedy="Pass --tasks DIR, or run in the directory that contains ./tasks.",
         )
     paths = sorted((root / suite).glob(f"*/{TASK_FILE}"))
     if not paths:
@@ -93,7 +93,7 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
     for task in tasks:
         where = task.directory / TASK_FILE
         if task.spec.suite != suite:
-            raise InputError(f"{where}: suite: is {task.spec.suite!r}, but lies in suite {suite!r}")
+            raise InputError(f"{where}: suite: is {task.spec.suite!r}, but the directory is of suite {suite!r}")
         if task.spec.id in seen:
             raise InputError(f"{where}: id: {task.spec.id!r} is also used in {seen[task.spec.id]}")
         seen[task.spec.id] = task.directory
@@ -127,7 +127,7 @@ def _beside(task_file: Path, field: str, name: str) -> Path:
     """A file or directory that a task names, in the task's own directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
-        raise InputError(f"{task_file}: {field}: {name!r} leads out of the task's directory")
+        raise InputError(f"{task_file}: {field}: {name!r} is outside the task's directory")
     if not path.exists():
         raise InputError(f"{task_file}: {field}: {name!r} does not exist{near(path)}")
     return path
@@ -139,14 +139,14 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
         return ()
     where = f"{task_file}: validation.files"
     if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
-        raise InputError(f"{where}: {name!r} is no plain path of a directory beside task.yaml")
+        raise InputError(f"{where}: {name!r} is not a relative path of a directory next to task.yaml")
     directory = _beside(task_file, "validation.files", name)
     if not directory.is_dir():
-        raise InputError(f"{where}: {name!r} is no directory")
+        raise InputError(f"{where}: {name!r} is not a directory")
     paths = [path for path in sorted(directory.rglob("*")) if _LEFT_OUT.isdisjoint(path.relative_to(directory).parts)]
     links = [path for path in (directory, *paths) if path.is_symlink()]
     if links:
-        raise InputError(f"{where}: {links[0]} is a symbolic link; hidden tests are plain files")
+        raise InputError(f"{where}: {links[0]} is a symbolic link; hidden tests must be regular files")
     files = tuple(
         HiddenFile(
             path=path.relative_to(directory).as_posix(),
@@ -164,7 +164,7 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
 def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
     """The reference solution as tool calls; a patch becomes one ``apply_patch``. Empty when there is none."""
     if oracle.patch and oracle.script:
-        raise InputError(f"{task_file}: oracle: has a patch and a script; keep one of them")
+        raise InputError(f"{task_file}: oracle: has both a patch and a script; remove one")
     if oracle.script:
         path = _beside(task_file, "oracle.script", oracle.script)
         return load({"calls": read_yaml(path)}, _Script, where=str(path)).calls

@@ -47,7 +47,7 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
     if name in files and name in shipped:
         raise InputError(
             f"variant {name!r} is both {files[name]} and registered by a plugin",
-            remedy=f"Rename the file, or name it by its path: --variant {files[name]}",
+            remedy=f"Rename the file, or pass its path: --variant {files[name]}",
         )
     if name in files:
         return name, layer(str(files[name]), read_yaml(files[name]), sections=SECTIONS)
@@ -77,7 +77,7 @@ def read_presets(path: Path = PRESETS_FILE) -> Presets:
     presets = load(read_yaml(path), Presets, where=str(path))
     if presets.default and presets.default not in presets.models:
         nearest = did_you_mean(presets.default, presets.models)
-        raise InputError(f"{path}: default: no preset is called {presets.default!r}{nearest}")
+        raise InputError(f"{path}: default: no preset is named {presets.default!r}{nearest}")
     return presets
 
 
@@ -103,7 +103,7 @@ def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = PRESETS_
     origin = f"{path} version {presets.version}, {named}"
     preset = layer(origin, found, sections=PRESET_SECTIONS)
     if preset.values.get("llm") and not preset.values["llm"].get("name"):
-        raise InputError(f"{origin}: options of an llm, and no llm", remedy="Name it there: llm: {name: NAME, ...}")
+        raise InputError(f"{origin}: has llm options but no llm name", remedy="Add it there: llm: {name: NAME, ...}")
     name = preset.values.get("model", {}).get("name")
     renamed = [Layer(origin=origin, values={"model": {"name": name}})] if name else []
     return [preset, *layers, *renamed]

@@ -30,7 +30,7 @@ class SubAgentRequest:
     @tools.validator
     def _are_names(self, _: object, tools: object) -> None:
         if isinstance(tools, str):
-            raise TypeError(f"tools of a mandate are several names, not {tools!r}")
+            raise TypeError(f"tools of a sub-agent request must be a list of names, not {tools!r}")
 
 
 def _say_nothing(version: str) -> None:
@@ -38,7 +38,7 @@ def _say_nothing(version: str) -> None:
 
 
 def _nobody(mandate: SubAgentRequest) -> AttemptContext:
-    raise InputError(f"nobody here can take the role {mandate.role!r}")
+    raise InputError(f"no sub-agent is available for role {mandate.role!r}")
 
 
 @attrs.frozen(kw_only=True)

@@ -272,7 +272,7 @@ class SetupRunner:
             result = self._logged(command, self.run)
             if not result.ok:
                 how = "timed out" if result.timed_out else f"ended with exit code {result.exit_code}"
-                raise SetupError(f"the set-up command {command!r} {how}\n{result.last_lines()}".rstrip())
+                raise SetupError(f"the setup command {command!r} {how}\n{result.last_lines()}".rstrip())
 
     def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
         """What the capture commands print, as facts; one that fails is a fact, too. ``run`` instead of the usual."""

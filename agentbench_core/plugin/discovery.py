@@ -62,7 +62,7 @@ def _discover(disabled: Collection[str], trace: Trace) -> Plugins:
     components: list[Component] = []
     for source, value in _entry_points():
         if source.plugin in disabled:
-            found.append(Plugin(source=source, status="disabled", problem="switched off by the user"))
+            found.append(Plugin(source=source, status="disabled", problem="disabled by the user"))
             continue
         try:
             loaded = load_plugin(source, value, trace)
@@ -90,7 +90,7 @@ def installed(kind: str, name: str, **options: Any) -> Any:
         plugins = _loaded[0] if _loaded else discover(disabled_by_environment())
     component = plugins.registry.find(kind, name)
     if component.options is None:
-        raise PluginError(f"a {kind} is not made from options, so it cannot be wrapped")
+        raise PluginError(f"a {kind} has no options, so it cannot be wrapped")
     return component.make(load(options, component.options, where=f"options of {kind} {name!r}"))
 
 

@@ -61,8 +61,8 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.SandboxProvider,
             method="prepare",
             capabilities={
-                "isolated": "what runs inside cannot reach the host; "
-                "agents with a model need this, or `--allow-unisolated`",
+                "isolated": "commands inside cannot reach the host; "
+                "agents that use a model need this, or `--allow-unisolated`",
                 "images": "`environment.docker_image` counts",
             },
             setting="one",
@@ -74,8 +74,8 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.LLM,
             method="complete",
             capabilities={
-                "replays": "answers come from an earlier run: records are marked, and it is never the default",
-                "offline": "has one model, needs no key and no network, and is harmless: "
+                "replays": "responses come from an earlier run: records are marked, and it is never the default",
+                "offline": "has one model, needs no key and no network, and is safe: "
                 "agents may use it in any sandbox, and it is never the default",
             },
             setting="one",
@@ -87,9 +87,9 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.Agent,
             method="solve",
             capabilities={
-                "needs_llm": "gets a metered model",
-                "needs_oracle": "gets the reference solution as a script; its records are labelled `oracle`",
-                "adversary": "of `tasks attack`: knows where hidden tests will be, and must pass no task; "
+                "needs_llm": "receives a metered model",
+                "needs_oracle": "receives the reference solution as a script; its records are labelled `oracle`",
+                "adversary": "adversarial agent of `tasks attack`: knows paths of hidden tests, must not pass a task; "
                 "its records are labelled `adversary`",
             },
             setting="one",
@@ -108,9 +108,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             plural="scorers",
             contract=lambda: agentbench_core.Scorer,
             method="score",
-            capabilities={
-                "calibrates": "finds out from the reference solution what to expect, once per task and environment"
-            },
+            capabilities={"calibrates": "calibrates with the reference solution, once per task and environment"},
             setting="one",
             usage="--set scorer=NAME",
         ),
@@ -120,7 +118,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             contract=lambda: agentbench_core.Auditor,
             method="audit_attempt",
             setting="many",
-            usage="all that are installed, or --set auditors=[NAME,...]",
+            usage="all installed ones, or --set auditors=[NAME,...]",
         ),
         Kind(
             name="reporter",
@@ -146,9 +144,9 @@ REGISTRATIONS: Mapping[str, Registration] = {
 """All that a plugin can register, in the order in which it is listed."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
-    "config": "Show settings and where each comes from.",
-    "plugins": "List, show, check and make plugins.",
-    "runs": "List run directories, show one, and repair one.",
-    "tasks": "List, show, make and attack tasks.",
+    "config": "Show settings and their origins.",
+    "plugins": "List, show, check and create plugins.",
+    "runs": "List, show and repair run directories.",
+    "tasks": "List, show, create and attack tasks.",
 }
 """The core's groups of commands, and their summaries. A plugin's command may stand below one: ``tasks mine``."""

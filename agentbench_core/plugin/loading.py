@@ -84,7 +84,7 @@ def silenced(notes: list[str], doing: str = "loaded") -> Iterator[None]:
             yield
     finally:
         if text := said.getvalue().strip():
-            notes.append(f"it prints when it is {doing}: {text.splitlines()[0]!r}")
+            notes.append(f"it prints when {doing}: {text.splitlines()[0]!r}")
 
 
 def _milliseconds(began: float) -> str:
@@ -94,15 +94,15 @@ def _milliseconds(began: float) -> str:
 def _check_version(module: object, source: Provenance) -> None:
     declared = getattr(module, "AGENTBENCH_API", hookspecs.API_VERSION)
     if isinstance(declared, bool) or not isinstance(declared, int):
-        raise PluginError(f"AGENTBENCH_API is {declared!r}, and not a whole number such as {hookspecs.API_VERSION}")
+        raise PluginError(f"AGENTBENCH_API is {declared!r}, which is not an integer such as {hookspecs.API_VERSION}")
     if declared > hookspecs.API_VERSION:
         raise PluginError(
-            f"it was written for version {declared} of the plugin API, and this core has {hookspecs.API_VERSION}: "
+            f"it requires version {declared} of the plugin API, but this core provides {hookspecs.API_VERSION}: "
             f"upgrade agentbench-core, or install an older {source.distribution}"
         )
     if declared < hookspecs.OLDEST_API:
         raise PluginError(
-            f"it was written for version {declared} of the plugin API, and this core understands "
+            f"it requires version {declared} of the plugin API, but this core supports "
             f"{hookspecs.OLDEST_API} and newer: upgrade {source.distribution}"
         )
 
@@ -126,7 +126,7 @@ def _check_entry_point(value: str) -> None:
     if not all(part.isidentifier() for part in module.split(".")):
         near = module.replace("-", "_")
         meant = f" (did you mean {near!r}?)" if near != module else ""
-        raise PluginError(f"its entry point names no module: {value!r}{meant}")
+        raise PluginError(f"its entry point is not a module: {value!r}{meant}")
 
 
 def _check_hooks(module: object) -> None:
@@ -136,11 +136,11 @@ def _check_hooks(module: object) -> None:
         marked = inspect.isroutine(found) and hasattr(found, f"{hookspecs.PROJECT}_impl")
         if name not in _HOOKS:
             if marked or name.startswith(f"{hookspecs.PROJECT}_register_"):
-                raise PluginError(f"there is no hook {name!r}{did_you_mean(name, _HOOKS)}")
+                raise PluginError(f"unknown hook {name!r}{did_you_mean(name, _HOOKS)}")
         elif not marked:
-            raise PluginError(f"{name} is not marked with @hookimpl, so it would never be called")
+            raise PluginError(f"{name} is not marked with @hookimpl and would never be called")
         elif others := [each for each in inspect.signature(found).parameters if each != "register"]:
-            raise PluginError(f"the parameter of {name} is called 'register', and not {others[0]!r}")
+            raise PluginError(f"the parameter of {name} must be named 'register', not {others[0]!r}")
 
 
 def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[..., None]:
@@ -151,10 +151,12 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         if kind == "command" and blank:
             if group not in COMMAND_GROUPS:
                 hint = did_you_mean(group, COMMAND_GROUPS) or f": {', '.join(COMMAND_GROUPS)}"
-                raise PluginError(f"command {name!r}: there is no group of commands {group!r}{hint}")
+                raise PluginError(f"command {name!r}: unknown command group {group!r}{hint}")
             name = rest
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
-            raise PluginError(f"{name!r} is no name for {_a(kind)}: small letters, digits, '_' and '-'")
+            raise PluginError(
+                f"{name!r} is not a valid name for {_a(kind)}: use lowercase letters, digits, '_' and '-'"
+            )
 
     def component(
         name: str,
@@ -167,14 +169,16 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
     ) -> None:
         for what, words in (("capabilities", capabilities), ("aliases", aliases)):
             if isinstance(words, str):
-                raise PluginError(f"the {what} of {kind} {name!r} are a text and not a list of them: {words!r}")
+                raise PluginError(f"the {what} of {kind} {name!r} must be a list, not a string: {words!r}")
         for each in (name, *aliases):
             check_name(each)
         if not attrs.has(options):
-            raise PluginError(f"the options of {kind} {name!r} are no attrs class: {options!r}")
+            raise PluginError(f"the options of {kind} {name!r} are not an attrs class: {options!r}")
         for field in attrs.fields(options):
             if not field.metadata.get("help"):
-                raise PluginError(f"option {field.name!r} of {kind} {name!r} has no help: option(..., help=...)")
+                raise PluginError(
+                    f"option {field.name!r} of {kind} {name!r} has no help text: use option(..., help=...)"
+                )
         for word in capabilities:
             if word not in KINDS[kind].capabilities:
                 known = ", ".join(sorted(KINDS[kind].capabilities)) or "none"
@@ -184,7 +188,9 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
     def plain(name: str, target: Any, *, summary: str) -> None:
         check_name(name)
         if kind == "command" and not (isinstance(target, str) and ":" in target):
-            raise PluginError(f"command {name!r} is not where a click command is, 'package.module:command': {target!r}")
+            raise PluginError(
+                f"command {name!r} is not the path of a click command ('package.module:command'): {target!r}"
+            )
         if kind == "variant" and not isinstance(target, Mapping):
             raise PluginError(f"variant {name!r} is not a mapping of settings: {target!r}")
         add(name, target, None, summary, frozenset(), frozenset())
@@ -198,7 +204,7 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         aliases: frozenset[str],
     ) -> None:
         if not isinstance(summary, str):
-            raise PluginError(f"the summary of {kind} {name!r} is no text: {summary!r}")
+            raise PluginError(f"the summary of {kind} {name!r} is not a string: {summary!r}")
         if not taken.isdisjoint({name, *aliases}):
             raise PluginError(f"{kind} {name!r} is registered twice")
         taken.update({name, *aliases})

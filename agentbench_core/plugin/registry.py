@@ -34,7 +34,7 @@ def comes_with(kind: str, name: str) -> str:
         if name in registered.get(kind, ()):
             # Their names are not reserved in the public index yet, so that no message says `pip install NAME`.
             weaker = ", or use the weaker --set scorer=plain" if (kind, name) == ("scorer", "tests") else ""
-            return f"{kind} {name!r} comes with {distribution}; install it from where agentbench-core came from{weaker}"
+            return f"{kind} {name!r} is part of {distribution}; install it from the same source as the core{weaker}"
     return ""
 
 
@@ -75,7 +75,7 @@ class Component:
         except AgentBenchError:
             raise
         except (Exception, SystemExit) as error:
-            raise PluginError(f"{who} cannot be made: {type(error).__name__}: {error}") from error
+            raise PluginError(f"{who} cannot be created: {type(error).__name__}: {error}") from error
         method = KINDS[self.kind].method
         if not callable(getattr(made, method, None)):
             near = difflib.get_close_matches(method, dir(made), n=1)
@@ -84,7 +84,7 @@ class Component:
                 f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Give it the method {method!r}."
             )
         if named not in (None, self.name):  # models would call it by a name under which it is not found
-            raise PluginError(f"{who} calls itself {named!r} in its spec: both names must be the same")
+            raise PluginError(f"{who} has the name {named!r} in its spec: both names must be equal")
         return made
 
 
@@ -120,7 +120,7 @@ class Registry:
             strangers = [c for c in found if c.source.distribution != "agentbench-core"]
             raise PluginError(
                 f"{kind} {name!r} is registered by {owners}",
-                remedy=f"Switch one of them off: --no-plugin {strangers[-1].source.plugin}",
+                remedy=f"Disable one of them: --no-plugin {strangers[-1].source.plugin}",
             )
         return found[0]
 
@@ -145,10 +145,10 @@ class Registry:
     def _unknown(self, kind: str, name: str) -> UnknownNameError:
         known = self.names(kind)
         nearest = did_you_mean(name, known)
-        lines = [f"Available: {', '.join(known)}." if known else f"No plugin here provides any {kind}."]
-        lines += [f"Plugin {plugin!r} is not in use: {reason}" for plugin, reason in self._unusable.items()]
+        lines = [f"Available: {', '.join(known)}." if known else f"No installed plugin provides {kind} components."]
+        lines += [f"Plugin {plugin!r} is not loaded: {reason}" for plugin, reason in self._unusable.items()]
         if ours := comes_with(kind, name):
             lines.append(f"{ours}.")
         elif not nearest and not self._unusable:
-            lines.append("It may come with a plugin that is not installed; see: agentbench plugins list")
+            lines.append("A plugin that is not installed may provide it. See: agentbench plugins list")
         return UnknownNameError(f"no {kind} {name!r}{nearest}", remedy="\n".join(lines))

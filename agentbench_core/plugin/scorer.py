@@ -67,7 +67,7 @@ class CommandContext:
             ValueError: a name of ``files`` has a directory in it.
         """
         if any("/" in name for name in files):
-            raise ValueError(f"names of result files have no directories: {', '.join(files)}")
+            raise ValueError(f"names of result files must not contain directories: {', '.join(files)}")
         results = self.scratch("results") if files and command.results is None else command.results
         command = attrs.evolve(command, network=self.network, results=results)
         result = self.environment.run_once(command, workspace, self.deadline)

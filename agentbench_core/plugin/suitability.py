@@ -46,7 +46,7 @@ def suitability(
     """
     validation, before = context.validation, set(passing_before)
     stale = [name for name in validation.fail_to_pass if name in before]
-    not_failing = f"tests of fail_to_pass pass before any agent came: {_some(stale)}" if stale else ""
+    not_failing = f"tests of fail_to_pass already pass on the unchanged repository: {_some(stale)}" if stale else ""
     if ended is None:
         return Suitability(not_failing=not_failing)
     told = {name: _told(how, why.get(name, "")) for name, how in ended.items()}
@@ -72,7 +72,9 @@ def check_command(context: CalibrationContext) -> Suitability:
     result = context.run(Command(f"command -v -- {program[1]}"), context.fork(False))
     if result.ok or result.timed_out:
         return Suitability()
-    return Suitability(obstacle=f"the passing command could not be run: {program[1]} is not in the environment")
+    return Suitability(
+        obstacle=f"the passing command could not be started: {program[1]} is not installed in the environment"
+    )
 
 
 def _told(outcome: str, why: str) -> str:

@@ -172,7 +172,7 @@ def variant_without_agents(name: str, resolved: Resolved, registry: Registry) ->
     for kind in _MANY:
         listed = getattr(settings, kind.plural)
         if len(set(listed)) < len(listed):
-            raise InputError(f"{kind.plural}: one of {', '.join(listed)} is named twice")
+            raise InputError(f"{kind.plural}: one of {', '.join(listed)} is listed twice")
     for kind in _MANY:  # options may be kept for what is not in use now, as long as they are right
         for unused in getattr(settings, kind.name):
             _ready(registry, resolved, kind.name, unused)
@@ -238,8 +238,8 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
     missing = [name for name in names if not registry.knows("agent", name)]
     if not settings.agent.name and missing:
         raise InputError(
-            f"no agent is named, and the tasks' entrypoint {missing[0]!r} is not installed",
-            remedy=f"Name one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
+            f"no agent was given, and the tasks' entrypoint {missing[0]!r} is not installed",
+            remedy=f"Pass one: --agent {' | '.join(registry.names('agent'))}, or --variant NAME",
         )
 
 
@@ -259,23 +259,23 @@ def _llm(resolved: Resolved, registry: Registry, agent: ConfiguredComponent) -> 
     providers = sorted({c.name for c in registry.all("llm") if not c.capabilities & _NAMED_ONLY})
     if not providers and not settings.llm.name:
         raise UnavailableError(
-            f"agent {agent.name!r} needs a model, and no plugin here provides one",
+            f"agent {agent.name!r} requires a model, and no installed plugin provides one",
             remedy=f"Install a plugin that registers an llm; see: agentbench plugins list{_instead(registry)}",
         )
     if not settings.model.name:
         raise InputError(
-            f"agent {agent.name!r} needs a model",
-            remedy=f"Name it: --model NAME (as its provider calls it){_instead(registry)}",
+            f"agent {agent.name!r} requires a model",
+            remedy=f"Pass --model NAME (as used by the provider){_instead(registry)}",
         )
     if not settings.llm.name and len(providers) > 1:
-        raise InputError("several plugins provide models", remedy=f"Choose one: --llm {' | '.join(providers)}")
+        raise InputError("several model providers are installed", remedy=f"Choose one: --llm {' | '.join(providers)}")
     return _ready(registry, resolved, "llm", settings.llm.name or providers[0])
 
 
 def _instead(registry: Registry) -> str:
     """What else can be tried by somebody who has no model, if there is anything."""
     offline = [f"--llm {c.name}" for c in registry.all("llm") if "offline" in c.capabilities]
-    return f"\nTo try it without one, offline: {' or '.join(offline)}" if offline else ""
+    return f"\nTo try it offline, without a model: {' or '.join(offline)}" if offline else ""
 
 
 def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) -> None:
@@ -292,8 +292,11 @@ def _ask(sandbox: ConfiguredComponent, tasks: Sequence[Task], seconds: float) ->
 
 def _unisolated(agent: ConfiguredComponent, sandbox: ConfiguredComponent, registry: Registry) -> UnavailableError:
     isolating = [c.name for c in registry.all("sandbox") if "isolated" in c.capabilities]
-    choice = " or ".join(f"--sandbox {name}" for name in isolating) or "a plugin whose sandbox isolates (none is here)"
+    choice = (
+        " or ".join(f"--sandbox {name}" for name in isolating)
+        or "a plugin with an isolated sandbox (none is installed)"
+    )
     return UnavailableError(
-        f"agent {agent.name!r} does what a model says, and sandbox {sandbox.name!r} does not hold it in",
-        remedy=f"Use {choice}; or, where nothing can be lost, --allow-unisolated.",
+        f"refusing to run agent {agent.name!r}, which uses a model, in sandbox {sandbox.name!r}, which is not isolated",
+        remedy=f"Use {choice}, or pass --allow-unisolated if this machine is disposable.",
     )

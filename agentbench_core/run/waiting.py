@@ -43,9 +43,8 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
     asked = attend(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
     if not asked.done():
         raise UnavailableError(
-            f"{who} of {component.source.distribution} was asked whether it can work here, "
-            f"and has not answered within {seconds:g} s",
-            remedy="Try again, with more time: --set run.preflight_sec=600; or choose another: agentbench plugins list",
+            f"{who} of {component.source.distribution} did not complete its preflight within {seconds:g} s",
+            remedy="Try again with more time: --set run.preflight_sec=600. Or choose another: agentbench plugins list",
         )
     try:
         return asked.result()
@@ -54,7 +53,7 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
     except BaseException as error:
         raise PluginError(
             f"{who} of {component.source.distribution} failed before the run: {type(error).__name__}: {error}",
-            remedy=f"See what is wrong with it: agentbench plugins check {component.name}",
+            remedy=f"To diagnose it: agentbench plugins check {component.name}",
         ) from error
 
 
@@ -80,7 +79,9 @@ class Obstacles:
         if not more:
             raise first
         kind = type(first) if all(type(error) is type(first) for error in more) else UnavailableError
-        raise kind("\n".join([f"{len(self._errors)} things are in the way", *map(_indented, self._errors)])) from first
+        raise kind(
+            "\n".join([f"{len(self._errors)} problems must be fixed first", *map(_indented, self._errors)])
+        ) from first
 
 
 def _indented(error: AgentBenchError) -> str:
@@ -181,12 +182,12 @@ class DiskGuard:
             with self._lock:
                 if not self._said:
                     self._said = True
-                    self._note(f"{tight}: waiting for room")
+                    self._note(f"{tight}: waiting for free space")
             self._stop.check()
             if time.monotonic() - started > PATIENCE_SEC:
                 raise RunStoppedError(
                     f"{tight}, for {PATIENCE_SEC / 60:g} minutes",
-                    remedy="Make room and go on with --resume, or ask for less: --set run.min_free_mb=N",
+                    remedy="Free disk space and resume with --resume, or lower the limit: --set run.min_free_mb=N",
                 )
             time.sleep(_POLL_SEC)
         self._said = False

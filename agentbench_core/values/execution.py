@@ -20,15 +20,15 @@ OUTPUT_CAP = 1 << 20
 class ResourceUsage:
     """What the kernel counted of one command, or of several. ``None`` means unknown, which is not zero."""
 
-    cpu_sec: float | None = option(None, help="processor time that they used, in seconds, over all processors")
-    throttled_sec: float | None = option(None, help="seconds that their own `cpu_limit` held them back")
+    cpu_sec: float | None = option(None, help="processor time used, in seconds, over all processors")
+    throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
     memory_stall_sec: float | None = option(
-        None, help="seconds that at least one of their processes waited for memory, by their own limit or the machine's"
+        None, help="seconds in which at least one process waited for memory, by the task's limit or the machine's"
     )
     memory_reclaims: int | None = option(
-        None, help="how often their own `mem_limit_mb` was reached, and memory had to be taken back"
+        None, help="how often the task's `mem_limit_mb` was reached and memory was reclaimed"
     )
-    oom_kills: int | None = option(None, help="how many of their processes were killed for want of memory")
+    oom_kills: int | None = option(None, help="number of processes killed for lack of memory")
 
     def plus(self, other: ResourceUsage) -> ResourceUsage:
         """Both together; what is known of one only counts alone."""

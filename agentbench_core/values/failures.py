@@ -87,7 +87,7 @@ def verdict(happened: Happened) -> Verdict:
     1. ends from outside the agent: not scored, the reason of that end
     2. the verdict was attacked: ``TAMPERED``
     3. the tests passed: passed, however the agent ended
-    4. the tests ran out of time: ``TIMEOUT``
+    4. the tests timed out: ``TIMEOUT``
     5. the agent's own end, if it was not a plain completion
     6. nothing was changed: ``AGENT_GAVE_UP``
     7. ``TESTS_FAILED``

@@ -87,7 +87,7 @@ class Deadline:
             return self._ended_by
         if self._parent is not None and self._parent.expired:
             return self._parent._reason()
-        return DeadlineExceeded("the time for this is over")
+        return DeadlineExceeded("the deadline has passed")
 
 
 class _Shown(Deadline):
@@ -95,10 +95,10 @@ class _Shown(Deadline):
         return _Shown(seconds, parent=self, clock=self._clock)
 
     def end(self, reason: AttemptStop) -> None:
-        raise InputError("this deadline is not yours to end")
+        raise InputError("this deadline can only be ended by the harness")
 
     def extend(self, seconds: float) -> None:
-        raise InputError("this deadline is not yours to extend")
+        raise InputError("this deadline can only be extended by the harness")
 
 
 class Budget:

@@ -31,7 +31,7 @@ again."""
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{field.name} is {value!r}: expected a number that is not below 0")
+        raise ValueError(f"{field.name} is {value!r}: expected a number of at least 0")
 
 
 def _bytes(text: str) -> int:

@@ -55,7 +55,7 @@ class Repo:
         help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory",
         pattern=_ANYTHING,
     )
-    commit: str = option(help="full SHA; nothing later is reachable from the workspace", pattern="[0-9a-f]{40}")
+    commit: str = option(help="full SHA; later commits are not reachable from the workspace", pattern="[0-9a-f]{40}")
 
 
 @attrs.frozen(kw_only=True)
@@ -63,12 +63,14 @@ class EnvironmentSettings:
     """What the task runs in, and its limits."""
 
     docker_image: str = option("agentbench/py-runner:0.1.0", help="ignored by sandboxes without images")
-    python: str = option("3.11", help="checked inside after set-up", pattern=r"3\.\d+(\.\d+)?")
-    workdir: str = option("/workspace", help="where the workspace lies in sandboxes with a file system of their own")
-    network_policy: NetworkPolicy = option("setup_only", help="always: the agent and the tests have network too")
+    python: str = option("3.11", help="checked in the environment after setup", pattern=r"3\.\d+(\.\d+)?")
+    workdir: str = option("/workspace", help="path of the workspace in sandboxes with their own file system")
+    network_policy: NetworkPolicy = option(
+        "setup_only", help="always: the agent and the tests also have network access"
+    )
     cpu_limit: int = option(2, help="processors", minimum=1, maximum=1024)
     mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64, maximum=1 << 24)
-    timeout_sec: float = option(900.0, help="agent and scoring phases together", minimum=1, maximum=_WEEK)
+    timeout_sec: float = option(900.0, help="total for the agent and scoring phases", minimum=1, maximum=_WEEK)
     setup_timeout_sec: float = option(1800.0, help="set-up", minimum=1, maximum=_WEEK)
     tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1, maximum=_WEEK)
     pids_limit: int = option(512, help="processes and threads", minimum=16, maximum=1 << 22)
@@ -78,8 +80,8 @@ class EnvironmentSettings:
 class Setup:
     """Commands that make the environment, run once."""
 
-    commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the set-up")
-    capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after set-up and logged")
+    commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the setup")
+    capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after setup and logged")
 
 
 @attrs.frozen(kw_only=True)
@@ -90,16 +92,16 @@ class Validation:
         help="must fail before the fix; its output on the public tree is shown to the agent", pattern=_ANYTHING
     )
     passing_command: str = option(help="must pass after the fix", pattern=_ANYTHING)
-    files: str = option("", help="directory of hidden tests beside task.yaml; in the workspace only while judging")
+    files: str = option("", help="directory of hidden tests next to task.yaml; in the workspace only during scoring")
     protected_globs: tuple[str, ...] = option(DEFAULT_PROTECTED, help="restored from the pristine tree before scoring")
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
     pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
     failing_timeout_ok: bool = option(
         False,
-        help="true: failing_command may also fail by running out of environment.timeout_sec, as bugs do that hang",
+        help="true: failing_command may also fail by a timeout (environment.timeout_sec), for bugs that hang",
     )
     isolation: Isolation = option(
-        "in_process", help="process: the program runs only in processes that tests start; what breaks this fails"
+        "in_process", help="process: the program runs only in processes started by tests; violations fail the attempt"
     )
     writable: bool = option(False, help="true: the tests may write to the workspace while they run")
 
@@ -113,11 +115,11 @@ class Validation:
 class AgentSettings:
     """What the agent may do."""
 
-    entrypoint: str = option("baseline", help="agent to use when neither the command line nor the variant names one")
+    entrypoint: str = option("baseline", help="agent to use if neither the command line nor the variant specifies one")
     max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
     allow_file_write: bool = option(True, help="false: no tool that edits, and the workspace is read-only")
     editable_globs: tuple[str, ...] = option(
-        (), help="tools refuse edits elsewhere, and other changes there are dropped; empty: everywhere"
+        (), help="tools refuse edits elsewhere, and other changes are discarded; empty: no restriction"
     )
 
 
@@ -125,8 +127,8 @@ class AgentSettings:
 class Oracle:
     """The reference solution, which proves the task solvable."""
 
-    patch: str = option("", help="unified diff beside task.yaml")
-    script: str = option("", help="YAML list of tool calls beside task.yaml, instead of a patch")
+    patch: str = option("", help="unified diff next to task.yaml")
+    script: str = option("", help="YAML list of tool calls next to task.yaml, instead of a patch")
 
 
 @attrs.frozen(kw_only=True)
@@ -134,8 +136,8 @@ class Artifacts:
     """What is kept."""
 
     keep_workspace: bool = option(True, help="keep the final state of the workspace as repo/")
-    full_logs: bool = option(False, help="keep whole logs beside the shortened ones")
-    redact: tuple[str, ...] = option((), help="names of environment variables whose values never reach a file")
+    full_logs: bool = option(False, help="also keep the full logs")
+    redact: tuple[str, ...] = option((), help="names of environment variables whose values are redacted from all files")
 
 
 @attrs.frozen(kw_only=True)
@@ -153,15 +155,15 @@ class TaskSpec:
 
     id: str = option(help="unique in its suite", pattern=NAME_PATTERN)
     suite: str = option(help="the suite it belongs to", pattern=NAME_PATTERN)
-    description: str = option("", help="what the agent is told; default: made from the failing command")
-    tags: tuple[str, ...] = option((), help="free words, such as a topic or a difficulty")
-    repo: Repo = option(help="where the code comes from")
-    environment: EnvironmentSettings = option(EnvironmentSettings(), help="what the task runs in, and its limits")
-    setup: Setup = option(Setup(), help="commands that make the environment")
-    validation: Validation = option(help="what must fail before and pass after")
-    agent: AgentSettings = option(AgentSettings(), help="what the agent may do")
+    description: str = option("", help="instruction for the agent; default: generated from the failing command")
+    tags: tuple[str, ...] = option((), help="free-form tags, such as a topic or a difficulty")
+    repo: Repo = option(help="source of the code")
+    environment: EnvironmentSettings = option(EnvironmentSettings(), help="environment of the task, and its limits")
+    setup: Setup = option(Setup(), help="commands that set up the environment")
+    validation: Validation = option(help="commands and tests that must fail before and pass after the fix")
+    agent: AgentSettings = option(AgentSettings(), help="restrictions on the agent")
     oracle: Oracle = option(Oracle(), help="the reference solution")
-    artifacts: Artifacts = option(Artifacts(), help="what is kept")
+    artifacts: Artifacts = option(Artifacts(), help="files to keep")
 
     def environment_spec(self) -> EnvironmentSpec:
         """What a sandbox needs to prepare this task."""
@@ -179,7 +181,7 @@ def not_passed(
 ) -> str:
     """Which of the expected tests did not pass, in words; empty when all did. ``told`` has more words on each."""
     if found is None:
-        return "the tests left no result file"
+        return "the tests wrote no result file"
     words = found if told is None else told
     bad = [f"{name} ({words.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
     if not bad:

@@ -103,7 +103,7 @@ class _Copy:
             if above is not None:
                 self._go("..")
                 if not (_same(self._from, above.source) and _same(self._to, above.target)):
-                    raise OSError(errno.EINVAL, "changes while it is copied")
+                    raise OSError(errno.EINVAL, "changed while being copied")
             self._finish(full, level.source)
         finally:
             os.close(full)
@@ -130,7 +130,7 @@ class _Copy:
         try:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "changes while it is copied", name)
+                raise OSError(errno.EINVAL, "changed while being copied", name)
             target = os.open(name, _NEW, 0o600, dir_fd=self._to)
             try:
                 if not (self._reflinks and status.st_size and self._share(source, target)):

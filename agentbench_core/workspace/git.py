@@ -66,7 +66,7 @@ class GitFailedError(SandboxError):
     """Git ended with an error; ``stderr`` is what it said."""
 
     def __init__(self, what: str, stderr: str) -> None:
-        super().__init__(f"git {what} failed: {stderr.strip() or 'it said nothing'}")
+        super().__init__(f"git {what} failed: {stderr.strip() or 'no error message'}")
         self.stderr = stderr
 
 
@@ -237,7 +237,7 @@ class CommitWriter:
             self._in.write(chunk)
             size -= len(chunk)
         if size:
-            raise ValueError(f"{path!r} changes while it is read")
+            raise ValueError(f"{path!r} changed while being read")
         self._in.write(b"\n")
 
     def add_known(self, path: str, mode: str, blob: str) -> None:

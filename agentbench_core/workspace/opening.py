@@ -55,7 +55,7 @@ def _openat2(directory: int, path: bytes, flags: int) -> int:
         code = ctypes.get_errno()
         if code not in (errno.EAGAIN, errno.EINTR):
             raise OSError(code, os.strerror(code), os.fsdecode(path))
-    raise OSError(errno.ELOOP, "changes while it is opened", os.fsdecode(path))
+    raise OSError(errno.ELOOP, "changed while being opened", os.fsdecode(path))
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def refusal(path: str, error: OSError) -> ToolError | OSError:
         case errno.ENAMETOOLONG:
             return ToolError("not_found", f"{path!r} is too long for a file name")
         case errno.ELOOP | errno.EXDEV:
-            return PathEscapeError(f"{path!r} leads through a link; links are not followed")
+            return PathEscapeError(f"{path!r} contains a symbolic link; links are not followed")
         case errno.EISDIR | errno.ENXIO | errno.ENODEV | errno.EOPNOTSUPP:
             return ToolError("not_a_file", f"{path!r} is not a regular file")
         case errno.EACCES | errno.EPERM:

@@ -58,14 +58,18 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise BadPatchError(f"the patch has a character that no file can hold, at {error.start}") from None
+        raise BadPatchError(
+            f"the patch contains a character that cannot be encoded as UTF-8, at {error.start}"
+        ) from None
     patches = _Reader(text).read()
     if not patches:
         raise BadPatchError("the patch is empty: it has no '---' and '+++' lines")
     seen: set[str] = set()
     for patch in patches:
         if patch.path in seen:
-            raise BadPatchError(f"{patch.path!r} is in the patch twice; put all its hunks below one header, in order")
+            raise BadPatchError(
+                f"{patch.path!r} occurs twice in the patch; put all its hunks under one header, in order"
+            )
         seen.add(patch.path)
     return tuple(patches)
 
@@ -170,7 +174,7 @@ class _Reader:
             return rest.partition("\t")[0]
         match = QUOTED.match(rest)
         if match is None:
-            self._fail("the quoted name does not end")
+            self._fail("the quoted name has no closing quote")
         try:
             return unquoted(match[1])
         except ValueError as error:
@@ -182,10 +186,10 @@ class _Reader:
         if header.old and named is None:
             self._fail(f"renames are refused, and {header.old!r} is not {header.new!r}")
         if named and from_git and named != from_git:
-            self._fail(f"the headers name two files, {from_git!r} and {named!r}")
+            self._fail(f"the headers contain two different file names, {from_git!r} and {named!r}")
         path = named or from_git
         if not path:
-            self._fail("the header names no file, or two")
+            self._fail("the header must contain exactly one file name")
         components(path)
         kind: Literal["create", "modify", "delete"] = "modify"
         if header.created or header.old == NOTHING:
@@ -203,9 +207,9 @@ class _Reader:
         if not hunks and (header.old or (kind == "modify" and header.executable is None)):
             self._fail("the file has no hunks ('@@ -1,3 +1,4 @@')")
         if kind == "create" and any(hunk.before for hunk in hunks):
-            self._fail("a new file has nothing but added lines")
+            self._fail("a new file may only have added lines")
         if kind == "delete" and any(hunk.after for hunk in hunks):
-            self._fail("a deleted file has nothing but removed lines")
+            self._fail("a deleted file may only have removed lines")
 
     # --- hunks ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class _Reader:
         header = self._line()
         match = _HUNK.match(header)
         if match is None:
-            self._fail(f"{_short(header)} is no hunk header; expected '@@ -1,3 +1,4 @@'")
+            self._fail(f"{_short(header)} is not a hunk header; expected '@@ -1,3 +1,4 @@'")
         self._at += 1
         old, new = (1 if count is None else int(count) for count in (match[2], match[4]))
         end = self._end_by_counts(old, new)
@@ -262,7 +266,7 @@ class _Reader:
         while at < len(self._lines) and not self._is_boundary(at):
             if self._lines[at][:1] not in ("", "\r", " ", "-", "+", "\\"):
                 self._at = at
-                self._fail(f"{_short(self._lines[at])} is no line of a hunk; those start with ' ', '-' or '+'")
+                self._fail(f"{_short(self._lines[at])} is not a hunk line; hunk lines start with ' ', '-' or '+'")
             at += 1
         while at > self._at and not self._lines[at - 1].strip("\r"):
             at -= 1
@@ -283,7 +287,7 @@ class _Reader:
             if line.startswith("\\"):
                 if not lines:
                     self._at = at
-                    self._fail("'\\ No newline at end of file' follows no line")
+                    self._fail("'\\ No newline at end of file' must follow a line")
                 lines[-1] = attrs.evolve(lines[-1], text=lines[-1].text.removesuffix("\n"))
             else:
                 lines.append(_hunk_line(line))

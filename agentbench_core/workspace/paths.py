@@ -40,15 +40,15 @@ def components(path: str) -> tuple[str, ...]:
     if not path:
         raise PathEscapeError("the path is empty")
     if "\0" in path:
-        raise PathEscapeError(f"{path!r} has a NUL in it")
+        raise PathEscapeError(f"{path!r} contains a NUL byte")
     if path.startswith("/"):
         raise PathEscapeError(f"{path!r} is absolute; paths are relative to the workspace")
     parts = tuple(path.split("/"))
     for part in parts:
         if part in ("", ".", ".."):
-            raise PathEscapeError(f"{path!r} has the part {part!r}; write the plain path relative to the workspace")
+            raise PathEscapeError(f"{path!r} contains {part!r}; use a plain path relative to the workspace")
         if is_repository_name(part):
-            raise PathEscapeError(f"{path!r} lies in a git directory, which is out of reach")
+            raise PathEscapeError(f"{path!r} is inside a git directory, which is not accessible")
     try:
         os.fsencode(path)
     except UnicodeEncodeError:

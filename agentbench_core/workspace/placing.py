@@ -39,7 +39,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
     """
     lines = split_lines(old)
     if patch.kind == "create" and lines:
-        raise PatchConflict(f"{patch.path!r} is to be created, but it exists; change it with hunks instead")
+        raise PatchConflict(f"{patch.path!r} already exists; change it with hunks instead of creating it")
     result: list[str] = []
     done = 0
     moved = []
@@ -51,10 +51,10 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
         result += placed.after
         done = at + len(placed.before)
         if done < len(lines) and placed.after and not placed.after[-1].endswith("\n"):
-            raise PatchConflict(f"{where} says that the file ends there, but line {done + 1} follows it")
+            raise PatchConflict(f"{where} states that the file ends there, but line {done + 1} follows it")
     result += lines[done:]
     if patch.kind == "delete" and result:
-        raise PatchConflict(f"{patch.path!r} is to be deleted, but the patch leaves {len(result)} of its lines")
+        raise PatchConflict(f"{patch.path!r} cannot be deleted: the patch leaves {len(result)} of its lines")
     return Applied("".join(result), tuple(moved))
 
 
@@ -66,7 +66,7 @@ def _expected(hunk: Hunk) -> int:
 def _place(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> tuple[int, Hunk]:
     if not hunk.before:
         if lines:
-            raise PatchConflict(f"{where} has no context lines, so nothing says where it goes; add some")
+            raise PatchConflict(f"{where} has no context lines, so its position is unknown; add some")
         return 0, hunk
     expected = _expected(hunk)
     for candidate in (hunk, _with_crlf(hunk)):
@@ -130,17 +130,17 @@ def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> st
         return "\n".join([*words, "but the file is empty."])
     at = _alike(before, lines)
     if hunk.after and _places(hunk.after, lines, 0):
-        words.append("The lines that it would leave are in the file already: the change may have been made before.")
+        words.append("The resulting lines are already in the file: the change may have been applied before.")
         at = _places(hunk.after, lines, 0)[0]
     elif _places(before, lines[:first], 0):
         at = _places(before, lines[:first], 0)[0]
-        words.append("Those lines stand in or above the previous hunk, and hunks must be in order:")
+        words.append("Those lines are in or above the previous hunk; hunks must be in order:")
     elif at is not None:
         words.append(f"{_difference(before, lines[at : at + len(before)])}:")
     else:
         at = _most_alike(before, lines, _expected(hunk))
         differs = next((n for n, line in enumerate(before) if lines[at + n : at + n + 1] != [line]), 0)
-        words.append(f"There is instead, with line {at + differs + 1} as the first that differs:")
+        words.append(f"The file has this instead; line {at + differs + 1} is the first difference:")
     return "\n".join([*words, *_listed(lines[at : at + len(before)], at + 1)])
 
 
@@ -165,8 +165,10 @@ def _alike(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
 def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
     if [line.rstrip("\r\n") for line in wanted] == [line.rstrip("\r\n") for line in found]:
         ending = wanted[-1].rstrip("\r\n") == found[-1].rstrip("\r\n") and wanted[-1][-1:] != found[-1][-1:]
-        return "Only the newline at the end of the file differs" if ending else "Only the line ends (CRLF, LF) differ"
-    return "Only white space differs"
+        return (
+            "Only the newline at the end of the file differs" if ending else "Only the line endings (CRLF, LF) differ"
+        )
+    return "Only whitespace differs"
 
 
 def _squeezed(line: str) -> str:

@@ -48,9 +48,9 @@ class Bounds:
         if self._entries > listing.ENTRIES_MAX or self._names > listing.NAMES_MAX:
             raise InputError(f"{self.where} has more than {listing.ENTRIES_MAX} files, or too long names of them")
         if path.count("/") >= listing.DEPTH_MAX:
-            raise InputError(f"{self.where}: {name!r} lies deeper than {listing.DEPTH_MAX} directories")
+            raise InputError(f"{self.where}: {name!r} is nested deeper than {listing.DEPTH_MAX} directories")
         if size > FILE_SIZE_MAX:
-            raise InputError(f"{self.where}: {name!r} has {size} bytes; {FILE_SIZE_MAX >> 20} MiB are the most")
+            raise InputError(f"{self.where}: {name!r} has {size} bytes; {FILE_SIZE_MAX >> 20} MiB is the maximum")
         if self._bytes > listing.TREE_SIZE_MAX:
             raise InputError(f"{self.where} has more than {listing.TREE_SIZE_MAX >> 30} GiB")
 
@@ -77,7 +77,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
             if data.startswith(_LFS_POINTER) and len(data) < _LFS_POINTER_MAX:
                 raise InputError(
                     f"{source} at {commit}: {printable(path)!r} is a Git LFS pointer; LFS is not supported",
-                    remedy="Make a plain directory or a bundle with the real files in it.",
+                    remedy="Use a plain directory or a bundle that contains the real files.",
                 )
             try:
                 if mode == LINK:
@@ -100,12 +100,12 @@ def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator
         if mode == SUBMODULE:
             raise InputError(
                 f"{where}: {printable(path)!r} is a submodule; submodules are not supported",
-                remedy="Make a plain directory or a bundle with its files in it.",
+                remedy="Use a plain directory or a bundle that contains its files.",
             )
         try:
             components(path)
         except ToolError as error:
-            raise InputError(f"{where} has a path that no workspace may have: {error}") from None
+            raise InputError(f"{where} contains a path that is not allowed in a workspace: {error}") from None
         bounds.check(path, int(size) if size.isdecimal() else 0)
         if path in seen:
             raise InputError(f"{where} has {printable(path)!r} twice")

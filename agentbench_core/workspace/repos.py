@@ -103,7 +103,9 @@ def _locate(url: str, beside: Path) -> _Source:
     if url.startswith("file://"):
         path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     elif "://" in url or "::" in url or not url:
-        raise InputError(f"repo.url {_masked(url)!r} is of no known kind", remedy="Use https, ssh, file or a path.")
+        raise InputError(
+            f"repo.url {_masked(url)!r} has an unsupported scheme", remedy="Use https, ssh, file or a path."
+        )
     else:
         path = beside / url
     path = path.resolve()
@@ -113,7 +115,10 @@ def _locate(url: str, beside: Path) -> _Source:
                 raise InputError(f"repo.url {url!r}: {path} is neither a directory nor a git bundle")
         return _Source(url, path, bundle=True)
     if not path.is_dir():
-        raise InputError(f"repo.url {url!r}: {path} does not exist", remedy="Relative paths start at task.yaml.")
+        raise InputError(
+            f"repo.url {url!r}: {path} does not exist",
+            remedy="Relative paths are resolved from the directory of task.yaml.",
+        )
     bare = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
     return _Source(url, path, plain=not bare and not (path / ".git").exists())
 
@@ -148,7 +153,7 @@ def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) ->
         with os.fdopen(tree.open(entry.path), "rb", buffering=0) as file:
             writer.add(entry.path, mode, entry.size, iter(lambda: file.read(_CHUNK), b""))
     else:
-        raise InputError(f"{directory}: {printable(entry.path)!r} is {entry.kind}: only files and links can be kept")
+        raise InputError(f"{directory}: {printable(entry.path)!r} is {entry.kind}: only files and links are supported")
 
 
 # --- the cache ---------------------------------------------------------------------------------------------------
@@ -166,7 +171,7 @@ def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, dea
                 raise InputError(
                     f"the content of {source.path} has changed: task.yaml pins commit {commit}, "
                     f"the directory is {found}",
-                    remedy="Restore the directory, or write the new SHA into repo.commit if the change is meant.",
+                    remedy="Restore the directory, or update repo.commit if the change is intended.",
                 )
             yield git
         return
@@ -239,10 +244,10 @@ def _unreachable(source: _Source, error: GitFailedError) -> UnavailableError | I
         return InputError(f"the bundle {source.path} cannot be used: {said}")
     if "dubious ownership" in said:
         return InputError(
-            f"{source.name} cannot be fetched: it belongs to another user, and git trusts no repository of others",
-            remedy="Make a clone or a bundle of it that is yours, and name that in repo.url.",
+            f"{source.name} cannot be fetched: it belongs to another user, and git refuses repositories of other users",
+            remedy="Create your own clone or bundle of it, and use that as repo.url.",
         )
     return UnavailableError(
         f"{source.name} cannot be fetched: {said}",
-        remedy="Check the network, the URL and your access (ssh keys; git's own configuration is not read).",
+        remedy="Check the network, the URL and your access (ssh keys; git's configuration is not read).",
     )

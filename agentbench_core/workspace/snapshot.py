@@ -207,7 +207,7 @@ class _Taking:
         try:
             writer.add(entry.path, mode, size, (whole,) if whole is not None else _chunks(fd))
         except ValueError as error:
-            raise SandboxError(f"the workspace changes while it is frozen: {error}") from None
+            raise SandboxError(f"the workspace changed while it was frozen: {error}") from None
         self.sent.add(digest.digest())
 
 

@@ -19,7 +19,7 @@ def test_plugins_show_lists_options(agentbench: Any) -> None:
     """With type, default and help; and a sandbox without isolation says so."""
     done = agentbench("plugins", "show", "local")
     assert done.code == 0
-    assert "NO ISOLATION" in done.out
+    assert "NOT ISOLATED" in done.out
     assert re.search(r"pass_environment +list of text +\[\] +\w", done.out)
     assert agentbench("plugins", "show", "scripted").out.count("capabilities: needs_oracle") == 1
 
@@ -28,7 +28,7 @@ def test_plugins_show_of_nothing(agentbench: Any) -> None:
     """The nearest name."""
     done = agentbench("plugins", "show", "scriptd")
     assert (done.code, done.out) == (2, "")
-    assert "nothing is called 'scriptd' (did you mean 'scripted'?)" in done.err
+    assert "no component or plugin is named 'scriptd' (did you mean 'scripted'?)" in done.err
 
 
 def test_plugins_list_as_json_has_the_same_fields(agentbench: Any) -> None:
@@ -130,7 +130,7 @@ def test_one_bad_suite_does_not_hide_the_others(agentbench: Any, make_task: Any)
     (bad / "task.yaml").write_text("id: [")
     done = agentbench("tasks", "list")
     assert re.search("mini +one", done.out)
-    assert "left out: suite worse" in done.err
+    assert "skipped: suite worse" in done.err
     assert re.search(r"warning +tasks +.*worse/bad/task\.yaml", agentbench("doctor").out)
 
 
@@ -171,7 +171,7 @@ def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
     write_run(Path("kit"), {"one": True})
     assert re.search(r"one +1 +passed .* tasks/one", agentbench("runs", "show", "kit").out)
     missing = agentbench("runs", "show", "nowhere")
-    assert (missing.code, "is no run directory" in missing.err) == (2, True)
+    assert (missing.code, "is not a run directory" in missing.err) == (2, True)
 
 
 def test_an_llm_that_is_not_installed(agentbench: Any, make_task: Any) -> None:
@@ -217,26 +217,26 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
     ):
         done = agentbench(*without, *command, "--suite", "mini")
         assert (done.code, done.out) == (2, "")
-        assert "no sandbox 'local'\nNo plugin here provides any sandbox.\n" in done.err
-        assert "sandbox 'local' comes with agentbench-local; install it from where" in done.err
+        assert "no sandbox 'local'\nNo installed plugin provides sandbox components.\n" in done.err
+        assert "sandbox 'local' is part of agentbench-local; install it from the same source" in done.err
     looked = agentbench(*without, "doctor", "--json")
     (check,) = (check for check in json.loads(looked.out) if check["name"] == "sandbox")
     assert (looked.code, check["status"]) == (3, "failed")
-    assert "sandbox 'local' comes with agentbench-local; install it from where" in check["remedy"]
+    assert "sandbox 'local' is part of agentbench-local; install it from the same source" in check["remedy"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["rnu"], "no command 'rnu' (did you mean 'run'?)"),
-        (["moonbase"], "no command 'moonbase'; it may come with a plugin that is not installed"),
-        (["run", "--suite", "none"], "there is no tasks directory 'tasks'"),
+        (["moonbase"], "no command 'moonbase'; a plugin that is not installed may provide it"),
+        (["run", "--suite", "none"], "tasks directory not found: 'tasks'"),
         (
             ["run", "--suite", "mini", "--agent", "scriptd", "--tasks", "T"],
             "no agent 'scriptd' (did you mean 'scripted'?)",
         ),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--sandbox", "locl"], "no sandbox 'locl'"),
-        (["run", "--suite", "mini", "--tasks", "T"], "agent 'baseline' needs a model"),
+        (["run", "--suite", "mini", "--tasks", "T"], "agent 'baseline' requires a model"),
         (["--no-plugin", "cor", "plugins", "list"], "no plugin 'cor' (did you mean 'core'?)"),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--workers", "0"], "run.workers: 0 is below 1"),
         (["run", "--suite", "mini", "--tasks", "T", "--variant", "idel"], "no variant 'idel' (did you mean 'idle'?)"),
@@ -246,11 +246,11 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
         ),
         (
             ["run", "--suite", "mini", "--tasks", "T", "--variant", "idle", "--variant", "scripted", "--agent", "idle"],
-            "--agent would make all variants the same agent",
+            "--agent would override the agent of every variant",
         ),
         (["run", "--suite", "mini", "--tasks", "T", "--agent", "idle", "--temperature", "nan"], "found nan"),
-        (["run", "--suite", "mini", "--tasks", "T/mini/one/task.yaml", "--agent", "idle"], "no tasks directory"),
-        (["runs", "show", "T/mini/one/task.yaml"], "is no run directory"),
+        (["run", "--suite", "mini", "--tasks", "T/mini/one/task.yaml", "--agent", "idle"], "tasks directory not found"),
+        (["runs", "show", "T/mini/one/task.yaml"], "is not a run directory"),
         (["tasks", "new", "q", "--suite", "a", "--tasks", "T/mini/one/task.yaml"], "cannot write"),
         (["run-task", "--task", "nowhere.yaml"], "nowhere.yaml does not exist"),
     ],
@@ -297,7 +297,7 @@ def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugi
     assert agentbench("hello").out == "hello from a plugin\n"
     gone = agentbench("gone")
     assert gone.code == 2
-    assert "command 'gone' of agentbench-extra cannot be loaded: ModuleNotFoundError" in gone.err
+    assert "command 'gone' of agentbench-extra failed to load: ModuleNotFoundError" in gone.err
 
 
 def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
@@ -321,10 +321,10 @@ def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
         """,
     )
     shown = agentbench("tasks", "--help").out
-    assert re.search(r"list +Every task, by suite\.\n +mine +Makes tasks of a history\.\n +new ", shown)
+    assert re.search(r"list +List tasks by suite\.\n +mine +Makes tasks of a history\.\n +new ", shown)
     assert agentbench("tasks", "mine").out == "mined\n"
     assert "no command 'tasks mien' (did you mean 'mine'?)" in agentbench("tasks", "mien").err
-    assert "command 'runs gone' of agentbench-extra cannot be loaded" in agentbench("runs", "gone").err
+    assert "command 'runs gone' of agentbench-extra failed to load" in agentbench("runs", "gone").err
     assert "tasks list" in agentbench("plugins", "check", "extra").out
     assert "command 'tasks list' can never be typed" in agentbench("plugins", "check", "extra").out
     assert "try: agentbench tasks mine --help" in agentbench("plugins", "show", "tasks mine").out
@@ -334,7 +334,7 @@ def test_a_command_of_a_distribution_that_is_not_installed(agentbench: Any) -> N
     """It is named, and nothing is guessed from its name."""
     done = agentbench("--no-plugin", "report", "report", "summary")
     assert done.code == 2
-    assert "no command 'report'; command 'report' comes with agentbench-report; install it" in done.err
+    assert "no command 'report'; command 'report' is part of agentbench-report; install it" in done.err
 
 
 def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> None:

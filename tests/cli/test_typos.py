@@ -102,7 +102,7 @@ def test_every_name_has_a_suggestion(
         ("agentbench.toml", "[run]\nworker = 3\n", "run.worker: unknown field (did you mean 'workers'?)"),
         ("agentbench.toml", "[limit]\nmax_steps = 3\n", "limit: unknown field (did you mean 'limits'?)"),
         ("agentbench.toml", "workers = 3\n", "workers: unknown field (did you mean 'run.workers'?)"),
-        ("configs/variants/idle2.yaml", "agnet: idle\n", "agnet: does not belong here (did you mean 'agent'?)"),
+        ("configs/variants/idle2.yaml", "agnet: idle\n", "agnet: not allowed here (did you mean 'agent'?)"),
         (
             "configs/variants/idle2.yaml",
             "limits: {max_step: 1}\n",
@@ -153,7 +153,7 @@ def test_a_disabled_plugin_that_is_none(agentbench: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "dokcer")
     done = agentbench("plugins", "list")
     assert done.code == 0
-    assert "names 'dokcer', which is no plugin here (did you mean 'docker'?)" in done.err
+    assert "names 'dokcer', which is not an installed plugin (did you mean 'docker'?)" in done.err
 
 
 def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:
@@ -162,7 +162,7 @@ def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:
     Path("configs/models.yaml").write_text("version: '1'\nmodels: {sonnet: {model: {temperature: 0.5}}}\n")
     done = agentbench("config", "show", "--model", "sonet")
     assert done.code == 0
-    assert "no preset is called 'sonet' (did you mean 'sonnet'?)" in done.err
+    assert "no preset is named 'sonet' (did you mean 'sonnet'?)" in done.err
     assert "preset" not in agentbench("config", "show", "--model", "sonnet").err
     assert "preset" not in agentbench("config", "show", "--model", "someone/sonet").err
     assert "preset" not in agentbench("config", "show").err

@@ -83,7 +83,7 @@ def test_a_variant_may_not_say_how_often_it_runs(tmp_path: Path) -> None:
     """What is compared is one thing, the circumstances another."""
     path = tmp_path / "v.yaml"
     path.write_text("agent: x\nrun: {repeats: 3}\n")
-    with pytest.raises(InputError, match="run: does not belong here"):
+    with pytest.raises(InputError, match="run: not allowed here"):
         find_variant(str(path), {})
 
 

@@ -54,7 +54,7 @@ def test_plain_data_becomes_a_value_and_back() -> None:
     ("data", "expected"),
     [
         ({"name": 3}, "f.yaml: name: expected text, found 3 (put it in quotes)"),
-        ({}, "f.yaml: name: missing, and required"),
+        ({}, "f.yaml: name: required field is missing"),
         ({"name": "A"}, "f.yaml: name: 'A' does not match [a-z]+"),
         ({"name": "a", "innr": {}}, "f.yaml: innr: unknown field (did you mean 'inner'?)"),
         ({"name": "a", "inner": {"tags": "abc"}}, "f.yaml: inner.tags: expected list of text, found 'abc'"),
@@ -76,7 +76,7 @@ def test_plain_data_becomes_a_value_and_back() -> None:
         ({"name": "a", "ratio": True}, "f.yaml: ratio: expected number, found True"),
         ({"name": "a", "ratio": 10**400}, "f.yaml: ratio: expected number, found 1" + "0" * 56 + "..."),
         ({"name": "a", "ratio": "1"}, "f.yaml: ratio: expected number, found '1'"),
-        ({1: "a"}, "f.yaml: field names are text, found 1 (put it in quotes)"),
+        ({1: "a"}, "f.yaml: field names must be strings, found 1 (put it in quotes)"),
         ([], "f.yaml: expected mapping with name, inner, many, named, ratio, choice, reason, found []"),
     ],
 )

@@ -114,7 +114,7 @@ def test_an_entry_says_all(task: Task) -> None:
     }
     assert text.startswith("# Written by `agentbench validate-tasks --flakes`")
     assert standing(task).reasons == {
-        "one": "2 of 20 looks flaked in local, 10.0% (95% interval 2.8% to 30.1%), 2026-01-10"
+        "one": "2 of 20 checks were flaky in local, 10.0% (95% CI 2.8% to 30.1%), 2026-01-10"
     }
     assert standing(task).notes == ()
 
@@ -242,12 +242,12 @@ FINE = {
         ({"quarantine_abov": 0.1}, r"quarantine_abov: unknown field \(did you mean 'quarantine_above'\?\)"),
         ({"quarantine_above": 2}, "quarantine_above: 2.0 is above 1"),
         ({"expires_after_days": 0}, "expires_after_days: 0 is below 1"),
-        ({"tasks": {"one": {"quarantined": True}}}, "tasks.one.reason: missing: why is it quarantined"),
+        ({"tasks": {"one": {"quarantined": True}}}, "tasks.one.reason: missing: a quarantined task needs a reason"),
         ({"tasks": {"one": {"expires": "soon"}}}, "tasks.one.expires: 'soon' does not match"),
         ({"tasks": {"one": {"measured": {"local": FINE | {"looks": 0}}}}}, "measured.local.looks: 0 is below 1"),
         (
             {"tasks": {"one": {"measured": {"local": FINE | {"flaked": 21}}}}},
-            "local.flaked: 21 of 20 looks cannot have",
+            "local.flaked: 21 of 20 checks cannot be",
         ),
         (
             {"tasks": {"one": {"measured": {"local": FINE | {"date": "2026-13-01"}}}}},

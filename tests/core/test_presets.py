@@ -85,7 +85,7 @@ def test_naming_the_provider_of_a_preset_keeps_its_options() -> None:
 def test_a_preset_names_the_provider_that_its_options_are_for() -> None:
     """Otherwise any would get them, and they would be lost when theirs is named."""
     nameless = Presets(version="7", models={"sonnet": {"llm": {"provider_order": ["maker"]}}})
-    with pytest.raises(InputError, match=re.escape(f"{ORIGIN}: options of an llm, and no llm")):
+    with pytest.raises(InputError, match=re.escape(f"{ORIGIN}: has llm options but no llm name")):
         with_preset([assignment("model=sonnet")], nameless)
     assert len(with_preset([assignment("model=gpt")], nameless)) == 1
 

@@ -49,10 +49,10 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
     done = agentbench("runs", "rebuild", str(directory))
     assert (done.code, done.out) == (
         0,
-        "attempts.jsonl: 6 records, superseded ones too\nattempts.jsonl was not there\n",
+        "attempts.jsonl: 6 records, superseded ones too\nattempts.jsonl was missing\n",
     )
     assert attempts.read_bytes() == whole
-    assert "nothing was damaged" in agentbench("runs", "rebuild", str(directory)).out
+    assert "no damage found" in agentbench("runs", "rebuild", str(directory)).out
     assert attempts.read_bytes() == whole
     assert not list(directory.glob("*.before-rebuild"))
 
@@ -67,8 +67,8 @@ def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
     store = Store(run, Redactor({}))
     store.close()
     assert store.recovery == (
-        "events.jsonl: dropped a torn last line of 18 bytes",
-        "attempts.jsonl: dropped a torn last line of 5 bytes",
+        "events.jsonl: dropped an incomplete last line of 18 bytes",
+        "attempts.jsonl: dropped an incomplete last line of 5 bytes",
     )
     assert lines(run / "events.jsonl") == events
     assert len(lines(run / "attempts.jsonl")) == 3
@@ -96,7 +96,7 @@ def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> Non
     for arguments in (("runs", "show", str(run)), ("run", "--resume", str(run))):
         refused = agentbench(*arguments)
         assert refused.code == 2
-        assert "attempts.jsonl:2 is damaged: it is not the record that events.jsonl has" in refused.err
+        assert "attempts.jsonl:2 is damaged: it differs from the record in events.jsonl" in refused.err
         assert f"agentbench runs rebuild {run}" in refused.err
     assert (run / "run.json").read_bytes() == manifest
     assert agentbench("runs", "rebuild", str(run)).code == 0
@@ -115,7 +115,7 @@ def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
     attempts.write_text("".join(whole[:-1]))
     refused = agentbench("runs", "show", str(run))
     assert refused.code == 2
-    assert "attempts.jsonl is damaged: 1 records are not there" in refused.err
+    assert "attempts.jsonl is damaged: 1 records are missing" in refused.err
     agentbench("runs", "rebuild", str(run))
     assert lines(attempts) == whole
     events = lines(run / "events.jsonl")
@@ -134,9 +134,9 @@ def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> 
         for arguments in (("runs", "show", str(run)), ("run", "--resume", str(run))):
             refused = agentbench(*arguments)
             assert refused.code == 2
-            assert "run.json is damaged: it is not the one that events.jsonl has, in repeats" in refused.err
+            assert "run.json is damaged: it differs from events.jsonl in repeats" in refused.err
             assert f"agentbench runs rebuild {run}" in refused.err
-        assert "left out: " in agentbench("runs", "list").err
+        assert "skipped: " in agentbench("runs", "list").err
         done = agentbench("runs", "rebuild", str(run))
         assert "run.json: put back from events.jsonl" in done.out
         assert manifest.read_text() == whole
@@ -156,7 +156,7 @@ def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[1:]))
     manifest.unlink()
     refused = agentbench("runs", "rebuild", str(run))
-    assert (refused.code, "no run directory" in refused.err) == (2, True)
+    assert (refused.code, "not a run directory" in refused.err) == (2, True)
 
 
 def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentbench: Any) -> None:
@@ -207,10 +207,10 @@ def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
     events.write_text("".join([*whole[:at], whole[at].replace('"passed":true', '"passed":tru3'), *whole[at + 1 :]]))
     damaged = agentbench("run", "--resume", str(run))
     assert damaged.code == 2
-    assert f"events.jsonl:{at + 1} is damaged: its checksum does not fit" in damaged.err
+    assert f"events.jsonl:{at + 1} is damaged: its checksum does not match" in damaged.err
     done = agentbench("runs", "rebuild", str(run))
-    assert "events.jsonl: left out 1 damaged or torn lines" in done.out
-    assert "1 records had no event, and were kept" in done.out
+    assert "events.jsonl: skipped 1 damaged or incomplete lines" in done.out
+    assert "1 records without an event were kept" in done.out
     assert lines(events)[:-1] == [*whole[:at], *whole[at + 1 :]]
     assert sorted(attempts.read_bytes().splitlines()) == sorted(records.splitlines())
     assert len(list(open_run(run).records())) == 3
@@ -231,7 +231,7 @@ def test_records_alone_are_read_and_not_resumed(run: Path, agentbench: Any) -> N
     (run / "events.jsonl").unlink()
     refused = agentbench("run", "--resume", str(run))
     assert refused.code == 2
-    assert "it can be read, and not resumed" in refused.err
+    assert "it can be read but not resumed" in refused.err
     assert not (run / "events.jsonl").exists()
 
 
@@ -264,7 +264,7 @@ def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) ->
     with lock_run(run):
         refused = agentbench("runs", "rebuild", str(run))
     assert refused.code == 2
-    assert "is being written by another agentbench" in refused.err
+    assert "is in use by another agentbench process" in refused.err
 
 
 def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> None:
@@ -284,5 +284,5 @@ def test_a_directory_without_events_has_nothing_to_rebuild_from(run: Path, agent
     refused = agentbench("runs", "rebuild", str(run))
     assert refused.code == 2
     assert "there is nothing to rebuild from" in refused.err
-    with pytest.raises(InputError, match="no run directory"):
+    with pytest.raises(InputError, match="not a run directory"):
         open_run(run / "tasks")

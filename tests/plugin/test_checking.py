@@ -80,7 +80,7 @@ WRONG = {
     "says no version": (GOOD.replace("AGENTBENCH_API = 1", ""), "advice", "for which version of the plugin API"),
     "is broken": ("import surely_not_there", "problem", "No module named 'surely_not_there'"),
     "registers nothing": ("AGENTBENCH_API = 1", "problem", "it registers nothing"),
-    "prints": (f"print('Welcome!')\n{GOOD}", "problem", "it prints when it is loaded: 'Welcome!'"),
+    "prints": (f"print('Welcome!')\n{GOOD}", "problem", "it prints when loaded: 'Welcome!'"),
     "imports what is heavy": (f"import yaml\n{GOOD}", "problem", "loading it imports yaml, for every command"),
     "starts threads": (
         f"import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n{GOOD}",
@@ -116,7 +116,7 @@ WRONG = {
     "a factory that raises": (
         GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"),
         "problem",
-        "agent 'greeter' of agentbench-mine cannot be made: ZeroDivisionError",
+        "agent 'greeter' of agentbench-mine cannot be created: ZeroDivisionError",
     ),
     "no such method": (
         GOOD.replace("def solve", "def sovle"),
@@ -152,7 +152,7 @@ WRONG = {
     "a command that is none": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "pathlib"),
         "problem",
-        "is no click command",
+        "is not a click command",
     ),
     "a command of the core": (
         COMMAND.replace("NAME,", "'run',").replace("TARGET", "hello"),
@@ -167,17 +167,17 @@ WRONG = {
     "a factory that prints": (
         GOOD.replace("lambda options: Greeter()", "lambda options: print('loading ...') or Greeter()"),
         "problem",
-        "agent 'greeter': it prints when it is made: 'loading ...'",
+        "agent 'greeter': it prints when made: 'loading ...'",
     ),
     "a tool of another name": (
         TOOL.replace("SPEC", "ToolSpec(name='other', description='x', parameters={'type': 'object'})"),
         "problem",
-        "tool 'mine' of agentbench-mine calls itself 'other' in its spec: both names must be the same",
+        "tool 'mine' of agentbench-mine has the name 'other' in its spec: both names must be equal",
     ),
     "a tool that raises when it is asked": (
         TOOL.replace("SPEC", "1 / 0"),
         "problem",
-        "tool 'mine' of agentbench-mine cannot be made: ZeroDivisionError",
+        "tool 'mine' of agentbench-mine cannot be created: ZeroDivisionError",
     ),
     "a variant of nobody": (
         variant("{'agent': 'surely-not-there'}"),
@@ -255,7 +255,7 @@ def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
     """As a program does that a plugin starts when it is loaded."""
     plugin("mine", f"import os\nos.write(1, b'Welcome!')\n{GOOD}")
     done = agentbench("plugins", "check", "mine")
-    assert (done.code, "it prints when it is loaded: 'Welcome!'" in done.out) == (1, True)
+    assert (done.code, "it prints when loaded: 'Welcome!'" in done.out) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -287,5 +287,5 @@ def test_a_name_that_nothing_has_gets_help(agentbench: Any) -> None:
     """The nearest, and a reason why it may be missing."""
     done = agentbench("plugins", "check", "scriptde")
     assert done.code == 2
-    assert "nothing is called 'scriptde' (did you mean 'scripted'?)" in done.err
+    assert "no component or plugin is named 'scriptde' (did you mean 'scripted'?)" in done.err
     assert "Is it installed in this environment? pip install -e ." in done.err

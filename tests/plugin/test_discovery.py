@@ -41,7 +41,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_agnets(register): pass
         """,
-        "there is no hook 'agentbench_register_agnets' (did you mean 'agentbench_register_agents'?)",
+        "unknown hook 'agentbench_register_agnets' (did you mean 'agentbench_register_agents'?)",
     ),
     "unmarked hook": (
         "def agentbench_register_agents(register): pass",
@@ -53,7 +53,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_agents(registry): pass
         """,
-        "the parameter of agentbench_register_agents is called 'register', and not 'registry'",
+        "the parameter of agentbench_register_agents must be named 'register', not 'registry'",
     ),
     "marked helper": (
         """
@@ -61,24 +61,24 @@ BROKEN = {
         @hookimpl
         def register_agents(register): pass
         """,
-        "there is no hook 'register_agents' (did you mean 'agentbench_register_agents'?)",
+        "unknown hook 'register_agents' (did you mean 'agentbench_register_agents'?)",
     ),
     "aliases as text": (
         GOOD.replace("summary=", "aliases='hi', summary="),
-        "the aliases of agent 'greeter' are a text",
+        "the aliases of agent 'greeter' must be a list",
     ),
     "capabilities as text": (
         GOOD.replace("summary=", "capabilities='needs_llm', summary="),
-        "the capabilities of agent 'greeter' are a text and not a list of them: 'needs_llm'",
+        "the capabilities of agent 'greeter' must be a list, not a string: 'needs_llm'",
     ),
-    "no summary": (GOOD.replace('summary="', 'summary=None and "'), "the summary of agent 'greeter' is no text: None"),
+    "no summary": (GOOD.replace('summary="', 'summary=None and "'), "the summary of agent 'greeter' is not a string: None"),
     "a command and not where it is": (
         """
         from agentbench_core import hookimpl
         @hookimpl
         def agentbench_register_commands(register): register("hello", print, summary="x")
         """,
-        "command 'hello' is not where a click command is, 'package.module:command': <built-in function print>",
+        "command 'hello' is not the path of a click command ('package.module:command'): <built-in function print>",
     ),
     "a command below a group that is none": (
         """
@@ -86,7 +86,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_commands(register): register("task mine", "a:b", summary="x")
         """,
-        "command 'task mine': there is no group of commands 'task' (did you mean 'tasks'?)",
+        "command 'task mine': unknown command group 'task' (did you mean 'tasks'?)",
     ),
     "a command two levels down": (
         """
@@ -94,7 +94,7 @@ BROKEN = {
         @hookimpl
         def agentbench_register_commands(register): register("tasks mine now", "a:b", summary="x")
         """,
-        "'mine now' is no name for a command",
+        "'mine now' is not a valid name for a command",
     ),
     "a variant that is a file": (
         """
@@ -112,20 +112,20 @@ BROKEN = {
         """,
         "ValueError: no luck",
     ),
-    "bad name": (GOOD.replace('"greeter"', '"Greeter!"'), "'Greeter!' is no name for an agent"),
-    "options of another kind": (GOOD.replace("Options, summary", "dict, summary"), "are no attrs class"),
+    "bad name": (GOOD.replace('"greeter"', '"Greeter!"'), "'Greeter!' is not a valid name for an agent"),
+    "options of another kind": (GOOD.replace("Options, summary", "dict, summary"), "are not an attrs class"),
     "option without help": (
         GOOD.replace('option("hello", help="what to say")', '"hello"'),
         "option 'word' of agent 'greeter' has no help",
     ),
     "version of the API from the future": (
         GOOD + "\n    AGENTBENCH_API = 9\n",
-        "version 9 of the plugin API, and this core has 1: upgrade agentbench-core, or install an older agentbench-bad",
+        "this core provides 1: upgrade agentbench-core, or install an older agentbench-bad",
     ),
-    "version of the API from the past": (GOOD + "\n    AGENTBENCH_API = 0\n", "understands 1 and newer: upgrade"),
+    "version of the API from the past": (GOOD + "\n    AGENTBENCH_API = 0\n", "supports 1 and newer: upgrade"),
     "version of the API that is none": (
         GOOD + "\n    AGENTBENCH_API = '1'\n",
-        "AGENTBENCH_API is '1', and not a whole number such as 1",
+        "AGENTBENCH_API is '1', which is not an integer such as 1",
     ),
     "a name twice": (
         GOOD + '        register("greeter", lambda options: Greeter(), Options, summary="again")\n',
@@ -207,14 +207,14 @@ def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
     text = str(caught.value)
     assert "no agent 'scriptde' (did you mean 'scripted'?)" in text
     assert "Available: baseline, " in text
-    assert "Plugin 'bad' is not in use: ModuleNotFoundError" in text
+    assert "Plugin 'bad' is not loaded: ModuleNotFoundError" in text
 
 
 def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> None:
     """But no distribution is guessed: a guessed name is somebody else's to register."""
     with pytest.raises(UnknownNameError) as caught:
         discover().registry.find("sandbox", "moonbase")
-    assert "It may come with a plugin that is not installed" in str(caught.value)
+    assert "A plugin that is not installed may provide it" in str(caught.value)
     assert "pip install" not in str(caught.value)
 
 
@@ -222,7 +222,7 @@ def test_what_another_distribution_of_this_project_brings_is_said() -> None:
     """Where to install it from, and not from an index where its name may be a stranger's."""
     with pytest.raises(UnknownNameError) as caught:
         discover(disabled={"docker"}).registry.find("sandbox", "docker")
-    assert "sandbox 'docker' comes with agentbench-docker; install it from where" in str(caught.value)
+    assert "sandbox 'docker' is part of agentbench-docker; install it from the same source" in str(caught.value)
     assert "pip install" not in str(caught.value)
 
 
@@ -238,7 +238,7 @@ def test_a_factory_that_raises_names_its_plugin(plugin: Callable[..., Path]) -> 
     """The message says who is to blame."""
     plugin("good", GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"))
     component = discover().registry.find("agent", "greeter")
-    with pytest.raises(PluginError, match="agent 'greeter' of agentbench-good cannot be made: ZeroDivisionError"):
+    with pytest.raises(PluginError, match="agent 'greeter' of agentbench-good cannot be created: ZeroDivisionError"):
         component.make(None)
 
 
@@ -249,7 +249,7 @@ def test_a_plugin_that_prints_is_silenced_and_named(
     plugin("chatty", GOOD + "\n    print('Welcome!')\n    import sys; print('hello', file=sys.stderr)\n")
     found = status("chatty")
     assert capfd.readouterr() == ("", "")
-    assert (found.status, found.notes) == ("ok", ("it prints when it is loaded: 'Welcome!'",))
+    assert (found.status, found.notes) == ("ok", ("it prints when loaded: 'Welcome!'",))
 
 
 def test_a_hook_that_will_go_still_works_and_says_what_to_do(
@@ -284,7 +284,7 @@ def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin
     plugin("good", GOOD.replace('"greeter"', '"idle"'), distribution="aaa")
     with pytest.raises(PluginError) as caught:
         discover().registry.find("agent", "idle")
-    assert caught.value.remedy == "Switch one of them off: --no-plugin good"
+    assert caught.value.remedy == "Disable one of them: --no-plugin good"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_damaged_entry_points_of_strangers_stop_nothing(
     assert ("greeter" in found.registry.names("agent")) == (becomes == "ok")
     assert "scripted" in found.registry.names("agent")
     if becomes == "broken":
-        assert "its entry point names no module" in ours[0].problem
+        assert "its entry point is not a module" in ours[0].problem
 
 
 def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:
@@ -338,7 +338,7 @@ def test_a_component_of_another_plugin_can_be_wrapped(
     assert installed("agent", "greeter", word="hi").options.word == "hi"
     with pytest.raises(InputError, match=r"options of agent 'greeter': wrod: unknown field"):
         installed("agent", "greeter", wrod="hi")
-    with pytest.raises(PluginError, match="a variant is not made from options"):
+    with pytest.raises(PluginError, match="a variant has no options"):
         installed("variant", "idle")
     discover({"good"})
     with pytest.raises(UnknownNameError):

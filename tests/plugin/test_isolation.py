@@ -63,14 +63,14 @@ LOADING = {
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "comes from the future": (
         AGENT.replace("AGENTBENCH_API = 1", "AGENTBENCH_API = 2"),
-        "it was written for version 2 of the plugin API, and this core has 1: "
+        "it requires version 2 of the plugin API, but this core provides 1: "
         "upgrade agentbench-core, or install an older agentbench-bad",
     ),
 }
 """What a plugin does when it is loaded, and what is said of it."""
 
 PREFLIGHTS = {
-    "hangs": ("import time; time.sleep(3600)", 3, "asked whether it can work here, and has not answered within 1 s"),
+    "hangs": ("import time; time.sleep(3600)", 3, "did not complete its preflight within 1 s"),
     "raises": ("raise ValueError('no luck')", 2, "failed before the run: ValueError: no luck"),
     "exits": ("raise SystemExit(0)", 2, "failed before the run: SystemExit: 0"),
 }
@@ -91,13 +91,13 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_the_rest_works(
     make_task()
     ran = agentbench("run", "--suite", "mini", "--agent", "scripted")
     assert ran.code == 0
-    assert f"plugin 'bad' is broken and not in use: {problem}" in ran.err
+    assert f"plugin 'bad' is broken and was not loaded: {problem}" in ran.err
     wanted = agentbench("run", "--suite", "mini", "--agent", "greeter")
     assert wanted.code == 2
-    assert f"Plugin 'bad' is not in use: {problem}" in wanted.err
+    assert f"Plugin 'bad' is not loaded: {problem}" in wanted.err
     checked = agentbench("plugins", "check", "bad")
     assert checked.code == 1
-    listed = agentbench("plugins", "list").out.partition("NOT IN USE\n")[2]
+    listed = agentbench("plugins", "list").out.partition("UNUSED\n")[2]
     for said in (checked.out, listed, agentbench("doctor").out):
         assert problem in said
     assert all(map(on_one_screen, (ran.err, wanted.err, checked.out)))
@@ -130,9 +130,7 @@ def test_a_model_that_never_answers_before_a_run(plugin: Any, agentbench: Any, m
     flags = ("--agent", "baseline", "--llm", "mute", "--model", "any", "--allow-unisolated")
     ran = agentbench("run", "--suite", "mini", *flags, "--set", "run.preflight_sec=1")
     assert ran.code == 3
-    assert (
-        "llm 'mute' of agentbench-mute was asked whether it can work here, and has not answered within 1 s" in ran.err
-    )
+    assert "llm 'mute' of agentbench-mute did not complete its preflight within 1 s" in ran.err
     assert on_one_screen(ran.err)
 
 
@@ -144,7 +142,7 @@ def test_a_factory_that_exits_is_an_error_of_its_plugin(
     make_task()
     ran = agentbench("run", "--suite", "mini", "--agent", "greeter")
     assert ran.code == 2
-    assert "agent 'greeter' of agentbench-bad cannot be made: SystemExit: 0" in ran.err
+    assert "agent 'greeter' of agentbench-bad cannot be created: SystemExit: 0" in ran.err
 
 
 def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_process: Any) -> None:
@@ -152,9 +150,9 @@ def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_pro
     site = str(plugin("chatty", "print('Welcome to chatty!')\n" + AGENT.replace("\n    ", "\n")))
     rows = json.loads(agentbench_process("plugins", "list", "--json", PYTHONPATH=site).out)
     assert any(row["name"] == "greeter" for row in rows)
-    assert "it prints when it is loaded: 'Welcome to chatty!'" in agentbench_process("doctor", PYTHONPATH=site).out
+    assert "it prints when loaded: 'Welcome to chatty!'" in agentbench_process("doctor", PYTHONPATH=site).out
     checked = agentbench_process("plugins", "check", "chatty", PYTHONPATH=site)
-    assert (checked.code, "it prints when it is loaded: 'Welcome to chatty!'" in checked.out) == (1, True)
+    assert (checked.code, "it prints when loaded: 'Welcome to chatty!'" in checked.out) == (1, True)
 
 
 def test_a_name_that_is_taken_is_an_error_when_it_is_used(
@@ -166,7 +164,7 @@ def test_a_name_that_is_taken_is_an_error_when_it_is_used(
     refused = agentbench("run", "--suite", "mini", "--agent", "scripted")
     assert refused.code == 2
     assert "agent 'scripted' is registered by agentbench-core (plugin 'core') and agentbench-thief" in refused.err
-    assert "Switch one of them off: --no-plugin thief" in refused.err
+    assert "Disable one of them: --no-plugin thief" in refused.err
     assert on_one_screen(refused.err)
     assert agentbench("--no-plugin", "thief", "run", "--suite", "mini", "--agent", "scripted").code == 0
     lines = [line for line in agentbench("plugins", "list").out.splitlines() if line.startswith("  scripted")]
@@ -192,6 +190,8 @@ def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monke
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "coer")
     listed = agentbench("plugins", "list")
     assert listed.code == 0
-    assert "AGENTBENCH_DISABLE_PLUGINS names 'coer', which is no plugin here (did you mean 'core'?)" in listed.err
+    assert (
+        "AGENTBENCH_DISABLE_PLUGINS names 'coer', which is not installed (did you mean 'core'?)" in listed.err
+    )
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS")
     assert agentbench("--no-plugin", "coer", "plugins", "list").code == 2

@@ -63,7 +63,7 @@ OURS = sorted(path.name for path in (ROOT.parent / "plugins").iterdir())
 def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
     """What to choose by name comes with the distribution that registers it, and only that."""
     for component in discover().registry.all():
-        named = f"comes with {distribution};" in comes_with(component.kind, component.name)
+        named = f"is part of {distribution};" in comes_with(component.kind, component.name)
         chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
         if chosen and component.source.distribution in OURS and ADVERSARY not in component.capabilities:
             assert named == (component.source.distribution == distribution), component.name

@@ -66,7 +66,7 @@ def test_the_good_one_runs_as_agent(
     done = agentbench_process("run", "--suite", "mini", "--agent", "fixer", PYTHONPATH=str(site))
     assert done.code == 0, done.err
     assert "1 of 1 scored attempts passed" in done.out
-    assert "plugin 'misspelt' is broken and not in use" in done.err
+    assert "plugin 'misspelt' is broken and was not loaded" in done.err
     assert [(r["agent"], r["result"]["passed"]) for r in records()] == [("fixer", True)]
 
 
@@ -91,4 +91,4 @@ def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> Non
         done = agentbench_process(*arguments, PYTHONPATH=str(site), **variables)
         (line,) = [line for line in done.out.splitlines() if line.startswith("  fixer")]
         assert "disabled" in line
-        assert "switched off by the user" in line
+        assert "disabled by the user" in line

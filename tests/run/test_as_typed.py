@@ -66,8 +66,8 @@ def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None
     run = ("run", "--suite", "mini", "--agent", "baseline")
     refused = agentbench(*run, "--model", "any")
     assert refused.code == 3
-    assert "note: sandbox docker, since a model steers the agent" in refused.err
-    assert "2 things are in the way\n- " in refused.err
+    assert "note: sandbox docker, because the agent uses a model" in refused.err
+    assert "2 problems must be fixed first\n- " in refused.err
     assert "export OPENROUTER_API_KEY=" in refused.err
     assert "/nowhere/docker.sock" in refused.err
     modelless = agentbench(*run)
@@ -79,16 +79,16 @@ def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None
 
 
 def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -> None:
-    """In the sandbox that isolates, unless somebody names one."""
+    """In the isolated sandbox, unless somebody names one."""
     make_task()
     show = ("config", "show", "--json")
     chosen = agentbench(*show, "--agent", "baseline")
-    assert shown(chosen)["baseline"]["sandbox.name"] == "docker (the sandbox that isolates)"
-    assert "for another one: --sandbox NAME" in chosen.err
+    assert shown(chosen)["baseline"]["sandbox.name"] == "docker (the isolated sandbox)"
+    assert "to use another: --sandbox NAME" in chosen.err
     assert shown(agentbench(*show, "--agent", "scripted"))["scripted"]["sandbox.name"] == "local (default)"
     Path("agentbench.toml").write_text("sandbox = 'local'\n")
     named = agentbench("run", "--suite", "mini", "--agent", "baseline", "--model", "any")
-    assert (named.code, "sandbox 'local' does not hold it in" in named.err) == (3, True)
+    assert (named.code, "sandbox 'local', which is not isolated" in named.err) == (3, True)
 
 
 def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
@@ -101,7 +101,7 @@ def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
     assert both["idle"]["sandbox.workspace_mb"] == "999 (there.yaml)"
     refused = agentbench(*show, "here.yaml")
     assert refused.code == 2
-    assert "variants name different sandboxes: there docker, here local" in refused.err
+    assert "the variants use different sandboxes: there docker, here local" in refused.err
     assert agentbench(*show, "here.yaml", "--sandbox", "local").code == 0
 
 
@@ -118,7 +118,7 @@ def test_the_default_model(agentbench: Any) -> None:
     assert shown(agentbench("config", "show", "--json", "--agent", "idle"))["idle"]["model.name"] == " (default)"
     Path("configs/models.yaml").write_text(PRESETS.replace("default: short", "default: shor"))
     wrong = agentbench(*show)
-    assert (wrong.code, "default: no preset is called 'shor' (did you mean 'short'?)" in wrong.err) == (2, True)
+    assert (wrong.code, "default: no preset is named 'shor' (did you mean 'short'?)" in wrong.err) == (2, True)
 
 
 @pytest.mark.usefixtures("nothing_here")
@@ -128,8 +128,8 @@ def test_a_model_that_is_offline(make_task: Any, agentbench: Any, plugin: Any, r
     make_task()
     run = ("run", "--suite", "mini", "--agent", "baseline")
     modelless = agentbench("--no-plugin", "openrouter", *run, "--allow-unisolated")
-    assert (modelless.code, "no plugin here provides one" in modelless.err) == (3, True)
-    assert "To try it without one, offline: --llm " in modelless.err
+    assert (modelless.code, "no installed plugin provides one" in modelless.err) == (3, True)
+    assert "To try it offline, without a model: --llm " in modelless.err
     done = agentbench(*run, "--llm", "rules")
     assert "1 of 1 scored attempts passed" in done.out, done.err
     (record,) = records()
@@ -149,5 +149,5 @@ def test_a_model_that_is_offline_beside_another(agentbench: Any, plugin: Any) ->
     alone, both = shown(agentbench(*show)), shown(agentbench(*show, "--variant", "other.yaml"))
     assert alone["rules"]["sandbox.name"] == "local (default)"
     assert alone["rules"]["model.name"] == "rules (the model of llm rules)"
-    assert both["rules"]["sandbox.name"] == both["other"]["sandbox.name"] == "docker (the sandbox that isolates)"
+    assert both["rules"]["sandbox.name"] == both["other"]["sandbox.name"] == "docker (the isolated sandbox)"
     assert both["other"]["model.name"] == "any (other.yaml)"

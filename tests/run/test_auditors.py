@@ -78,7 +78,7 @@ def test_an_auditor_that_breaks_is_named_and_the_attempt_scored(
     assert record["result"]["passed"]
     assert record["labels"][-1] == {
         "name": "tamper_suspected",
-        "evidence": "auditor watchful could not look at the attempt: KeyError: 'no luck'",
+        "evidence": "auditor watchful failed to audit the attempt: KeyError: 'no luck'",
     }
 
 

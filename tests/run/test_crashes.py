@@ -214,7 +214,7 @@ def test_a_kill_at_every_step_of_a_resumption(new_trial: Callable[..., Trial], w
             assert command.end()[0] == KILLED
         code, said = trial.resume(crash_at=f"{number}{'+' if number % 2 else ''}")
         if code == 0:
-            assert "dropped a torn last line" in said
+            assert "dropped an incomplete last line" in said
         else:
             assert code == KILLED
             assert trial.resume()[0] == 0

@@ -96,7 +96,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_later(
     assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=4", "ended=0"]
     (stopped,) = Path("when-full").iterdir()
     assert "No space left on device" in said.err
-    assert f"Make room or make it writable, then: agentbench run --resume full/{stopped.name}\n" in said.err
+    assert f"Free disk space or make it writable, then: agentbench run --resume full/{stopped.name}\n" in said.err
     records = list(open_run(stopped).every_record())
     assert 0 < len(records) < repeats
     assert all(record.result.passed for record in records)
@@ -121,7 +121,7 @@ def test_a_disk_that_is_full_from_the_start(make_task: Any, script: Callable[[st
     """)
     assert said.out == "ended=4\nfiller\n"
     assert "No space left on device" in said.err
-    assert "Nothing was recorded. Choose another place: --out DIR" in said.err
+    assert "Nothing was recorded. Choose another directory: --out DIR" in said.err
 
 
 def test_a_limit_of_the_harness_is_nobody_elses(make_task: Any, script: Callable[[str], Said]) -> None:
@@ -153,7 +153,7 @@ def test_results_that_cannot_be_written(make_task: Any, script: Callable[[str], 
         echo ended=$?
     """)
     assert [line for line in said.out.splitlines() if "ended=" in line] == ["ended=2"] * 3 + ["ended=0"]
-    assert "cannot make there/" in said.err
+    assert "cannot create there/" in said.err
     assert (said.out + said.err).count("error: cannot write to there/") == 2
 
 
@@ -166,7 +166,7 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
         mount -t tmpfs -o size=60m none tight
         head -c 50M /dev/zero > tight/filler
         touch said
-        (until grep -q "waiting for room" said; do sleep 0.1; done; sleep 4; rm tight/filler) &
+        (until grep -q "waiting for free space" said; do sleep 0.1; done; sleep 4; rm tight/filler) &
         $RUN --agent scripted --out tight --set run.min_free_mb=30 --set limits.timeout_sec=3 2>said
         echo ended=$?
         cat said >&2
@@ -174,7 +174,7 @@ def test_a_disk_that_is_nearly_full_is_waited_for(make_task: Any, script: Callab
         cp -r tight later
     """)
     assert "ended=0" in said.out
-    assert said.err.count("waiting for room") == 1
+    assert said.err.count("waiting for free space") == 1
     assert "run.min_free_mb is 30" in said.err
     (run,) = Path("later").iterdir()
     (record,) = open_run(run).records()

@@ -234,9 +234,9 @@ def test_what_the_agent_does_is_the_agents(run: Run, agent: str, expected: tuple
     [
         ("raises", "the agent raised ValueError: a bug"),
         ("exits", "the agent raised SystemExit: 0"),
-        ("greedy", "all 30 steps are used up; no change was left to judge"),
-        ("returns_none", "the agent returned None, which is no AgentResult"),
-        ("gives_up", "too hard; no change was left to judge"),
+        ("greedy", "all 30 steps are used up; the agent made no scorable changes"),
+        ("returns_none", "the agent returned None, which is not an AgentResult"),
+        ("gives_up", "too hard; the agent made no scorable changes"),
     ],
 )
 def test_why_it_ended_is_said_wherever_a_person_looks(run: Run, agentbench: Any, agent: str, words: str) -> None:
@@ -276,7 +276,7 @@ def test_garbage_of_tools_and_agents_costs_no_record(run: Run) -> None:
     assert ending(record) == ("completed", True, True, None)
     (events,) = Path("artifacts").glob("runs/*/events.jsonl")
     warnings = [line for line in events.read_text().splitlines() if '"warning"' in line]
-    assert any("not kept in repo/: big (too large)" in line for line in warnings)
+    assert any("not saved in repo/: big (too large)" in line for line in warnings)
 
 
 def test_a_task_that_forbids_edits(run: Run) -> None:
@@ -389,7 +389,7 @@ ONE = "checks/test_adding.py::test_one"
             NEEDS.format(module="sys", name="add"),
             {"passing_command": "MODE=all surely-not-there && true"},
             "SETUP_FAILED",
-            "the passing command could not be run",
+            "the passing command could not be started",
             id="no passing command",
         ),
         pytest.param(
@@ -403,7 +403,7 @@ ONE = "checks/test_adding.py::test_one"
             NEEDS.format(module="sys", name="add").replace("2, 3", "5, 0"),
             {"fail_to_pass": [ONE]},
             "BASELINE_NOT_FAILING",
-            f"pass before any agent came: {ONE}",
+            f"pass on the unchanged repository: {ONE}",
             id="the named test passes, and something else fails",
         ),
         pytest.param(
@@ -491,7 +491,7 @@ def test_an_agent_with_a_model_needs_isolation(make_task: Any, agentbench: Any, 
     flags = ("--sandbox", "local", "--llm", "canned", "--model", "canned-1")
     refused = agentbench("run", "--suite", "mini", "--agent", "asks", *flags)
     assert refused.code == 3
-    assert "sandbox 'local' does not hold it in" in refused.err
+    assert "sandbox 'local', which is not isolated" in refused.err
     assert "--allow-unisolated" in refused.err
     modelless = agentbench("run", "--suite", "mini", "--agent", "asks", "--allow-unisolated")
     assert modelless.code == 2
@@ -713,7 +713,7 @@ def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
     else:
         assert ending(record) == ("completed", True, True, None)
         assert open_run(run).status() == "completed"
-        assert "note: reporter 'slow' was interrupted: its report is missing, and the results are complete" in err
+        assert "note: reporter 'slow' was interrupted: its report is missing, but the results are complete" in err
 
 
 def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
@@ -731,6 +731,6 @@ def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     patient.report_started("html")
     patient.still_at_work()
     assert capfd.readouterr().err.splitlines() == [
-        "still at work: html: report, 0 s",
-        "still at work: idle one: begins, 0 s; idle one@2: score, 0 s",
+        "still running: html: report, 0 s",
+        "still running: idle one: begins, 0 s; idle one@2: score, 0 s",
     ]

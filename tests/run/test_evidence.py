@@ -66,7 +66,7 @@ def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:
 def test_two_writers_of_one_directory(tmp_path: Path) -> None:
     """F15: the second refuses, in words; after the first it may."""
     store = Store(tmp_path / "run", Redactor({}))
-    with pytest.raises(InputError, match="is being written by another agentbench"):
+    with pytest.raises(InputError, match="is in use by another agentbench process"):
         Store(tmp_path / "run", Redactor({}))
     store.close()
     Store(tmp_path / "run", Redactor({})).close()

@@ -39,8 +39,8 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     """Seen, kept, added up, heeded by a run, which attempts the task all the same and says so wherever it names it."""
     done = agentbench("validate-tasks", *SUITE, "--times", "4")
     assert done.code == 1
-    assert re.search(r"^one +1 of 4 +0 of 4 +25\.0% \(95% interval 4\.6% to 69\.9%\)$", done.out, re.MULTILINE)
-    assert re.search(r"^two +0 of 4 +0 of 4 +0\.0% \(95% interval 0\.0% to 49\.0%\)$", done.out, re.MULTILINE)
+    assert re.search(r"^one +1 of 4 +0 of 4 +25\.0% \(95% CI 4\.6% to 69\.9%\)$", done.out, re.MULTILINE)
+    assert re.search(r"^two +0 of 4 +0 of 4 +0\.0% \(95% CI 0\.0% to 49\.0%\)$", done.out, re.MULTILINE)
     assert not FLAKES.exists()  # nobody asked for it
 
     done = agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes", "--json")
@@ -53,9 +53,9 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     assert (measured()["looks"], measured()["flaked"], measured()["quarantined"]) == (6, 1, True)
     assert measured("two")["looks"] == 4
 
-    why = "1 of 6 looks flaked in local, 16.7%"
+    why = "1 of 6 checks were flaky in local, 16.7%"
     done = agentbench("run", *SUITE, "--agent", "scripted", "--repeats", "2")
-    assert f"note: one is quarantined, and kept out of headlines: {why}" in done.err
+    assert f"note: one is quarantined, and excluded from headline figures: {why}" in done.err
     assert done.err.count("(quarantined)") == 2
     assert re.search(r"scripted  one  (passed|TESTS_FAILED)  \(quarantined\)  ", done.err)
     (directory,) = Path("artifacts/runs").iterdir()
@@ -71,11 +71,11 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     assert len(list(run.records())) == 4  # evidence of all of them
     shown = agentbench("runs", "show", str(directory)).out
     assert re.search(r"^one +1 +(passed|TESTS_FAILED), quarantined", shown, re.MULTILINE)
-    assert f"one: quarantined, and kept out of headlines: {why}" in shown
+    assert f"one: quarantined, and excluded from headline figures: {why}" in shown
     listed = agentbench("tasks", "list").out
     assert re.search(r"^mini +one +no +yes +yes", listed, re.MULTILINE)
     assert re.search(r"^mini +two +no +yes +no", listed, re.MULTILINE)
-    assert f"mini/one: quarantined, and kept out of headlines: {why}" in listed
+    assert f"mini/one: quarantined, and excluded from headline figures: {why}" in listed
     found = json.loads(agentbench("tasks", "list", "--json").out)
     assert [bool(one["quarantined"]) for one in found] == [True, False]
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_before_anything_runs(suite: Path, agentbench: Any
     ):
         done = agentbench(*arguments)
         assert done.code == 2
-        assert "flakes.yaml: tasks.one.reason: missing: why is it quarantined?" in done.err
+        assert "flakes.yaml: tasks.one.reason: missing: a quarantined task needs a reason" in done.err
     assert not Path("artifacts").exists()
     done = agentbench("validate-tasks", *SUITE, "--write", "--flakes")
     assert done.code == 2

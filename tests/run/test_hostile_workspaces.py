@@ -450,11 +450,11 @@ def test_a_workspace_that_cannot_be_removed(
     left = sorted(temporary.iterdir())
     assert left
     run_directory = next(path for path in left if path.name.startswith("agentbench-run-"))
-    assert f"could not be removed, and is tried again by the next run: {run_directory}" in done.err
+    assert f"could not be removed; the next run will retry: {run_directory}" in done.err
     again = agentbench("run", "--suite", "mini", "--agent", "scripted")
     assert again.code == 0
     for path in left:
-        assert f"removed what a dead run left behind: {path}" in again.err
+        assert f"removed leftovers of a dead run: {path}" in again.err
     assert list(temporary.iterdir()) == []
 
 

@@ -173,4 +173,4 @@ def test_an_attempt_that_cannot_be_looked_at_is_scored(
     (record,) = records()
     assert (record["scored"], record["result"]["passed"]) == (True, True)
     assert record["integrity"] == "tamper_suspected"
-    assert "could not look at the attempt: RecursionError: too deep" in record["labels"][-1]["evidence"]
+    assert "failed to audit the attempt: RecursionError: too deep" in record["labels"][-1]["evidence"]

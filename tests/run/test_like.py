@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +48,7 @@ def newest(out: Path = OUT) -> Path:
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a run.json by hand, of a run whose events are not there any more: they would tell."""
+    """Change a run.json by hand, of a run whose events no longer exist: they would tell."""
     (run / "events.jsonl").unlink()
     plain = json.loads((run / "run.json").read_text())
     change(plain)
@@ -69,7 +70,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
     done = agentbench("run", "--like", str(run))
     assert done.code == 0, done.err
     assert "4 of 4 scored attempts passed" in done.out
-    assert "nothing that its run.json names is different" in done.err
+    assert "with no recorded difference" in done.err
     assert "agent.seed=7, agent.word=fixed" in done.err
     now = open_run(newest()).manifest  # where results go here, and not where they went then
     for same in ("suite", "variant", "variant_digest", "agent", "repeats", "tasks", "plugins", "platform", "harness"):
@@ -81,7 +82,7 @@ def test_the_same_plan(make_task: Any, agentbench: Any, plugin: Any) -> None:
     assert now.run_id != before.run_id
     assert now.group_id != before.group_id
     assert before.like is None
-    assert now.like.differences == ("environment of a, b: not compared, since that run has none",)
+    assert now.like.differences == ("environment of a, b: not compared, because that run has none",)
     assert f"the same plan as {run.resolve()}" in agentbench("runs", "show", str(newest())).out
 
 
@@ -108,7 +109,7 @@ def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin
     assert like is not None
     expected = (
         "agentbench: 0.0.1 ",
-        "plugin gone: agentbench-gone 3 -> not there (not used here)",
+        "plugin gone: agentbench-gone 3 -> absent (not used here)",
         "plugin writes: agentbench-writes 1.0 -> agentbench-writes 2.0",
         "setting agent.word: broken -> fixed",
         "setting run.workers: 2 -> 1",
@@ -119,7 +120,7 @@ def test_everything_that_differs_is_said(make_task: Any, agentbench: Any, plugin
     for text, difference in zip(expected, like.differences, strict=True):
         assert difference.startswith(text)
         assert f"\n  {difference}\n" in done.err
-    assert done.err.index("different now:") < done.err.index("[1/2]")
+    assert done.err.index("with these differences:") < done.err.index("[1/2]")
 
 
 def test_environments_are_compared_once_they_are_made(
@@ -152,7 +153,7 @@ def test_environments_are_compared_once_they_are_made(
     warned = [line for line in (again / "events.jsonl").read_text().splitlines() if '"type":"warning"' in line]
     assert len(warned) == 3
     for difference in manifest.like.differences:
-        assert f"not as in {run.resolve()}: {difference}" in done.err
+        assert f"differs from {run.resolve()}: {difference}" in done.err
 
 
 def test_a_run_whose_evidence_is_gone(make_task: Any, agentbench: Any) -> None:
@@ -176,12 +177,12 @@ def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any,
     missing = agentbench("--no-plugin", "writes", "run", "--like", run)
     assert missing.code == 2
     assert "no agent 'writes'" in missing.err
-    assert "That run had plugin 'writes' of agentbench-writes 1.0, which is not in use here." in missing.err
+    assert "That run used plugin 'writes' of agentbench-writes 1.0, which is not enabled here." in missing.err
     spec = tmp_path / "tasks/mini/b/task.yaml"
     spec.write_text(spec.read_text().replace("id: b", "id: c"))
     renamed = agentbench("run", "--like", run)
     assert renamed.code == 2
-    assert "are not there any more: b; in their place: c" in renamed.err
+    assert "no longer exist: b; in their place: c" in renamed.err
     spec.write_text(spec.read_text().replace("id: c", "id: b"))
     (tmp_path / "tasks").rename(tmp_path / "moved")
     gone = agentbench("run", "--like", run)
@@ -205,8 +206,8 @@ def test_a_group_is_made_again_as_one(make_task: Any, agentbench: Any) -> None:
         assert manifest.like is not None
         assert open_run(Path(manifest.like.directory)).manifest.variant == variant
     other = next(Path("again").iterdir())
-    assert "are not of one plan" in agentbench("run", *group[:2], "--like", str(other)).err
-    assert "names the same run twice" in agentbench("run", *group[:2], *group[:2]).err
+    assert "do not have the same plan" in agentbench("run", *group[:2], "--like", str(other)).err
+    assert "contains the same run twice" in agentbench("run", *group[:2], *group[:2]).err
 
 
 def test_other_plans_are_refused(make_task: Any, agentbench: Any) -> None:
@@ -228,7 +229,7 @@ def test_other_plans_are_refused(make_task: Any, agentbench: Any) -> None:
     ):
         refused = agentbench("run", "--like", run, *flags)
         assert refused.code == 2
-        assert "--like" in refused.err
+        assert re.search("--like|only valid with --resume", refused.err)
         assert flags[0] in refused.err
     assert len(list(OUT.iterdir())) == 1
 
@@ -248,10 +249,10 @@ def _evidence(plain: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_twice, "names a task twice"),
+        (_twice, "lists a task twice"),
         (_scalar, "run.json"),
-        (_evidence, "lies in the run directory"),
-        (lambda plain: plain.update(suite="../../mini"), "is of suite 'mini', and that run's is another"),
+        (_evidence, "is inside the run directory"),
+        (lambda plain: plain.update(suite="../../mini"), "belongs to suite 'mini', which is not the suite of that run"),
         (lambda plain: plain.update(tasks=[]), "none of the tasks"),
         (lambda plain: plain.update(schema=1), "schema version 1"),
         (lambda plain: plain.update(like={"run_id": 1}), "run.json: like"),

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
     "its own limit held it back": (
         attrs.evolve(WORKS, throttled_sec=4.0),
         attrs.evolve(BUSY, cpu_used_sec=6.5, cpu_wait_sec=4.1),
-        ("agent: its own cpu_limit held its commands back for 4.0 of 10.0 s",),
+        ("agent: its own cpu_limit throttled its commands for 4.0 of 10.0 s",),
     ),
     "a little": (attrs.evolve(WORKS, throttled_sec=2.4), CALM, ()),
     "its own processes waited for each other": (attrs.evolve(WORKS, cpu_sec=19.5), BUSY, ()),
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[ResourceUsage, HostLoad, tuple[str, ...]]] = {
     "its own memory limit": (
         attrs.evolve(WORKS, memory_stall_sec=5.0, memory_reclaims=70),
         attrs.evolve(CALM, memory_wait_sec=5.1),
-        ("whose own mem_limit_mb was reached 70 times, waited for memory for 5.0 of 10.0 s",),
+        ("(which reached their mem_limit_mb 70 times) waited for memory for 5.0 of 10.0 s",),
     ),
     "the machine had no memory left": (
         attrs.evolve(WORKS, memory_stall_sec=1.0, memory_reclaims=0),
@@ -171,7 +171,7 @@ def test_tests_that_their_own_limit_holds_back(attempt: Any, tmp_path: Path, mon
     (record,) = attempt("echo fixed > app.txt", "--sandbox", "docker", **checks)
     helper.join()
     assert record["result"]["failure_reason"] == "TIMEOUT"
-    assert evidence(record).startswith("score: its own cpu_limit held its commands back for "), record["labels"]
+    assert evidence(record).startswith("score: its own cpu_limit throttled its commands for "), record["labels"]
     (met,) = timings()
     score = met["load"]["score"]
     assert score["commands"]["throttled_sec"] > 0.25 * met["phases_sec"]["score"]

@@ -119,9 +119,9 @@ def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
     monkeypatch.setattr(f"{prompts}.files", lambda package: Changed(real.replace("repair a program", "mend a program")))
     replay = agentbench("replay", str(recorded), "--allow-unisolated", "--out", "again")
     assert replay.code == 1
-    assert "not scored (missing, not failed): 3" in replay.out
+    assert "not scored (infrastructure errors, not failures): 3" in replay.out
     shown = agentbench("runs", "show", str(run_directory("again"))).out
-    assert shown.count("nothing recorded asks this; the nearest differs so:") == 3
+    assert shown.count("no recorded request matches; the closest one differs as follows:") == 3
     assert "-  You repair a program in a repository." in shown
     assert "+  You mend a program in a repository." in shown
 

@@ -131,7 +131,7 @@ def test_a_run_costs_no_more_than_it_may(make_task: Any, run: Run, records: Any,
         make_task(name)
     done = run("asks", "--max-cost-usd", "0.03")
     assert done.code == 4
-    assert "the run may cost 0.03 USD: 0.020000 are spent, and the next call may cost 0.0" in done.err
+    assert "the run is limited to 0.03 USD: 0.020000 spent, and the next call may cost 0.0" in done.err
     assert len(seen()) == 2
     done_or_not = [("completed", None, True), ("completed", None, True), ("interrupted", "INTERRUPTED", False)]
     assert ends(records) == done_or_not
@@ -207,7 +207,7 @@ def test_a_limit_in_dollars_needs_a_price(make_task: Any, run: Run) -> None:
     for flags in (("--max-cost-usd", "1"), ("--set", "limits.max_cost_usd=1")):
         done = run("asks", "--set", "llm.price=-1", *flags)
         assert done.code == 3
-        assert "nobody says what model 'm' of 'told' costs" in done.err
+        assert "no pricing is known for model 'm' (provider 'told')" in done.err
     assert not list(Path("artifacts/runs").glob("*")) if Path("artifacts/runs").exists() else True
 
 
@@ -320,7 +320,7 @@ def test_a_replay_asks_nobody(make_task: Any, run: Run, records: Any, agentbench
     assert more.code == 1
     (missed,) = Path("more").iterdir()
     shown = agentbench("runs", "show", str(missed)).out
-    assert "task one, repeat 1: this was asked more often than it was recorded" in shown
+    assert "task one, repeat 1: this request was made more often than it was recorded" in shown
 
 
 def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -> None:
@@ -331,7 +331,7 @@ def test_a_replay_says_what_differs(make_task: Any, run: Run, agentbench: Any) -
     agentbench("replay", str(only_run()), "--allow-unisolated", "--out", "again")
     (replayed,) = Path("again").iterdir()
     shown = agentbench("runs", "show", str(replayed)).out
-    assert "nothing recorded asks this; the nearest differs so:" in shown
+    assert "no recorded request matches; the closest one differs as follows:" in shown
     assert "-  hi\n+  hello" in shown
     assert open_run(replayed).manifest.model is not None
 
@@ -366,4 +366,4 @@ def test_names_and_presets(make_task: Any, agentbench: Any) -> None:
     Path("configs/models.yaml").write_text("version: '7'\nmodels: {short: {limits: {max_steps: 1}}}\n")
     refused = agentbench("config", "show", "--model", "short")
     assert refused.code == 2
-    assert "limits: does not belong here" in refused.err
+    assert "limits: not allowed here" in refused.err

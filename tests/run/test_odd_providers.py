@@ -164,7 +164,7 @@ def test_an_exchange_is_settled_once(make_task: Any, run: Run, records: Any) -> 
     done = run("fails and answers", "--max-cost-usd", "0.02")
     assert done.code == 0, done.err
     assert {r["outcome"] for r in records()} == {"llm_error"}
-    assert "had said that there is none" in done.err
+    assert "after reporting a failure" in done.err
     assert open_run(only_run()).spent_usd() == 0.0
 
 
@@ -269,7 +269,7 @@ def test_a_provider_that_fails_before_and_after(make_task: Any, run: Run, record
     make_task()
     refused = run("says nothing of the model")
     assert refused.code == 2
-    assert "llm 'odd' says None of its model" in refused.err
+    assert "llm 'odd' returned None from preflight" in refused.err
     done = run("fine", "--set", "llm.closes=badly")
     assert done.code == 0
     assert "llm 'odd' failed to close: RuntimeError: the end" in done.err

@@ -126,7 +126,7 @@ def test_a_helper_gets_what_it_was_told_itself(make_task: Any, agentbench: Any) 
     Path("order").write_text("0 1 2")
     agentbench("run", "--agent", "family", *FLAGS, "--llm", "counts")
     heard = explanation(only_run())
-    assert heard == "[(0, 'answer 0'), (1, 'answer 2'), (2, 'answer 4')]; no change was left to judge"
+    assert heard == "[(0, 'answer 0'), (1, 'answer 2'), (2, 'answer 4')]; the agent made no scorable changes"
     Path("order").write_text("2 0 1")
     assert replay(agentbench, only_run()).code == 0
     assert explanation(only_run("again")) == heard
@@ -164,7 +164,7 @@ def test_a_miss_is_told_by_the_exit_code(make_task: Any, agentbench: Any) -> Non
     Path("word").write_text("hello")
     done = replay(agentbench, only_run())
     assert done.code == 1
-    assert "not replayed, for a reason that `agentbench runs show` gives: " in done.err
+    assert "not replayed (see `agentbench runs show` for the reason): " in done.err
     assert "repeat 1, and 1 more" in done.err
     assert [end[2] for end in ends(only_run("again"))] == ["llm_error", "llm_error"]
 
@@ -178,9 +178,9 @@ def test_of_a_long_difference_the_first_part_is_shown(make_task: Any, agentbench
     assert replay(agentbench, only_run()).code == 1
     said = explanation(only_run("again")).splitlines()
     assert said[:3] == [
-        "task one, repeat 1: nothing recorded asks this; the nearest differs so:",
+        "task one, repeat 1: no recorded request matches; the closest one differs as follows:",
         "--- recorded, message 1",
-        "+++ asked now, message 1",
+        "+++ now, message 1",
     ]
     assert "-  old" in said
     assert "+  new" in said
@@ -196,7 +196,7 @@ def test_a_secret_in_a_recorded_call_is_refused(make_task: Any, agentbench: Any,
     agentbench("run", "--agent", "does", *FLAGS, "--llm", "counts", "--set", commands)
     assert "hunter2" not in (only_run() / "tasks/one/agent/conversation.jsonl").read_text()
     assert replay(agentbench, only_run()).code == 1
-    assert "the recorded answer calls a tool with a secret" in explanation(only_run("again"))
+    assert "the recorded response contains a tool call with a secret" in explanation(only_run("again"))
     assert not (only_run("again") / "tasks/one/agent/tool_calls.jsonl").exists()
 
 
@@ -222,7 +222,7 @@ def test_tasks_that_are_gone_are_no_smaller_run(make_task: Any, agentbench: Any)
     shutil.rmtree("tasks/mini/two")
     refused = replay(agentbench, only_run())
     assert refused.code == 2
-    assert "are not there any more: two" in refused.err
+    assert "no longer exist: two" in refused.err
     assert replay(agentbench, only_run(), "--task", "t*").code == 2
     assert replay(agentbench, only_run(), "--task", "two").code == 2
     assert not Path("again").exists()

@@ -91,7 +91,7 @@ def test_without_result_files_there_is_no_directory(workbench: Workbench, tmp_pa
 def test_names_of_result_files_lead_nowhere_else(workbench: Workbench, tmp_path: Path) -> None:
     """A directory on the way could be a link."""
     made = context(workbench, tmp_path)
-    with pytest.raises(ValueError, match="names of result files have no directories: good, sub/file"):
+    with pytest.raises(ValueError, match="names of result files must not contain directories: good, sub/file"):
         made.run(Command("true"), made.fork(), files=["good", "sub/file"])
 
 

@@ -178,7 +178,7 @@ def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> Non
     done = agentbench("run", "--resume", str(run), "--changed-ok")
     assert "mixed" not in done.out
     assert (run / "run.json").read_bytes() == manifest
-    assert "all 2 attempts have their record, nothing is left to do" in done.err
+    assert "all 2 attempts are already recorded; nothing to do" in done.err
     assert "2 of 2 scored attempts passed" in done.out
     assert (run / "attempts.jsonl").read_bytes() == records
 
@@ -206,7 +206,7 @@ def test_after_a_crash(make_task: Any, agentbench: Any, plugin: Any, wait_for: A
         run = only_run()
         second = agentbench("run", "--resume", str(run))
         assert second.code == 2
-        assert "is being written by another agentbench" in second.err
+        assert "is in use by another agentbench process" in second.err
         process.kill()
     assert open_run(run).status() == "unfinished"
     assert "unfinished" in agentbench("runs", "list").out
@@ -240,10 +240,10 @@ def test_after_an_interrupt_it_says_how_to_go_on(make_task: Any, agentbench: Any
     assert process.returncode == 130
     run = only_run()
     hint = said.splitlines()[-1]
-    assert hint == f"to go on: agentbench run --resume {run}"
+    assert hint == f"resume with: agentbench run --resume {run}"
     assert open_run(run).status() == "interrupted"
     Path("awake").touch()
-    done = agentbench(*hint.split()[4:])
+    done = agentbench(*hint.split()[3:])
     assert "2 of 2 scored attempts passed" in done.out
     assert open_run(run).status() == "completed"
     assert len(every_record(run)) == 3
@@ -292,7 +292,7 @@ def test_another_environment_stops_the_run_unless_told(
     monkeypatch.setattr("agentbench_local.preparation.RECIPE", 2)
     stopped = agentbench("run", "--resume", run, "--allow-unisolated")
     assert stopped.code == 4
-    assert "the environment of one is no longer what it was in this run: sha256:" in stopped.err
+    assert "the environment of one has changed since this run started: sha256:" in stopped.err
     assert "--changed-ok" in stopped.err
     assert "2 of 2 scored" in agentbench("run", "--resume", run, "--changed-ok", "--allow-unisolated").out
 
@@ -304,7 +304,7 @@ def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench
     run = str(only_run())
     refused = agentbench("run", "--resume", run, "--repeats", "1", "--changed-ok")
     assert refused.code == 2
-    assert "was planned with 2 repeats; 1 are fewer" in refused.err
+    assert "was planned with 2 repeats; 1 is less" in refused.err
     assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--changed-ok").out
 
 
@@ -367,7 +367,7 @@ def test_a_setting_with_a_secret_is_to_be_given_again(
     assert "fixed-and-secret" not in (run / "run.json").read_text()
     refused = agentbench("run", "--resume", str(run))
     assert refused.code == 2
-    assert "setting agent.word had a secret in it" in refused.err
+    assert "setting agent.word contained a secret" in refused.err
     assert "--set agent.word=VALUE" in refused.err
     other = agentbench("run", "--resume", str(run), "--set", "agent.word=other")
     assert "setting agent.word: [redacted SOME_TOKEN] -> other" in other.err
@@ -390,7 +390,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
     assert "2 of 2 scored attempts passed" in done.out
     manifest = open_run(run).manifest
     (again,) = manifest.resumed
-    assert "mixed: resumed although 1 things had changed, such as task b: sha256:" in done.out
+    assert "mixed: resumed after 1 changes, such as task b: sha256:" in done.out
     (changed,) = again.changes
     assert changed.startswith("task b: ")
     assert manifest.created_at == old.created_at
@@ -412,7 +412,7 @@ def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_p
     (tmp_path / "moved/mini/b").rename(tmp_path / "b")
     missing = agentbench("run", "--resume", str(run), "--tasks", "moved")
     assert missing.code == 2
-    assert "are not there any more: b" in missing.err
+    assert "no longer exist: b" in missing.err
     assert agentbench("run", "--resume", str(run), "--tasks", "moved", "--changed-ok").code == 2
 
 
@@ -448,7 +448,7 @@ def test_runs_of_one_command_are_resumed_together(make_task: Any, agentbench: An
     (other, _) = sorted(Path("others").iterdir())
     refused = agentbench("run", "--resume", str(runs[1]), "--resume", str(other))
     assert refused.code == 2
-    assert "are not of one plan" in refused.err
+    assert "do not have the same plan" in refused.err
     assert "the same run twice" in agentbench("run", "--resume", str(runs[0]), "--resume", str(runs[0])).err
 
 
@@ -457,11 +457,11 @@ def test_flags_that_would_plan_another_run(make_task: Any, agentbench: Any, flag
     """Are refused before anything else."""
     refused = agentbench("run", "--resume", "anywhere", *flags)
     assert refused.code == 2
-    assert f"leave out {flags[0]}" in refused.err
+    assert f"remove {flags[0]}" in refused.err
 
 
 def test_what_is_no_run(agentbench: Any, tmp_path: Path) -> None:
     """In words."""
     refused = agentbench("run", "--resume", str(tmp_path))
     assert refused.code == 2
-    assert "is no run directory: it has no run.json" in refused.err
+    assert "is not a run directory (run.json not found)" in refused.err

@@ -77,7 +77,7 @@ def test_a_record_has_every_field_of_the_specification(make_task: Any, agentbenc
     assert record["result"] == {"passed": True, "exit_code": 0, "failure_reason": None}
     assert record["limits"] == {"timeout_sec": 20.0, "tool_timeout_sec": 120.0, "max_steps": 7}
     assert (record["sandbox"]["name"], record["sandbox"]["isolated"]) == ("local", False)
-    assert record["labels"][0] == {"name": "oracle", "evidence": "the agent was given the reference solution"}
+    assert record["labels"][0] == {"name": "oracle", "evidence": "the agent received the reference solution"}
     assert [label["name"] for label in record["labels"]] == ["oracle", "weak_verdict"]
     assert record["integrity"] == "weak_verdict"
     assert record["usage"]["steps"] == 1

@@ -91,7 +91,7 @@ ab doctor
 """
 PASSED = "1 of 1 scored attempts passed (100 %)"
 SHOWN = {
-    "ab run ": f"note: sandbox docker, since a model steers the agent...\n...\n...variant baseline: {PASSED}",
+    "ab run ": f"note: sandbox docker, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
     "ab run-task": f"note: model sonnet, configs/models.yaml version 1, default...\n...\n...variant default: {PASSED}",
     "agentbench run": f"custom-dev, variant subagents: {PASSED}",
     "ab validate-tasks": "...valid 2 ... note: no reference solution: not proven solvable\n...\n1 of 1 tasks are valid",

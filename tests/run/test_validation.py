@@ -69,13 +69,13 @@ def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
 @pytest.mark.parametrize(
     ("sections", "rule", "words"),
     [
-        ({"validation": {"failing_command": "true"}}, "baseline_fails", "exit code 0 before any agent"),
+        ({"validation": {"failing_command": "true"}}, "baseline_fails", "exits with 0 on the unchanged"),
         (
             {"environment": {"timeout_sec": 1}, "validation": {"failing_command": "sleep 30"}},
             "baseline_in_time",
             "ran out of time",
         ),
-        ({"validation": {"failing_command": "surely-not-there"}}, "baseline_runs", "could not be run: .*not found"),
+        ({"validation": {"failing_command": "surely-not-there"}}, "baseline_runs", "could not be started: .*not found"),
         ({"validation": {"passing_command": "true"}}, "empty_patch_fails", "doing nothing solves the task"),
         (
             {
@@ -192,7 +192,7 @@ def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: An
     make_task(oracle={"patch": ""}, setup={"commands": ["exit 3"]})
     assert set(broken(validate())) == {"setup"}
     rows = agentbench("validate-tasks", "--suite", "mini").out.splitlines()
-    assert re.match(r"one +invalid +2 +[\d.]+ +the set-up command .exit 3. ended with exit code 3", rows[1])
+    assert re.match(r"one +invalid +2 +[\d.]+ +the setup command .exit 3. ended with exit code 3", rows[1])
     assert re.match(r" +note: no reference solution: not proven solvable", rows[2])
 
 
@@ -631,7 +631,7 @@ def test_reasons_are_told_as_they_are_found(make_task: Any, agentbench: Any) -> 
     make_task("b")
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "2", "--workers", "1")
     lines = [re.sub(r"[\d.]+ s$", "N s", line) for line in done.err.splitlines() if not line.startswith("note: ")]
-    first = "broken: baseline_fails: the failing command ended with exit code 0 before any agent came  N s"
+    first = "broken: baseline_fails: the failing command exits with 0 on the unchanged repository  N s"
     second = "      broken: oracle_passes: the oracle does not pass (exit code 7)"
     assert lines == [
         f"[1/4] a  {first}",

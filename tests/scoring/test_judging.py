@@ -186,7 +186,7 @@ def test_no_results(code: int | None, labels: list[str]) -> None:
     """C08, C10, C20: a process that went away has not passed; with exit code 0 it wanted to look as if it had."""
     found = score(None, code)
     assert (found.passed, found.tampered, found.exit_code, names(found)) == (False, False, code, labels)
-    assert found.explanation == "the tests left no result file"
+    assert found.explanation == "the tests wrote no result file"
 
 
 def test_every_test_counts_where_none_is_named() -> None:

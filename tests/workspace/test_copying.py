@@ -232,6 +232,6 @@ def test_a_directory_that_moves_while_it_is_copied(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(copying, "list_directory", move_then_list)
-        with pytest.raises(OSError, match="changes while it is copied"):
+        with pytest.raises(OSError, match="changed while being copied"):
             fork(tmp_path / "source", tmp_path / "target")
     assert not (tmp_path / "target").exists()

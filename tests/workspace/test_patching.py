@@ -168,27 +168,27 @@ REFUSED = {
     "combined": ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n", "a combined diff"),
     "combined hunk": ("--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n  a\n", "a combined diff"),
     "plain rename": ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "renames are refused"),
-    "two names": ("diff --git a/x b/x\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "two files"),
+    "two names": ("diff --git a/x b/x\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "two different file names"),
     "twice": (CHANGE + CHANGE, "twice"),
     "empty": ("", "empty"),
     "blank": ("\n\n", "empty"),
     "no plus line": ("--- a/x\n@@ -1 +1 @@\n-a\n+b\n", "expected '\\+\\+\\+ '"),
     "no hunks": ("--- a/x\n+++ b/x\n", "no hunks"),
     "empty hunk": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "empty"),
-    "bad hunk": ("--- a/x\n+++ b/x\n@@ 1 @@\n-a\n+b\n", "no hunk header"),
+    "bad hunk": ("--- a/x\n+++ b/x\n@@ 1 @@\n-a\n+b\n", "not a hunk header"),
     "fence": (f"```diff\n{CHANGE}```\n", "line 1 of the patch: '```diff'"),
     "fence after": (f"{CHANGE}```\n", "line 6 of the patch: '```'"),
     "text before": (f"Here it is:\n{CHANGE}", "line 1"),
     "text between": (f"{CHANGE}and\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "line 6"),
-    "created with old lines": ("--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "nothing but added"),
-    "deleted with new lines": ("--- a/x\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "nothing but removed"),
+    "created with old lines": ("--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "may only have added"),
+    "deleted with new lines": ("--- a/x\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", "may only have removed"),
     "created, but has an old name": (f"diff --git a/x b/x\nnew file mode 100644\n{CHANGE}", "/dev/null"),
     "deleted, but has a new name": (f"diff --git a/x b/x\ndeleted file mode 100644\n{CHANGE}", "/dev/null"),
-    "open quote": ('--- "a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n', "does not end"),
+    "open quote": ('--- "a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n', "no closing quote"),
     "odd escape": ('--- "a/\\q"\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n', "unknown escape"),
-    "marker first": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n\\ No newline at end of file\n-a\n+b\n", "follows no line"),
+    "marker first": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n\\ No newline at end of file\n-a\n+b\n", "must follow a line"),
     "marker inside": ("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\n\\ No newline at end of file\n-b\n+c\n", "last line"),
-    "lone surrogate": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+\ud800\n", "no file can hold"),
+    "lone surrogate": ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+\ud800\n", "cannot be encoded"),
 }
 
 
@@ -261,7 +261,7 @@ def test_no_fuzz() -> None:
             line 2
             line 3
             line four
-        There is instead, with line 4 as the first that differs:
+        The file has this instead; line 4 is the first difference:
              2  line 2
              3  line 3
              4  line 4""")
@@ -270,18 +270,18 @@ def test_no_fuzz() -> None:
 def test_conflict_is_found_far_away() -> None:
     """The message shows the place that is most alike, not where a wrong line number leads."""
     message = conflict("@@ -1,3 +1,3 @@\n line 12\n-line 13\n+new\n line fourteen\n", OLD)
-    assert "with line 14 as the first that differs" in message
+    assert "line 14 is the first difference" in message
 
 
 @pytest.mark.parametrize(
     ("body", "old", "words"),
     [
-        ("@@ -1,2 +1,2 @@\n if x:\n-\treturn\n+    pass\n", "\nif x:\n    return\n", "Only white space differs"),
-        ("@@ -1 +1 @@\n-a\n+b\n", "b\n", "may have been made before"),
+        ("@@ -1,2 +1,2 @@\n if x:\n-\treturn\n+    pass\n", "\nif x:\n    return\n", "Only whitespace differs"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "b\n", "may have been applied before"),
         ("@@ -1 +1 @@\n-a\n+b\n", "", "the file is empty"),
         ("@@ -1 +1 @@\n-a\n+b\n", "a", "Only the newline at the end of the file differs"),
         ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "a\n", "Only the newline"),
-        ("@@ -1 +1 @@\n-a\r\n+b\r\n", "a\n", "Only the line ends"),
+        ("@@ -1 +1 @@\n-a\r\n+b\r\n", "a\n", "Only the line endings"),
         ("@@ -3 +3 @@\n-c\n+C\n@@ -1 +1 @@\n-a\n+A\n", "a\nb\nc\nd\n", "hunks must be in order"),
         ("@@ -0,0 +1 @@\n+new\n", "a\n", "no context lines"),
         ("@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n", "a\nc\n", "but line 2 follows"),
@@ -301,7 +301,7 @@ def test_second_hunk_is_named() -> None:
 def test_create_and_delete_conflicts() -> None:
     """A file that exists is not created; one with other lines is not deleted."""
     (create,) = parse_patch("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+new\n")
-    with pytest.raises(PatchConflict, match="it exists"):
+    with pytest.raises(PatchConflict, match="already exists"):
         apply_hunks(create, "old\n")
     (delete,) = parse_patch("--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n")
     assert apply_hunks(delete, "old\n").text == ""
@@ -324,10 +324,10 @@ def test_carriage_returns() -> None:
     hunk = "@@ -1,2 +1,3 @@\n a\n-b\n+B\n+c\n"
     assert apply_hunks(patch_of(hunk), "a\r\nb\r\nd\r\n").text == "a\r\nB\r\nc\r\nd\r\n"
     assert apply_hunks(patch_of(hunk), "a\nb\nd\r\n").text == "a\nB\nc\nd\r\n"
-    assert "Only the line ends" in conflict(hunk, "a\r\nb\n")
+    assert "Only the line endings" in conflict(hunk, "a\r\nb\n")
     with_crlf = patch_of(hunk.replace("\n", "\r\n"))
     assert apply_hunks(with_crlf, "a\r\nb\r\n").text == "a\r\nB\r\nc\r\n"
-    assert "Only the line ends" in conflict(hunk.replace("\n", "\r\n"), "a\nb\n")
+    assert "Only the line endings" in conflict(hunk.replace("\n", "\r\n"), "a\nb\n")
 
 
 def test_only_newlines_end_lines() -> None:

@@ -394,9 +394,9 @@ def test_tag_instead_of_commit(origin: Origin, tmp_path: Path, cache: Path, git:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("ext::sh -c touch% ran", "no known kind"),
-        ("http://localhost/x.git", "no known kind"),
-        ("git://localhost/x.git", "no known kind"),
+        ("ext::sh -c touch% ran", "unsupported scheme"),
+        ("http://localhost/x.git", "unsupported scheme"),
+        ("git://localhost/x.git", "unsupported scheme"),
         ("missing", "does not exist"),
         ("file:///nowhere/at/all", "does not exist"),
         ("--upload-pack=x", "does not exist"),
@@ -472,7 +472,7 @@ def test_hostile_trees(name: str, where: str, origin: Origin, tmp_path: Path, ca
     if where == "below":
         tree = tree_of(origin.path, ("40000", "sub", tree))
     message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
-    assert "no workspace may have" in message
+    assert "not allowed in a workspace" in message
 
 
 def test_write_through_a_link(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
@@ -483,7 +483,7 @@ def test_write_through_a_link(origin: Origin, tmp_path: Path, cache: Path, git: 
     inner = tree_of(origin.path, ("100644", "x", blob))
     tree = tree_of(origin.path, ("120000", "a", target), ("40000", "a", inner))
     message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
-    assert "leads through a link" in message
+    assert "contains a symbolic link" in message
     assert list((tmp_path / "outside").iterdir()) == []
 
 
@@ -517,7 +517,7 @@ def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, m
     monkeypatch.undo()
     (plain / "huge").touch()
     os.truncate(plain / "huge", 50 << 30)
-    with pytest.raises(InputError, match="'huge' has 53687091200 bytes; 512 MiB are the most"):
+    with pytest.raises(InputError, match="'huge' has 53687091200 bytes; 512 MiB is the maximum"):
         directory_commit(plain)
     monkeypatch.setattr(listing, "TREE_SIZE_MAX", 10)
     (plain / "huge").unlink()

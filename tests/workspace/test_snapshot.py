@@ -394,7 +394,7 @@ def test_file_that_changes_while_it_is_read(snapshots: Snapshots, base: Path, mo
     """H37: a workspace somebody still writes to is broken machinery, not a wrong snapshot."""
     monkeypatch.setattr(snapshot, "_WHOLE", 1)
     monkeypatch.setattr(snapshot, "_chunks", lambda _: iter([b"short"]))
-    with pytest.raises(SandboxError, match="changes while it is frozen"):
+    with pytest.raises(SandboxError, match="changed while it was frozen"):
         snapshots.take(base)
     monkeypatch.undo()
     assert snapshots.take(base).tree

@@ -17,7 +17,7 @@ class Scripted:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Make the calls in order."""
         if not context.script:
-            return AgentResult(ended="gave_up", message="the task has no oracle to follow")
+            return AgentResult(ended="gave_up", message="the task has no reference solution to apply")
         for call in context.script:
             result = context.tools.call(call)
             if not result.ok and self.options.stop_on_error:
@@ -33,4 +33,4 @@ class Idle:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Look at nothing, change nothing."""
-        return AgentResult(message="did nothing, as it should")
+        return AgentResult(message="no-op control: made no changes (expected)")

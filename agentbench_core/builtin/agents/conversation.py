@@ -78,7 +78,9 @@ class Conversation:
             tools: what the model may call; those of the context when not given.
             window: tokens that the model can read and write, where nobody else says.
         """
-        assert context.llm is not None, "an agent that converses is registered with the capability needs_llm"
+        assert context.llm is not None, (
+            "an agent that uses a conversation must be registered with the capability needs_llm"
+        )
         self._context = context
         self._llm = context.llm
         self._tools = tuple(context.tools.specs if tools is None else tools)

@@ -184,9 +184,9 @@ class AgentPhase:
             error = solved.exception()
             ended = [solved.result() if error is None else error]
         if not ended:
-            self._log.emit(Warning_(message=f"the agent did not stop {GRACE_SEC:g} s after its time was over"))
+            self._log.emit(Warning_(message=f"the agent did not stop within {GRACE_SEC:g} s of its deadline"))
         if not ended and meter and meter.in_progress:
-            self._stop.set(LLMError(f"the provider did not return {GRACE_SEC:g} s after its time was over"))
+            self._stop.set(LLMError(f"the provider did not return within {GRACE_SEC:g} s of the deadline"))
         elif not ended:
             self._stop.set(DeadlineExceeded("the agent did not stop at its deadline"))
         elif self._deadline.expired:
@@ -211,7 +211,7 @@ class AgentPhase:
         if isinstance(ended, AgentResult):
             return ended.message
         if not isinstance(ended, BaseException):
-            return f"the agent returned {_said(repr, ended)}, which is no AgentResult"
+            return f"the agent returned {_said(repr, ended)}, which is not an AgentResult"
         self._files.write("agent/traceback.txt", "".join(traceback.format_exception(ended)))
         return f"the agent raised {type(ended).__name__}: {_said(str, ended)}"
 
@@ -286,16 +286,16 @@ class SubAgents:
         self, parent: str, budget: Budget, names: frozenset[str], depth: int, mandate: SubAgentRequest
     ) -> AttemptContext:
         if not _ROLE.fullmatch(mandate.role):
-            raise InputError(f"{mandate.role!r} is no role: expected a short name in small letters")
+            raise InputError(f"{mandate.role!r} is not a valid role: expected a short lowercase name")
         wanted = names if mandate.tools is None else frozenset(mandate.tools)
         for unknown in sorted(wanted - names):
             hint = did_you_mean(unknown, names)
-            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to a {mandate.role}")
+            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to sub-agent {mandate.role}")
         self.deadline.check()
         budget.check_spend()
         with self._lock:
             if self._names.total() >= _MOST:
-                raise InputError(f"{_MOST} delegations are enough for one attempt")
+                raise InputError(f"{_MOST} delegations is the limit for one attempt")
             self._names[mandate.role] += 1
             child = f"{mandate.role}-{self._names[mandate.role]}"
         self.log.emit(Delegation(parent=parent, child=child, role=mandate.role, depth=depth + 1))

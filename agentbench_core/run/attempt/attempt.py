@@ -157,9 +157,8 @@ class _Attempt:
         before = self.plan.environment_digest
         if before not in (None, digest):
             raise RunStoppedError(
-                f"the environment of {self.plan.task.spec.id} is no longer what it was in this run: "
-                f"{before} -> {digest}",
-                remedy="Put back the image or the interpreter that it is made from, or mix the two with --changed-ok.",
+                f"the environment of {self.plan.task.spec.id} has changed since this run started: {before} -> {digest}",
+                remedy="Restore the image or interpreter it was built from, or accept the mix with --changed-ok.",
             )
 
     def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
@@ -186,7 +185,7 @@ class _Attempt:
         self.recording.files.write("diffs/final.patch", change.diff)
         if self.plan.task.spec.artifacts.keep_workspace:
             for left_out in save_workspace(workspace, self.recording.files):
-                self.recording.log.emit(Warning_(message=f"not kept in repo/: {left_out}"))
+                self.recording.log.emit(Warning_(message=f"not saved in repo/: {left_out}"))
 
     @contextlib.contextmanager
     def _fork(self, prepared: Prepared) -> Iterator[Path]:

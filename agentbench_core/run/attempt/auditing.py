@@ -51,7 +51,7 @@ def audit_attempt(
         except Interrupted:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw: suspect, and scored
-            reason = f"auditor {ready.name} could not look at the attempt: {type(error).__name__}: {error}"
+            reason = f"auditor {ready.name} failed to audit the attempt: {type(error).__name__}: {error}"
             labels.append(Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=reason))
     return tuple(labels)
 

@@ -96,18 +96,18 @@ def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
             result = tools.call(call)
         except DeadlineExceeded:
             named = _named(number, calls, call)
-            raise ReferenceRefusedError("late", f"the oracle runs out of time in {named}") from None
+            raise ReferenceRefusedError("late", f"the reference solution timed out in {named}") from None
         except BudgetExceeded as error:
-            reason = f"the oracle has {len(calls)} calls: {error.message}"
+            reason = f"the reference solution has {len(calls)} calls: {error.message}"
             raise ReferenceRefusedError("failed", reason) from None
         if not result.ok:
-            said = f"{_named(number, calls, call)} is refused: {result.error_type}: {result.error_message}"
+            said = f"{_named(number, calls, call)} failed: {result.error_type}: {result.error_message}"
             forbidden = result.error_type == "not_editable"
             raise ReferenceRefusedError("not_editable" if forbidden else "failed", said)
 
 
 def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
-    return f"call {number} of {len(calls)} of the oracle ({call.tool})"
+    return f"call {number} of {len(calls)} of the reference solution ({call.tool})"
 
 
 def calibration(
@@ -161,7 +161,7 @@ def _kept_or_made(
             path.parent.mkdir(exist_ok=True)
             replace_text(path, text)
         except (OSError, InputError) as error:
-            log.emit(Warning_(message=f"{task.spec.id}: its expectations are not kept for the next run: {error}"))
+            log.emit(Warning_(message=f"{task.spec.id}: could not cache its calibration: {error}"))
     return made
 
 
@@ -213,7 +213,7 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
 
         def fork(solved: bool) -> Path:
             if solved and not task.script:
-                raise CalibrationError("the task has no reference solution; add one: oracle")
+                raise CalibrationError("the task has no reference solution; add one under `oracle`")
             kept = change().included if solved else ()
             workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
             made.append(workspace)
@@ -247,7 +247,7 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
         return Calibration(data={}, weakness=f"the task could not be calibrated: {error.message}")
     except DeadlineExceeded:
         shared.stop.check()
-        return Calibration(data={}, weakness="the calibration ran out of time; raise environment.timeout_sec")
+        return Calibration(data={}, weakness="calibration timed out; raise environment.timeout_sec")
     finally:
         for path in made:
             shared.discard(path)

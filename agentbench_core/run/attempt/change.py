@@ -107,7 +107,7 @@ def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
     wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
     for number, path in enumerate(wanted):
         if number >= _KEPT_FILES:
-            raise ToolError("too_many_files", f"{_KEPT_FILES} files are enough to look at")
+            raise ToolError("too_many_files", f"{_KEPT_FILES} files is the limit")
         try:
             data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
             if len(data) > min(_KEPT_FILE_BYTES, room):

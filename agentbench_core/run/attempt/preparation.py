@@ -77,12 +77,12 @@ class Baseline:
         if self.verdict.timed_out and self.timeout_ok:
             return None
         if self.verdict.timed_out:
-            return Outcome.SETUP_FAILED, "the failing command ran out of time before any agent came"
+            return Outcome.SETUP_FAILED, "the failing command timed out on the unchanged repository"
         if self.verdict.exit_code in _NOT_RUN or _MISSING.search(self.verdict.stderr.text):
             said = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
-            return Outcome.SETUP_FAILED, f"the failing command could not be run: {said}"
+            return Outcome.SETUP_FAILED, f"the failing command could not be started: {said}"
         if self.verdict.ok:
-            return Outcome.INVALID_TASK, "the failing command ended with exit code 0 before any agent came"
+            return Outcome.INVALID_TASK, "the failing command exits with 0 on the unchanged repository"
         return None
 
 
@@ -123,7 +123,7 @@ class PreparedTasks:
             try:
                 environment = self._provider.prepare(task.spec.environment_spec(), pristine, recorder, deadline)
             except DeadlineExceeded as error:
-                raise SetupError(f"the set-up took longer than {deadline.seconds:g} s") from error
+                raise SetupError(f"the setup exceeded {deadline.seconds:g} s") from error
             if recorder.commands:
                 setup_record.keep(environment.digest, recorder.commands)
             else:
@@ -292,7 +292,7 @@ def open_preparations(
         specs = [task.spec.environment_spec() for task in tasks]
         run_preflight(sandbox.component, lambda: provider.preflight(specs), seconds=variant.settings.run.preflight_sec)
         for leftover in (*Scratch.sweep("run"), *provider.sweep()):
-            note(f"removed what a dead run left behind: {leftover}")
+            note(f"removed leftovers of a dead run: {leftover}")
         scratch = Scratch("run")
         stack.callback(_close, scratch, note)
         yield PreparedTasks(provider, scratch, stop)
@@ -301,4 +301,4 @@ def open_preparations(
 def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
     left = scratch.close()
     if left is not None:
-        note(f"could not be removed, and is tried again by the next run: {left}")
+        note(f"could not be removed; the next run will retry: {left}")

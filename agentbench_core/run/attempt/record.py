@@ -76,7 +76,7 @@ def _explanation(found: AttemptResult) -> str:
         return found.problem
     said = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
     if found.change is not None and not found.change.included:
-        said.append("no change was left to judge")
+        said.append("the agent made no scorable changes")
     return "; ".join(part.strip() for part in said if part.strip())
 
 
@@ -165,7 +165,7 @@ def write_facts(plan: AttemptPlan, found: AttemptResult, files: AttemptFiles) ->
     facts: dict[str, object] = {
         "sandbox": sandbox.name,
         "isolated": sandbox.can("isolated"),
-        "docker_image": settings.docker_image if sandbox.can("images") else "ignored: this sandbox has no images",
+        "docker_image": settings.docker_image if sandbox.can("images") else "ignored: this sandbox does not use images",
         "network_policy": settings.network_policy,
         "limits": {"cpu": settings.cpu_limit, "mem_mb": settings.mem_limit_mb, "pids": settings.pids_limit},
         "host": {"os": platform.platform(), "python": platform.python_version()},
@@ -202,7 +202,7 @@ def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
 def _labels(plan: AttemptPlan, found: AttemptResult) -> tuple[Label, ...]:
     labels = []
     if plan.agent.can("needs_oracle"):
-        labels.append(Label(name="oracle", evidence="the agent was given the reference solution"))
+        labels.append(Label(name="oracle", evidence="the agent received the reference solution"))
     if plan.agent.can(ADVERSARY):
         labels.append(Label(name="adversary", evidence="the agent tried to pass without solving the task"))
     if plan.flaky:

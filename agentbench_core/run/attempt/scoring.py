@@ -66,9 +66,9 @@ class ScoringRun:
             deadline.check()
             score = unless(self.shared.stop, lambda: scorer.score(context), f"scorer {self.plan.task.spec.id}")
         except DeadlineExceeded:
-            score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests ran out of time")
+            score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests timed out")
         except ToolError as error:  # such as a file where the tests have a directory
-            score = Score(passed=False, exit_code=None, explanation=f"the change fits nowhere: {error}")
+            score = Score(passed=False, exit_code=None, explanation=f"the change does not apply: {error}")
         finally:
             for path in made:
                 self.shared.discard(path)

@@ -115,8 +115,8 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     different = blocking_changes(before.manifest, cleaned, variant.plugins)
     if different and not group.changed_ok:
         raise InputError(
-            "\n  ".join([f"{before.directory} was not run with what is here now:", *_some(different)]),
-            remedy="Put that back, or mix the two with --changed-ok, which run.json will say.",
+            "\n  ".join([f"{before.directory} does not match the current installation:", *_some(different)]),
+            remedy="Restore it, or accept the mix with --changed-ok (recorded in run.json).",
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     kept = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
@@ -144,14 +144,14 @@ def _check_plan(before: RunDirectory, group: RunPlan) -> None:
     """What has a record must stay in the plan, also where the rest may change."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
-        raise InputError(f"{before.directory} has no {EVENTS}: it can be read, and not resumed")
+        raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
     if group.repeats < manifest.repeats:
-        raise InputError(f"{before.directory} was planned with {manifest.repeats} repeats; {group.repeats} are fewer")
+        raise InputError(f"{before.directory} was planned with {manifest.repeats} repeats; {group.repeats} is less")
     gone = sorted({task.id for task in manifest.tasks} - {task.spec.id for task in group.tasks})
     if gone:
         raise InputError(
-            f"tasks of {before.directory} are not there any more: {', '.join(_some(gone))}",
-            remedy="Put them back, or say where they are: --tasks DIR",
+            f"tasks of {before.directory} no longer exist: {', '.join(_some(gone))}",
+            remedy="Restore them, or pass their directory: --tasks DIR",
         )
 
 
@@ -179,7 +179,9 @@ def open_run_writer(
             for repeat in range(1, group.repeats + 1)
         ]
         if before is not None and open_run(directory).manifest != before.manifest:
-            raise InputError(f"somebody else has resumed {directory} meanwhile", remedy="Look at it, and try again.")
+            raise InputError(
+                f"another process has resumed {directory} in the meantime", remedy="Check it, then try again."
+            )
         if before is None:
             _begin(store, manifest)
             store.emit(RunStarted(run_id=manifest.run_id, attempts=len(plans)))
@@ -195,7 +197,7 @@ def open_run_writer(
         store.emit(RunResumed(kept=rest.recorded, attempts=len(rest.plans)))
         observer.resumed(rest.recorded)
         if not rest.plans:
-            observer.note(f"{directory.name}: all {rest.recorded} attempts have their record, nothing is left to do")
+            observer.note(f"{directory.name}: all {rest.recorded} attempts are already recorded; nothing to do")
         yield RunWriter(store=store, variant=variant, plans=rest.plans, planned=len(plans), recorded=rest.recorded)
     finally:
         store.close()
@@ -209,7 +211,9 @@ def _begin(store: Store, manifest: RunManifest) -> None:
         with contextlib.suppress(RunStoppedError):
             store.close()
         shutil.rmtree(store.directory, ignore_errors=True)
-        raise RunStoppedError(error.message, remedy="Nothing was recorded. Choose another place: --out DIR") from None
+        raise RunStoppedError(
+            error.message, remedy="Nothing was recorded. Choose another directory: --out DIR"
+        ) from None
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
@@ -226,6 +230,6 @@ def _fresh(group: RunPlan, variant: Variant) -> Path:
                 return candidate
     except OSError as error:
         raise InputError(
-            f"cannot make {group.out / name}: {error.strerror}", remedy="Choose another place: --out DIR"
+            f"cannot create {group.out / name}: {error.strerror}", remedy="Choose another directory: --out DIR"
         ) from None
     raise AssertionError("the loop ends by returning")

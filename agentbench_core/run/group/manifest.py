@@ -180,14 +180,14 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     try:
         then = open_run(Path(like.directory))
         if then.manifest.run_id != like.run_id:
-            return (f"environments: not compared, since another run lies in {like.directory}",)
+            return (f"environments: not compared, because another run is in {like.directory}",)
         before, made = _environments(then), _environments(now)
     except AgentBenchError as error:
         return (f"environments: not compared: {error.message}",)
     by_text: dict[str, list[str]] = {}
     for task_id, facts in made.items():
         if task_id not in before:
-            by_text.setdefault("not compared, since that run has none", []).append(task_id)
+            by_text.setdefault("not compared, because that run has none", []).append(task_id)
             continue
         for text in _facts_differences(before[task_id], facts):
             by_text.setdefault(text, []).append(task_id)
@@ -197,11 +197,11 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
 def in_words(like: ReproducedRun) -> str:
     """What a person is told before such a run begins."""
     if not like.differences:
-        return f"the same plan as {like.directory}, and nothing that its run.json names is different"
+        return f"the same plan as {like.directory}, with no recorded difference"
     lines = like.differences[:_SHOWN]
     more = len(like.differences) - len(lines)
     rest = [f"and {more} more, in run.json"] if more else []
-    return "\n  ".join([f"the same plan as {like.directory}; different now:", *lines, *rest])
+    return "\n  ".join([f"the same plan as {like.directory}, with these differences:", *lines, *rest])
 
 
 def _plugins(manifest: RunManifest) -> Mapping[str, str]:
@@ -263,7 +263,7 @@ def _facts_differences(before: Mapping[str, str], now: Mapping[str, str]) -> Ite
 
 def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what} {name}: {_short(before.get(name, 'not there'))} -> {_short(now.get(name, 'not there'))}".lstrip()
+        f"{what} {name}: {_short(before.get(name, 'absent'))} -> {_short(now.get(name, 'absent'))}".lstrip()
         for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     ]

@@ -117,7 +117,9 @@ def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, 
             _collect(pending)
             if interrupts.seen and not told:
                 told = True
-                session.observer.note("interrupted: marking what runs; once more kills it")
+                session.observer.note(
+                    "interrupted: recording running attempts. Press Ctrl-C again to exit immediately."
+                )
                 pending = {future: run for future, run in pending.items() if not future.cancel()}
     finally:
         session.stop.end(Interrupted("the run ended"))
@@ -145,8 +147,8 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
         return
     found = environment_differences(manifest.like, open_run(run.store.directory))
     for difference in found:
-        observer.note(f"not as in {manifest.like.directory}: {difference}")
-        run.store.emit(Warning_(message=f"not as in run {manifest.like.run_id}: {difference}"))
+        observer.note(f"differs from {manifest.like.directory}: {difference}")
+        run.store.emit(Warning_(message=f"differs from run {manifest.like.run_id}: {difference}"))
     if found:
         every = tuple(dict.fromkeys((*manifest.like.differences, *found)))
         run.store.write_manifest(attrs.evolve(manifest, like=attrs.evolve(manifest.like, differences=every)))
@@ -168,7 +170,7 @@ def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
         observer.report_finished(ready.name)
         if not reported.done():
             observer.note(
-                f"reporter {ready.name!r} was interrupted: its report is missing, and the results are complete"
+                f"reporter {ready.name!r} was interrupted: its report is missing, but the results are complete"
             )
             return False
         if (error := reported.exception()) is not None:  # the results are safe; the report can be made again

@@ -145,7 +145,7 @@ class Call:
     def start_exchange(self) -> None:
         """Enter one more exchange, or the first; on disk when this returns."""
         if self._under_way:
-            self.failed(FailedExchange(error="unknown", message="the provider did not say how it ended"))
+            self.failed(FailedExchange(error="unknown", message="the provider did not report how it ended"))
         try:
             self.deadline.check()
             self._hold()
@@ -179,7 +179,7 @@ class Call:
     def add_wait(self, seconds: float) -> None:
         """See the contract."""
         if not 0 <= seconds < math.inf:
-            raise ValueError(f"nobody can wait {seconds!r} seconds")
+            raise ValueError(f"cannot wait {seconds!r} seconds")
         self.waited += seconds
         self._give_back(seconds)
 
@@ -191,7 +191,7 @@ class Call:
         """The exchange under way gave the answer; gives it with what it cost."""
         completion = attrs.evolve(completion, usage=self._meter.priced(completion.usage))
         if not self._settled(completion.usage):
-            raise LLMError("the provider gave an answer after it had said that there is none")
+            raise LLMError("the provider returned a response after reporting a failure")
         return completion
 
     def abandon(self, why: str) -> None:
@@ -250,7 +250,7 @@ class Call:
         self._give_money_back(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
         if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
-            said = f"call {self.number} cost {cost:.6f} USD, by its prices {self._worst.cost_usd:.6f} at most"
+            said = f"call {self.number} cost {cost:.6f} USD, but its prices allow at most {self._worst.cost_usd:.6f}"
             self._meter.log.emit(Warning_(message=said))
         return True
 

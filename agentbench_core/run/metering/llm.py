@@ -72,7 +72,7 @@ class MeteredModel:
     def _filled(self, request: Request) -> Request:
         model = self._meter.model.info
         if request.model not in ("", model.name):
-            raise InputError(f"this attempt's model is {model.name!r}: {request.model!r} cannot be asked")
+            raise InputError(f"this attempt's model is {model.name!r}: {request.model!r} cannot be used")
         return attrs.evolve(
             request,
             model=model.name,
@@ -128,7 +128,7 @@ class MeteredModel:
                 raise
             raise LLMError(f"the provider {provider!r} raised {type(error).__name__}: {error}") from error
         if not isinstance(completion, Completion):
-            raise LLMError(f"the provider {provider!r} returned {completion!r}, which is no Completion")
+            raise LLMError(f"the provider {provider!r} returned {completion!r}, which is not a Completion")
         return completion
 
     def _most_tokens(self, request: Request) -> int:

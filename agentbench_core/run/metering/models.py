@@ -108,7 +108,7 @@ def _facts(
     )
     facts: object = run_preflight(component, lambda: llm.preflight(expected), seconds=seconds)
     if not isinstance(facts, ModelFacts):
-        raise PluginError(f"llm {model.provider!r} says {facts!r} of its model, which is no ModelFacts")
+        raise PluginError(f"llm {model.provider!r} returned {facts!r} from preflight, which is not a ModelFacts")
     return facts
 
 
@@ -133,10 +133,10 @@ def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
 def _check_prices(model: OpenModel, limit: float | None) -> None:
     """A limit in dollars means nothing for a model without a price."""
     if limit is not None and None in (model.facts.usd_per_million_input, model.facts.usd_per_million_output):
-        who = f"model {model.info.name!r} of {model.info.provider!r}"
+        who = f"model {model.info.name!r} (provider {model.info.provider!r})"
         raise UnavailableError(
-            f"nobody says what {who} costs, so no limit in USD can hold",
-            remedy=f"Give its prices (agentbench plugins show {model.info.provider} says how), "
+            f"no pricing is known for {who}, so --max-cost-usd cannot be enforced",
+            remedy=f"Set its prices (see agentbench plugins show {model.info.provider}), "
             "or limit tokens: --set limits.max_tokens=N",
         )
 
@@ -168,7 +168,7 @@ class RunBudget:
             while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:
                 if not self._holders:
                     raise RunBudgetExceededError(
-                        f"the run may cost {self.max_usd:g} USD: {self.spent_usd:.6f} are spent, "
+                        f"the run is limited to {self.max_usd:g} USD: {self.spent_usd:.6f} spent, "
                         f"and the next call may cost {usd:.6f}"
                     )
                 waiting(LOOK_EVERY_SEC)

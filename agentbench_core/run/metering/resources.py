@@ -36,12 +36,12 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 class HostLoad:
     """What the machine was under meanwhile, AgentBench itself and all attempts included; ``None``: nobody knows."""
 
-    processors: int = option(1, help="how many processors the machine has")
-    cpu_used_sec: float | None = option(None, help="processor time that was used on it, in seconds")
+    processors: int = option(1, help="number of processors of the machine")
+    cpu_used_sec: float | None = option(None, help="processor time used on the machine, in seconds")
     cpu_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a processor")
     memory_wait_sec: float | None = option(None, help="seconds in which at least one process waited for memory")
     io_wait_sec: float | None = option(None, help="seconds in which at least one process waited for a disk")
-    load_average: float | None = option(None, help="processes that ran or waited, on average of the last minute")
+    load_average: float | None = option(None, help="load average of the last minute")
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +50,7 @@ class PhaseResources:
 
     waited_sec: float = option(
         0.0,
-        help="seconds that it waited for its turn, for room on the disk, and for what another attempt was preparing",
+        help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared",
     )
     commands: ResourceUsage = attrs.field(default=ResourceUsage())
     host: HostLoad = attrs.field(default=HostLoad())
@@ -117,9 +117,9 @@ def _own_limits(took: float, own: ResourceUsage) -> list[str]:
     """What the task's own limits took from it; other attempts have no part in that."""
     causes = []
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * took:
-        causes.append(f"its own cpu_limit held its commands back for {own.throttled_sec:.1f} of {took:.1f} s")
+        causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {took:.1f} s")
     if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * took:
-        reached = f", whose own mem_limit_mb was reached {own.memory_reclaims} times," if own.memory_reclaims else ""
+        reached = f" (which reached their mem_limit_mb {own.memory_reclaims} times)" if own.memory_reclaims else ""
         causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {took:.1f} s")
     return causes
 

@@ -80,7 +80,7 @@ class MeteredToolbox:
     def call_for(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
         """Call one of the tools that an agent may use, from its budget; see the contract."""
         if not isinstance(call, ToolCall):
-            raise TypeError(f"{call!r} is no ToolCall")
+            raise TypeError(f"{call!r} is not a ToolCall")
         with self._lock:
             self._inside += 1
         try:
@@ -126,7 +126,7 @@ class MeteredToolbox:
             hint = did_you_mean(call.tool, names)
             known = ", ".join(sorted(names))
             return ToolResult.failure("unknown_tool", f"there is no tool {call.tool!r}{hint}; tools: {known}")
-        assert self.sandbox is not None, "calls come when the sandbox is started"
+        assert self.sandbox is not None, "tools are called after the sandbox has started"
         deadline = self.deadline.within(self.tool_timeout_sec)
         context = ToolContext(
             workspace=self.workspace,
@@ -222,7 +222,7 @@ def open_toolbox(
 def _checked(result: object, tool: str) -> ToolResult:
     """What a tool gave, if it is a result that can be written down."""
     if not isinstance(result, ToolResult):
-        raise TypeError(f"{tool} returned {result!r}, which is no ToolResult")
+        raise TypeError(f"{tool} returned {result!r}, which is not a ToolResult")
     json.dumps(dump(result))
     return result
 

@@ -115,7 +115,7 @@ def test_set_up_that_fails(make: Make, log: Log, scratch: Path) -> None:
     with pytest.raises(SetupError) as caught:
         make("echo fine", "echo a line; echo the reason >&2; exit 7", "touch never")
     assert str(caught.value).splitlines() == [
-        "the set-up command 'echo a line; echo the reason >&2; exit 7' ended with exit code 7",
+        "the setup command 'echo a line; echo the reason >&2; exit 7' ended with exit code 7",
         "a line",
         "the reason",
     ]

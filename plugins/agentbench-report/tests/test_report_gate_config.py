@@ -68,12 +68,12 @@ def test_required_rules_may_be_a_suites_own(tmp_path: Path) -> None:
         ("labels: {oom: warn}", "labels.oom: expected one of fail, inconclusive, ignore, found 'warn'"),
         ("labels: {oom: ignor}", "did you mean 'ignore'?"),
         ("inconclusive: ok", "inconclusive: expected one of fail, pass, found 'ok'"),
-        ("margin: 0.1\nmargin: 0.2", "gate.yaml:2:1: the key 'margin' stands here twice"),
+        ("margin: 0.1\nmargin: 0.2", "gate.yaml:2:1: duplicate key 'margin'"),
         ("margin: [", "gate.yaml:1:10: expected the node content"),
         ("margin: !!python/name:os.system", "gate.yaml:1:9: tags are not allowed"),
         ("- margin", "expected a mapping of rules, found ['margin']"),
         ("", "expected a mapping of rules, found None"),
-        ("1: 2", "field names are text, found 1"),
+        ("1: 2", "field names must be strings, found 1"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:

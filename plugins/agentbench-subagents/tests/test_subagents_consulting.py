@@ -73,7 +73,7 @@ def test_a_role_looks_and_reports(attempt: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({}, "report: files: missing, and required"),
+        ({}, "report: files: required field is missing"),
         ({"files": "a.py"}, "report: files: expected list of"),
         ({"files": [{"path": 3, "why": "x"}]}, "report: files[0].path: expected text, found 3"),
         ({"files": [], "fils": 1}, "report: fils: unknown field (did you mean 'files'?)"),

@@ -144,7 +144,7 @@ def _chosen(app: App, name: str | None) -> Sequence[Plugin]:
         known = {each for p in everything for each in (p.source.plugin, p.source.distribution)}
         known |= {each for component in app.registry.all() for each in component.names}
         raise UnknownNameError(
-            f"nothing is called {name!r}{did_you_mean(name, known)}",
+            f"no component or plugin is named {name!r}{did_you_mean(name, known)}",
             remedy="Is it installed in this environment? pip install -e . See: agentbench plugins list",
         )
     return chosen
@@ -166,7 +166,7 @@ def _command(component: Component) -> Iterator[Finding]:
     module, _, attribute = component.target.partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if not isinstance(found, click.Command):
-        yield problem(f"command {component.name!r}: {component.target} is no click command")
+        yield problem(f"command {component.name!r}: {component.target} is not a click command")
     elif not found.help:
         yield problem(f"command {component.name!r} has no help", "Give it a docstring.")
     else:
