@@ -1,7 +1,7 @@
 """The one strict converter between plain data (YAML, JSON, flags) and frozen values.
 
-cattrs is lax out of the box (``id: 3`` becomes ``"3"``, ``tags: abc`` becomes three tags). Here nothing is
-coerced except whole numbers to floats, unknown keys are refused, and an error says file, path and remedy.
+cattrs is lax by default (``id: 3`` becomes ``"3"``, ``tags: abc`` becomes three tags). Here nothing is coerced
+except integers to floats, unknown keys are errors, and messages contain file, path and remedy.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from agentbench_core.schema import FieldValueError, key_of, type_name
 
 T = TypeVar("T")
 _MOST = 30
-"""Problems that are told of a piece of data: a screen has room for them."""
+"""Problems listed in one message, so that it fits on a screen."""
 
 
 def load(data: object, cls: type[T], *, where: str) -> T:
-    """Plain data as a frozen value.
+    """Convert plain data to a frozen value.
 
     Args:
-        data: what YAML, JSON or the command line gave.
+        data: parsed YAML, JSON or command-line values.
         cls: the attrs class to build.
-        where: the file or flag it comes from, for the message.
+        where: the file or flag of the data, for messages.
 
     Raises:
-        InputError: naming every problem with its path, for instance
+        InputError: lists every problem with its path, for example
             ``task.yaml: agent.stps: unknown field (did you mean 'max_steps'?)``.
     """
     try:
@@ -57,7 +57,7 @@ def dump(value: object) -> Any:
 
 
 class _MismatchError(ValueError):
-    """What is wrong with a piece of data: paths below that piece, each with a message for people."""
+    """The problems in a piece of data: paths relative to it, each with a message."""
 
     def __init__(self, *found: tuple[str, str]) -> None:
         super().__init__(found)
@@ -120,15 +120,15 @@ def _structure_union(value: object, hint: Any) -> object:
 
 
 def _each(pairs: Iterable[tuple[str, Callable[[], object]]]) -> list[Any]:
-    """Structure all elements before complaining, so that one error names every problem."""
-    built, found = [], []
+    """Structure all elements before raising, so that one error lists every problem."""
+    built, result = [], []
     for step, build in pairs:
         try:
             built.append(build())
         except _REFUSALS as error:
-            found += _problems(error, step)
-    if found:
-        raise _MismatchError(*found)
+            result += _problems(error, step)
+    if result:
+        raise _MismatchError(*result)
     return built
 
 
@@ -176,7 +176,7 @@ def _unstructure_class(cls: type, converter: cattrs.Converter) -> Callable[[Any]
 
 
 def _renamed(cls: type) -> dict[str, Any]:
-    """Fields whose name in data is another one than in Python."""
+    """Fields whose name in data differs from the Python name."""
     return {field.name: override(rename=key_of(field)) for field in attrs.fields(cls) if key_of(field) != field.name}
 
 
@@ -187,13 +187,13 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
     """Every leaf of cattrs' exception tree as (path, message)."""
     if isinstance(error, ClassValidationError):
         noted, bare = error.group_exceptions()
-        found = [problem for inner, note in noted for problem in _problems(inner, f"{path}.{note.name.rstrip('_')}")]
-        return found + [problem for inner in bare for problem in _problems(inner, path)]
+        results = [problem for inner, note in noted for problem in _problems(inner, f"{path}.{note.name.rstrip('_')}")]
+        return results + [problem for inner in bare for problem in _problems(inner, path)]
     if isinstance(error, ForbiddenExtraKeysError):
         names = [key_of(field) for field in attrs.fields(error.cl)]
         known = f"; known: {', '.join(names) or 'none'}"
         extra = sorted(error.extra_fields)
-        near = [did_you_mean(key, names) for key in extra[:_MOST]]  # to look for these takes time
+        near = [did_you_mean(key, names) for key in extra[:_MOST]]  # the search is slow
         near += [""] * (len(extra) - len(near))
         return [(f"{path}.{key}", f"unknown field{each or known}") for key, each in zip(extra, near, strict=True)]
     if isinstance(error, _MismatchError):
@@ -231,7 +231,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_func(_is_union, _structure_union)
-    converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class: `str` would claim it otherwise
+    converter.register_structure_hook(enum.StrEnum, _structure_enum)  # by class: the `str` hook would match first
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_unstructure_hook_factory(attrs.has, _unstructure_class)
     converter.register_unstructure_hook_func(_is_sequence, lambda items: [converter.unstructure(i) for i in items])

@@ -1,26 +1,25 @@
-"""Everything AgentBench raises on purpose.
+"""All exceptions that AgentBench raises.
 
 ::
 
     AgentBenchError                 what, which one, where, and what to do next
-    ├── InputError                  exit 2: bad input: a file, a flag, a name
+    ├── InputError                  exit 2: invalid input: a file, a flag, a name
     │   └── UnknownNameError        nothing is registered under that name
-    ├── UnavailableError            exit 3: the environment cannot do it (no Docker, no key, no git)
-    ├── RunStoppedError             exit 4: the run ended early; what was recorded is kept
-    ├── SandboxError                infrastructure: the sandbox broke, not the agent; attempt unscored
-    ├── SetupError                  infrastructure: a task's set-up failed; attempt unscored
+    ├── UnavailableError            exit 3: the environment lacks something (Docker, a key, git)
+    ├── RunStoppedError             exit 4: the run ended early; recorded attempts are kept
+    ├── SandboxError                infrastructure: the sandbox failed, not the agent; attempt unscored
+    ├── SetupError                  infrastructure: the setup of a task failed; attempt unscored
     ├── CalibrationError            a scorer cannot calibrate itself on a task; its verdicts there are weak
     ├── LLMError                    infrastructure: rate limit, outage, credentials; attempt unscored
-    ├── PluginError                 a plugin cannot be used; names plugin and distribution
-    ├── AttemptStop                 control flow inside an attempt; an agent lets it pass
-    │   ├── DeadlineExceeded        time is over
+    ├── PluginError                 a plugin cannot be used; contains plugin and distribution
+    ├── AttemptStop                 control flow inside an attempt; agents must not catch it
+    │   ├── DeadlineExceeded        the time is used up
     │   ├── BudgetExceeded          steps, tokens or money are used up
-    │   └── Interrupted             somebody stopped the run
-    └── ToolError                   a tool refuses; becomes `error_type` and `error_message` of its result
-        └── PathEscapeError         a path would leave the workspace (`path_escape`)
+    │   └── Interrupted             the run was stopped by the user
+    └── ToolError                   a tool call fails; becomes `error_type` and `error_message` of its result
+        └── PathEscapeError         a path outside the workspace (`path_escape`)
 
-Exit codes of the command: 0 done, 1 the thing checked did not hold, 2 to 4 as above, 70 a mistake of ours,
-130 interrupted.
+Exit codes of the command: 0 done, 1 a check failed, 2 to 4 as above, 70 an internal error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import ClassVar
 
 
 class AgentBenchError(Exception):
-    """Base of the tree. ``str(error)`` is the whole message; ``remedy`` says what to do next, or is empty."""
+    """Base class. ``str(error)`` is the whole message; ``remedy`` is the next step, or empty."""
 
     exit_code: ClassVar[int] = 1
 
@@ -45,17 +44,17 @@ class AgentBenchError(Exception):
 
 
 class InputError(AgentBenchError):
-    """Bad input: a file, a flag, a value. Nothing was changed."""
+    """Invalid input: a file, a flag, a value. Nothing was changed."""
 
     exit_code = 2
 
 
 class UnknownNameError(InputError):
-    """Nothing is known under a name."""
+    """Nothing is registered under a name."""
 
 
 class UnavailableError(AgentBenchError):
-    """This machine or account cannot do what was asked."""
+    """This machine or account lacks something that is required."""
 
     exit_code = 3
 
@@ -67,15 +66,15 @@ class RunStoppedError(AgentBenchError):
 
 
 class SandboxError(AgentBenchError):
-    """The sandbox broke for a reason that lies outside the agent's reach."""
+    """The sandbox failed for a reason outside the agent's control."""
 
     exit_code = 3
 
 
 class SetupError(AgentBenchError):
-    """A task's set-up failed, so nothing could be measured.
+    """The setup of a task failed, so nothing was measured.
 
-    ``facts`` is what the sandbox knows of the environment all the same, such as the id of its image.
+    ``facts`` is what the sandbox reports about the environment anyway, such as its image id.
     """
 
     def __init__(self, message: str, *, remedy: str = "", facts: Mapping[str, str] | None = None) -> None:
@@ -84,13 +83,13 @@ class SetupError(AgentBenchError):
 
 
 class CalibrationError(AgentBenchError):
-    """A scorer cannot find out from the reference solution what to expect; it judges without that."""
+    """A scorer cannot derive its expectations from the reference solution; it scores without them."""
 
 
 class LLMError(AgentBenchError):
-    """The model's provider failed (rate limit, outage, credentials); never the model's own answer.
+    """The model provider failed (rate limit, outage, credentials). Never raised for the content of a response.
 
-    ``stops_run``: no other call can do better (a key that is refused, no credit), so the run ends.
+    ``stops_run``: no further call can succeed (rejected key, no credit), so the run ends.
     """
 
     def __init__(self, message: str, *, remedy: str = "", stops_run: bool = False) -> None:
@@ -105,18 +104,17 @@ class PluginError(AgentBenchError):
 
 
 class AttemptStop(AgentBenchError):  # noqa: N818 - control flow, like StopIteration
-    """Ends an agent from outside. Agents must not swallow it: every further call raises it again."""
+    """Ends an agent from outside. If an agent catches it, every further call raises it again."""
 
 
 class DeadlineExceeded(AttemptStop):
-    """The time for this piece of work is over."""
+    """The time for this operation is used up."""
 
 
 class BudgetExceeded(AttemptStop):
     """Steps, tokens or money are used up.
 
-    ``budget`` is the budget that had no more, the agent's or its parent's; ``what`` is one of ``steps``, ``tokens`` and
-    ``money``.
+    ``budget`` is the exhausted budget, the agent's or its parent's; ``what`` is ``steps``, ``tokens`` or ``money``.
     """
 
     def __init__(self, message: str, *, budget: object = None, what: str = "") -> None:
@@ -130,9 +128,9 @@ class Interrupted(AttemptStop):
 
 
 class ToolError(AgentBenchError):
-    """A tool refuses to do what the agent asked for.
+    """A tool call fails for a reason that the agent can see.
 
-    ``error_type`` is the short code that the agent sees, for instance ``not_found`` or ``patch_conflict``.
+    ``error_type`` is the short code shown to the agent, for example ``not_found`` or ``patch_conflict``.
     """
 
     def __init__(self, error_type: str, message: str) -> None:
@@ -141,13 +139,13 @@ class ToolError(AgentBenchError):
 
 
 class PathEscapeError(ToolError):
-    """A path would lead out of the workspace, or through a link."""
+    """A path leads outside the workspace, or through a symbolic link."""
 
     def __init__(self, message: str) -> None:
         super().__init__("path_escape", message)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The hint `` (did you mean 'x'?)`` for the nearest of ``known``, or an empty string."""
+    """The hint `` (did you mean 'x'?)`` for the closest of ``known``, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,6 +1,6 @@
-"""The names for commands of plugins: tasks read, attempts made, flags and tables of the command line.
+"""Public names for commands of plugins: reading tasks, making attempts, flags and tables of the command line.
 
-They are listed in ``harness.pyi`` and loaded when they are first used. Components need only what is in
+They are listed in ``harness.pyi`` and loaded on first use. Components only need the names in
 :mod:`agentbench_core`.
 """
 

@@ -1,7 +1,7 @@
-"""What a frozen class accepts, said three ways: an option table, a JSON Schema, help for a field.
+"""Three views of what a frozen class accepts: an option table, a JSON Schema, help for a field.
 
-Every class that people fill in (``task.yaml``, options, tool arguments) declares its fields with
-:func:`option`, so that each of them carries its own help.
+Every class that people write (``task.yaml``, options, tool arguments) declares its fields with :func:`option`, so
+each field carries its own help.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class FieldValueError(ValueError):
-    """A value of the right type that a field does not allow."""
+    """A value of the right type that violates a constraint of its field."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -34,7 +34,7 @@ def option(default: T, *, help: str, pattern: str = ..., minimum: float = ..., m
 def option(
     default: Any = attrs.NOTHING,
     *,
-    help: str,  # noqa: A002 - the field's name for it
+    help: str,  # noqa: A002 - matches the name of the field
     pattern: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
@@ -43,7 +43,7 @@ def option(
 
     Args:
         default: value when nothing is given; without it the field is required.
-        help: one line for people, shown by ``plugins show``, READMEs and the JSON Schema.
+        help: one line of text, shown by ``plugins show``, READMEs and the JSON Schema.
         pattern: for text, a regular expression that the whole value must match.
         minimum: for numbers, the smallest value allowed.
         maximum: and the largest.
@@ -63,13 +63,13 @@ def option(
 
 
 def key_of(field: attrs.Attribute[Any]) -> str:
-    """What people call a field: ``from_`` is ``from``, which Python keeps for itself."""
+    """The name of a field in data: ``from_`` is ``from``, a Python keyword."""
     return field.name.rstrip("_")
 
 
 @attrs.frozen(kw_only=True)
 class OptionDescription:
-    """One row of an option table. ``default`` is ``required`` or the value as YAML would write it."""
+    """One row of an option table. ``default`` is ``required`` or the value as YAML."""
 
     name: str
     type: str
@@ -92,7 +92,7 @@ def describe(cls: type) -> tuple[OptionDescription, ...]:
 
 
 def json_schema(cls: type) -> dict[str, Any]:
-    """JSON Schema (2020-12) of a frozen class; unknown keys are forbidden, as the converter forbids them."""
+    """JSON Schema (2020-12) of a frozen class; unknown keys are forbidden, as in the converter."""
     hints = get_type_hints(cls)
     properties: dict[str, Any] = {}
     for field in attrs.fields(cls):
@@ -112,13 +112,13 @@ def json_schema(cls: type) -> dict[str, Any]:
 
 
 def defaults(cls: type) -> dict[str, Any]:
-    """What the fields of a frozen class are if nothing is given: not those that are required, or classes themselves."""
+    """The defaults of the fields of a frozen class, except required fields and nested classes."""
     given = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
     return {key_of(field): _plain(_default(field)) for field in given if not attrs.has(type(_default(field)))}
 
 
 def type_name(hint: Any) -> str:
-    """A type as people read it: ``text``, ``number``, ``list of text``, ``one of a, b``."""
+    """A type for people: ``text``, ``number``, ``list of text``, ``one of a, b``."""
     plain = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
     if hint in plain:
         return plain[hint]

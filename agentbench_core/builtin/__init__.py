@@ -1,1 +1,1 @@
-"""Plugins that come with the core, through the public hooks and nothing else."""
+"""Components of the core, registered through the public hooks."""

@@ -14,12 +14,12 @@ from agentbench_core.builtin.options import NoOptions
 _LONGEST = 300  # characters of an explanation
 
 _SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
-"""Labels of attempts that a headline is also told without."""
+"""Attempts with these labels are excluded in a second headline."""
 
 
 @attrs.frozen
 class Console:
-    """Writes ``report_summary.md``, which the command prints at the end of a run."""
+    """Writes ``report_summary.md``, which is printed at the end of a run."""
 
     options: NoOptions
 
@@ -65,12 +65,12 @@ def summary(run: RunView) -> str:
     lines += _model(run, records)
     if any(not record.sandbox.isolated for record in records):
         lines.append(f"sandbox {records[0].sandbox.name!r} is not isolated: results are valid for trusted agents only")
-    # Shown on a terminal, and by what renders Markdown: there a name must not become a tag.
+    # Shown on terminals and by Markdown renderers, where a name must not become a tag.
     return escape_control("\n".join(lines)).replace("<", r"\<").rstrip() + "\n"
 
 
 def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
-    """What a model was asked for and has cost, where one was asked; replayed answers are no fresh samples."""
+    """Model calls and their cost, if any; replayed responses are not new samples."""
     used = [record.usage for record in records]
     calls = sum(usage.llm_calls for usage in used)
     replayed = sum(record.replayed for record in records)
@@ -88,7 +88,7 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
 
 
 def _beside(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], aside: Mapping[str, str]) -> list[str]:
-    """The headline over other attempts: with what is quarantined, and without what is suspected."""
+    """The headline over other attempts: including quarantined tasks, and excluding suspected attempts."""
     lines = []
     if aside:
         them = f"{len(aside)} quarantined task{'s' if len(aside) > 1 else ''}"
@@ -102,7 +102,7 @@ def _beside(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], a
 
 
 def _suspected(record: AttemptRecord) -> bool:
-    """Whether an attempt may have attacked its verdict or seen what it must not; one that is convicted has failed."""
+    """Whether an attempt may have tampered with its verdict or used leaked data; convicted ones have failed already."""
     names = {label.name for label in record.labels}
     return not _SUSPICIONS.isdisjoint(names) and record.result.failure_reason is not FailureReason.TAMPERED
 

@@ -1,4 +1,4 @@
-"""Options of what the core registers; apart, so that listing them loads nothing else."""
+"""Options of the core's components, in their own module so that listing them loads nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class NoOptions:
-    """For components that have nothing to choose."""
+    """For components without options."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +21,7 @@ class PlainOptions:
 
 @attrs.frozen(kw_only=True)
 class RepairOptions:
-    """When an agent that repairs in a loop gives up. A class of options may inherit them."""
+    """When an agent that repairs in a loop gives up. Classes of options may inherit them."""
 
     same_failure: int = option(4, help="consecutive changes after which the command fails in the same way", minimum=1)
     tool_errors: int = option(8, help="consecutive failed tool calls", minimum=1)

@@ -1,4 +1,4 @@
-"""The scorer ``plain`` believes what the passing command reports. It shows what the checks of ``tests`` are worth."""
+"""The scorer ``plain`` trusts the report of the passing command. It shows what the checks of ``tests`` are worth."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from agentbench_core.builtin.options import PlainOptions
 LARGEST_REPORT = 64 << 20  # bytes
 MOST_TESTS = 200_000
 _DEEPEST = 64
-"""Parts of a dotted name that are looked at."""
+"""Parts of a dotted name that are considered."""
 
 _JUNIT = "junit.xml"
-# The results directory may have any name, so it is quoted for pytest, which splits this variable as a shell would.
+# The results directory may have any name, so it is quoted for pytest, which splits this variable like a shell.
 _WITH_JUNIT = f"""export PYTEST_ADDOPTS="--junitxml='$AGENTBENCH_RESULTS/{_JUNIT}' -o junit_family=xunit1"; """
 _PYTEST = re.compile(r"(?<![\w.-])(?:pytest|py\.test)(?![\w.-])")
 _WEAK = Label(name="weak_verdict", evidence="the scorer `plain` trusts what the tests report")
@@ -43,8 +43,8 @@ _WEAK = Label(name="weak_verdict", evidence="the scorer `plain` trusts what the 
 def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     """Outcome by pytest id: ``passed``, ``failed``, ``error``, ``skipped``, or ``repeated`` for one that is not unique.
 
-    ``known`` are files that have tests; one whose tests are all inherited is not named in the report.
-    Needs ``junit_family=xunit1``, which names the file of each test. Damaged or hostile XML gives no outcome.
+    ``known`` are files that contain tests; a file whose tests are all inherited is not named in the report.
+    Needs ``junit_family=xunit1``, which has the file of each test. Damaged or hostile XML gives no outcomes.
     """
     try:
         cases = list(_cases(data))
@@ -53,13 +53,13 @@ def outcomes(data: bytes, known: Collection[str] = ()) -> Mapping[str, str]:
     if len(cases) > MOST_TESTS:
         return {}
     files = {_module(file): file for file in sorted({*known, *(case.get("file", "") for case, _ in cases)})}
-    found = [(test_id(case, files), outcome) for case, outcome in cases]
-    times = Counter(name for name, _ in found)
-    return {name: outcome if times[name] == 1 else "repeated" for name, outcome in found}
+    results = [(test_id(case, files), outcome) for case, outcome in cases]
+    times = Counter(name for name, _ in results)
+    return {name: outcome if times[name] == 1 else "repeated" for name, outcome in results}
 
 
 def _cases(data: bytes) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Attributes and outcome of each test, at most one more than there may be; the rest of the tree is let go of."""
+    """Attributes and outcome of each test, at most one more than allowed; the rest of the tree is discarded."""
     above: list[Element] = []
     number = 0
     for event, element in iterparse(io.BytesIO(data), events=("start", "end")):
@@ -79,8 +79,8 @@ def _cases(data: bytes) -> Iterator[tuple[Mapping[str, str], str]]:
 def test_id(case: Mapping[str, str], files: Mapping[str, str]) -> str:
     """``tests/test_x.py::TestY::test_z[param]``, from the attributes ``file``, ``classname`` and ``name``.
 
-    ``file`` is where a test is defined; one that is inherited is collected elsewhere, in one of the other ``files``,
-    which are given by the names of their modules.
+    ``file`` is where a test is defined. An inherited test is collected in another one of ``files``, which are given by
+    the names of their modules.
     """
     file, classname, name = (case.get(key, "") for key in ("file", "classname", "name"))
     parts = classname.split(".")[:_DEEPEST]
@@ -105,17 +105,17 @@ def _outcome(case: Element) -> str:
 class PlainScorer:
     """Exit code 0 passes; with expected test ids, each of them must be in pytest's own results and have passed.
 
-    Protected files are put back and the change is filtered, as for every scorer. Nothing else is checked.
+    Protected files are restored and the change is filtered, as for every scorer. Nothing else is checked.
     """
 
     options: PlainOptions
 
     def calibrate(self, context: CalibrationContext) -> Calibration:
-        """Find out whether the task can be judged here: nothing is kept."""
+        """Check whether the task can be scored here; nothing is cached."""
         validation = context.validation
         if not _PYTEST.search(validation.passing_command):
-            found = check_command(context)
-            return Calibration(data={}, obstacle=found.obstacle, not_failing=found.not_failing)
+            match = check_command(context)
+            return Calibration(data={}, obstacle=match.obstacle, not_failing=match.not_failing)
         unfixed: Mapping[str, str] = {}
         if validation.fail_to_pass or validation.passing_command != validation.failing_command:
             result, ended = self._run(context, context.fork(False))
@@ -128,14 +128,14 @@ class PlainScorer:
             result, solved = self._run(context, context.fork(True))
             printed = _raised(result) or result.last_lines(3)
         passing = [name for name, outcome in unfixed.items() if outcome == "passed"]
-        found = suitability(context, passing_before=passing, ended=solved, why={})
-        obstacle = f"{found.obstacle}\n{printed}" if found.obstacle else ""
-        return Calibration(data={}, obstacle=obstacle, not_failing=found.not_failing)
+        match = suitability(context, passing_before=passing, ended=solved, why={})
+        obstacle = f"{match.obstacle}\n{printed}" if match.obstacle else ""
+        return Calibration(data={}, obstacle=obstacle, not_failing=match.not_failing)
 
     def score(self, context: ScoringContext) -> Score:
-        """Run the passing command once. With expected test ids, each of them must be there once and have passed."""
+        """Run the passing command once. With expected test ids, each of them must occur once and have passed."""
         expected = context.validation.expected_tests
-        result, found = self._run(context, context.fork(), asked=bool(expected) or context.each_test)
+        result, outcome = self._run(context, context.fork(), asked=bool(expected) or context.each_test)
         context.save_output(result)
         if result.timed_out:
             context.deadline.check()
@@ -143,16 +143,16 @@ class PlainScorer:
                 passed=False, exit_code=None, timed_out=True, explanation="the tests timed out", labels=(_WEAK,)
             )
         if not expected:
-            return Score(passed=result.ok, exit_code=result.exit_code, tests=found, labels=(_WEAK,))
-        missing = not_passed(expected, found)
+            return Score(passed=result.ok, exit_code=result.exit_code, tests=outcome, labels=(_WEAK,))
+        missing = not_passed(expected, outcome)
         return Score(
-            passed=not missing, exit_code=result.exit_code, explanation=missing, tests=found or {}, labels=(_WEAK,)
+            passed=not missing, exit_code=result.exit_code, explanation=missing, tests=outcome or {}, labels=(_WEAK,)
         )
 
     def _run(
         self, context: CommandContext, workspace: Path, *, asked: bool = True
     ) -> tuple[CommandResult, Mapping[str, str] | None]:
-        """How the passing command ended, and each test by its id if pytest was ``asked`` for it and reported it."""
+        """The result of the passing command, and each test by its id if pytest was ``asked`` for it and reported it."""
         validation = context.validation
         read_only = self.options.read_only and not validation.writable
         command = Command((_WITH_JUNIT if asked else "") + validation.passing_command, read_only=read_only)
@@ -164,6 +164,6 @@ class PlainScorer:
 
 
 def _raised(result: CommandResult) -> str:
-    """What pytest printed last of an exception; an empty string if it printed none."""
+    """The last line of an exception printed by pytest; empty if there is none."""
     lines = [line[1:].strip() for line in result.stdout.text.splitlines() if line.startswith("E  ")]
     return lines[-1] if lines else ""

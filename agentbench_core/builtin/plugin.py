@@ -1,4 +1,4 @@
-"""What the core registers, through the same hooks as everybody else."""
+"""Registers the core's components, through the same hooks as plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_core.builtin.options import (
     SearchOptions,
 )
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import LLM, Agent, Register, RegisterVariant, Reporter, Scorer, Tool
 
 AGENTBENCH_API = 1
@@ -25,7 +25,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The agent that others are compared with, and the two controls."""
+    """The baseline agent, and the two controls."""
     register(
         "baseline",
         baseline,
@@ -46,7 +46,7 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """The one model that asks nobody."""
+    """The replay provider."""
     register(
         "replay",
         replay,
@@ -58,7 +58,7 @@ def agentbench_register_llms(register: Register[LLM]) -> None:
 
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:
-    """The five tools of the agent's contract."""
+    """The five tools."""
     register("list_files", list_files, ListFilesOptions, summary="paths below a directory")
     register("read_file", read_file, ReadFileOptions, summary="text of a file, or some lines of it")
     register("search", search, SearchOptions, summary="lines that match, in all files or some")
@@ -68,7 +68,7 @@ def agentbench_register_tools(register: Register[Tool]) -> None:
 
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """The scorer that others are compared with."""
+    """The plain scorer."""
     register(
         "plain",
         plain,
@@ -80,13 +80,13 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 
 @hookimpl
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
-    """The reporter of every run."""
+    """The reporter that every run uses."""
     register("console", console, NoOptions, summary="report_summary.md as one page of plain text")
 
 
 @hookimpl
 def agentbench_register_variants(register: RegisterVariant) -> None:
-    """The agents as variants, to be run beside others."""
+    """Variants of the agents."""
     register("baseline", {"agent": "baseline"}, summary="one model, the tools and a loop")
     register("scripted", {"agent": "scripted"}, summary="positive control: the reference solution")
     register("idle", {"agent": "idle"}, summary="no-op control: no change")

@@ -1,4 +1,4 @@
-"""The llm ``replay``: answers each call with what was recorded in an earlier run."""
+"""The llm ``replay``: returns the recorded responses of an earlier run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentbench_core import (
 from agentbench_core.builtin.options import ReplayOptions
 
 _SHOWN = 60  # lines of a difference
-_COMPARED = 100  # lines of one message that are held against each other
+_COMPARED = 100  # lines of one message that are compared
 _CONTEXT = 2
 _REDACTED = "[redacted "
 
@@ -40,7 +40,7 @@ _steady = functools.lru_cache(maxsize=1024)(normalize_output)
 
 @attrs.frozen
 class _Asked:
-    """A request by digests, without what differs between two equal runs: of all but its messages, and of each."""
+    """A request as digests, without what differs between equal runs: of everything but its messages, and of each."""
 
     head: str
     messages: tuple[str, ...]
@@ -48,7 +48,7 @@ class _Asked:
 
 @attrs.frozen
 class _Answer:
-    """A recorded call: its place among those of its attempt, who asked what, and what came of it."""
+    """A recorded call: its position in the attempt, the agent, the request, and the response."""
 
     number: int
     agent: str
@@ -61,14 +61,14 @@ _Tape = Mapping[_Asked, Sequence[_Answer]]
 
 
 class Replay:
-    """Implements ``LLM``. Every run directory is its cassette.
+    """Implements ``LLM``. Any run directory can be replayed.
 
-    A call is answered by the first recorded one of the same task and repeat that asked the same and was not used yet
-    in this attempt; what the same agent asked goes first. So nothing depends on what runs at the same time, unless
-    sub-agents get their names in another order.
+    A call gets the first unused recorded response to an equal request of the same task and repeat; requests of the
+    same agent come first. So the result does not depend on timing, unless sub-agents get their names in another
+    order.
 
-    Not replayed: limits in money, since answers cost nothing. An attempt that ended by one goes on until it asks what
-    nobody had asked.
+    Limits in money are not replayed, since responses cost nothing. An attempt that was ended by one continues until
+    its first unrecorded request.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -82,7 +82,7 @@ class Replay:
         return open_run(Path(self._from))
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """What was known of the model then; now it costs nothing."""
+        """The recorded facts about the model; the price is zero."""
         if not self._from:
             raise InputError("no run to replay was given", remedy="Pass it: --set llm.from=RUN_DIR")
         manifest = self._run.manifest
@@ -98,9 +98,9 @@ class Replay:
         )
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """The recorded answer, at no cost.
+        """The recorded response, at no cost.
 
-        Raises LLMError with what differs when nothing recorded asked the same, and where the answer had a secret in it.
+        Raises LLMError with the difference if no recorded request is equal, or if the response contained a secret.
         """
         call.deadline.check()
         written = load(call.redacted(dump(request)), Request, where="the request")
@@ -120,7 +120,7 @@ class Replay:
         )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def _warnings(self) -> Iterator[str]:
         if any(again.changes for again in self._run.manifest.resumed):
@@ -134,7 +134,7 @@ class Replay:
         if place not in self._tapes:
             tape: dict[_Asked, list[_Answer]] = {}
             seen: dict[int, str] = {}
-            answers = list(self._run.answers(task_id, repeat))  # all are kept, so that no two objects have one id
+            answers = list(self._run.answers(task_id, repeat))  # all are retained, so that ids of objects stay unique
             for number, (agent, request, completion) in enumerate(answers):
                 asked = _asked(request, seen)
                 tape.setdefault(asked, []).append(_Answer(number, agent, asked, request, completion))
@@ -154,17 +154,17 @@ def _at_no_cost(completion: Completion) -> Completion:
 
 
 def _asked(request: Request, seen: dict[int, str]) -> _Asked:
-    """What identifies a request. ``seen`` has digests by the id of a message: a recording shares its messages."""
+    """Identifies a request. ``seen`` caches digests by the id of a message: recordings share their messages."""
     for message in request.messages:
         if id(message) not in seen:
             seen[id(message)] = _digest(dump(message))
-    tools = tuple(attrs.evolve(tool, effect="") for tool in request.tools)  # which models are not told
+    tools = tuple(attrs.evolve(tool, effect="") for tool in request.tools)  # effects are not sent to models
     head = _digest(dump(attrs.evolve(request, messages=(), tools=tools)))
     return _Asked(head, tuple(seen[id(message)] for message in request.messages))
 
 
 def _canonical(value: Any) -> Any:
-    """Plain data without what differs between two equal runs."""
+    """Plain data without what differs between equal runs."""
     if isinstance(value, str):
         return _steady(value)
     if isinstance(value, Mapping):
@@ -195,21 +195,21 @@ def _missed(request: Request, asked: _Asked, recorded: Sequence[tuple[_Answer, b
 
 
 def _alike(one: _Asked, other: _Asked) -> int:
-    """How near two requests are: messages that are the same in the same place, against how much longer one is."""
+    """Similarity of two requests: equal messages at equal positions, minus the difference in length."""
     same = sum(a == b for a, b in zip(one.messages, other.messages, strict=False))
     return 2 * same - abs(len(one.messages) - len(other.messages))
 
 
 def _same_beginning(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many items two sequences have in common before the first that differs."""
+    """The length of the common prefix of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _difference(recorded: _Answer, request: Request, asked: _Asked) -> Sequence[str]:
-    """Settings and tools where they differ, and the first message that does; what follows from it is not looked at.
+    """The difference in settings and tools, and the first message that differs; later messages are not compared.
 
-    Nor is what lies far behind the first line that differs: a program under test wrote it, and comparing takes time.
+    Lines far behind the first difference are not compared either: a tested program wrote them, and comparing is slow.
     """
     same = _same_beginning(recorded.asked.messages, asked.messages)
     with_head = recorded.asked.head != asked.head
@@ -223,7 +223,7 @@ def _difference(recorded: _Answer, request: Request, asked: _Asked) -> Sequence[
 
 
 def _lines(request: Request, with_head: bool, index: int) -> Sequence[str]:
-    """The message at ``index``, if there is one, and what else is asked, as people read it."""
+    """The message at ``index``, if there is one, and the other parts of the request, as text."""
     lines = []
     if with_head:
         settings = _canonical(dump(attrs.evolve(request, messages=(), tools=())))

@@ -1,4 +1,4 @@
-"""What commands share: the plugins of this process, and how they print."""
+"""Shared by all commands: the loaded plugins, and printing."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ CORE_COMMANDS = {
     "tasks schema": ("agentbench_core.cli.tasks:schema", "Print the JSON Schema of task.yaml, for editors."),
     "tasks show": ("agentbench_core.cli.tasks:show_task", "Show every setting of a task, including defaults."),
 }
-"""The core's own commands, as typed: where each is, and its summary. A plugin cannot replace them."""
+"""The core's own commands by name: module, and summary. Plugins cannot replace them."""
 
 TAKEN = frozenset({*CORE_COMMANDS, *COMMAND_GROUPS})
-"""The names that no plugin's command can have."""
+"""Names that commands of plugins cannot use."""
 
 
 @attrs.define(slots=False)
 class App:
-    """The application of one command; plugins are found when they are first asked for."""
+    """The state of one invocation; plugins are discovered on first use."""
 
     disabled: frozenset[str]
     trace: bool = False
 
     @classmethod
     def from_environment(cls, switched_off: Iterable[str], *, trace: bool = False) -> App:
-        """With ``--no-plugin`` names, and those in ``AGENTBENCH_DISABLE_PLUGINS`` (separated by commas).
+        """Disable the plugins in ``--no-plugin`` and ``AGENTBENCH_DISABLE_PLUGINS`` (comma-separated).
 
-        ``trace``, or ``AGENTBENCH_TRACE_PLUGINS=1``, shows on standard error how plugins are loaded.
+        ``trace``, or ``AGENTBENCH_TRACE_PLUGINS=1``, logs plugin loading to standard error.
         """
         return cls(
             disabled_by_environment() | set(switched_off),
@@ -62,7 +62,7 @@ class App:
 
     @classmethod
     def of(cls, ctx: click.Context) -> App:
-        """That of a command; made here when the group has not run, as for ``--help`` and completion."""
+        """The app of a command. Created here if the group has not run, as for ``--help`` and completion."""
         root = ctx.find_root()
         if not isinstance(root.obj, App):
             switched_off = root.params.get("no_plugin") or ()
@@ -71,19 +71,19 @@ class App:
 
     @cached_property
     def plugins(self) -> Plugins:
-        """Every plugin, whatever became of it."""
+        """Every plugin, including broken and disabled ones."""
         return discover(self.disabled, _show if self.trace else lambda line: None)
 
     @property
     def registry(self) -> Registry:
-        """What the working plugins registered."""
+        """The components registered by working plugins."""
         return self.plugins.registry
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a line. Everything that commands print goes through here: much of it comes from repositories and agents.
+    """Print a line with control characters escaped: much of the output comes from repositories and agents.
 
-    Raises OSError if standard output takes nothing; standard error that takes nothing stops no command.
+    Raises OSError if standard output cannot be written. Errors on standard error are ignored.
     """
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
         click.echo(escape_control(text), err=err, nl=nl)
@@ -99,14 +99,14 @@ def print_json(value: Any) -> None:
 
 
 def shortened(text: str, limit: int = 300) -> str:
-    """An explanation on one line; of a traceback, what was raised."""
+    """An explanation on one line; of a traceback, only the exception."""
     lines = text.strip().splitlines()
-    said = lines[-1] if text.startswith("Traceback") else " ".join(line.strip() for line in lines)
-    return shorten(said, limit)
+    message = lines[-1] if text.startswith("Traceback") else " ".join(line.strip() for line in lines)
+    return shorten(message, limit)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print columns of text under their heads; the last column is free to be long."""
+    """Print columns of text under their headings; the last column is not padded."""
     table = [tuple(heads), *(tuple(row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
     for row in table:

@@ -1,4 +1,4 @@
-"""Groups of commands: the core's own commands and those of plugins, by name; only the one typed is imported."""
+"""Command groups: commands of the core and of plugins, by name. Only the invoked command is imported."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from agentbench_core.plugin.registry import comes_with
 
 
 class CommandGroup(click.Group):
-    """``agentbench`` itself, or one of the groups below it, such as ``agentbench tasks``.
+    """``agentbench`` itself, or a group below it, such as ``agentbench tasks``.
 
-    ``within`` is what the names of its commands begin with in the table and in the registry: nothing, or ``"tasks "``.
+    ``within`` is the prefix of its commands in the table and in the registry: empty, or ``"tasks "``.
     """
 
     def __init__(self, *args: Any, within: str = "", **settings: Any) -> None:
-        """Make an empty group: its commands are looked up when they are asked for."""
+        """Create an empty group: commands are looked up on demand."""
         super().__init__(*args, **settings)
         self._within = within
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands right below this group."""
+        """The names of the commands directly below this group."""
         return list(self._summaries(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now. Raises PluginError when a plugin's cannot be loaded."""
+        """Import and return the command of that name. Raises PluginError if a plugin's command fails to load."""
         name = self._within + cmd_name
         if name in COMMAND_GROUPS:
             summary = COMMAND_GROUPS[name]
@@ -45,7 +45,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with a hint for a name that is not there. Raises UsageError."""
+        """Resolve a command as click does, with a hint for unknown names. Raises UsageError."""
         name = args[0] if args else ""
         known = self.list_commands(ctx)
         if name and not name.startswith("-") and name not in known:
@@ -53,7 +53,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Exit with 141 when the reader of the output has gone: 1 is for a check that did not hold."""
+        """Exit with 141 if the reader of the output has gone: 1 is reserved for failed checks."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         return did_you_mean(name, known) or missing
 
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
-        """The commands right below this group, sorted. The core's come last: a plugin cannot replace them."""
+        """The commands directly below this group, sorted. The core's come last, so plugins cannot replace them."""
         everywhere = {
             **{each.name: _as_sentence(each.summary) for each in App.of(ctx).registry.all("command")},
             **{name: summary for name, (_, summary) in CORE_COMMANDS.items()},
@@ -99,7 +99,7 @@ def _load_plugin_command(app: App, name: str) -> click.Command:
 
 
 def _as_sentence(summary: str) -> str:
-    """As the core's own commands are described; in tables of components summaries are written as they are."""
+    """The summary formatted like those of the core's commands; tables of components show it unchanged."""
     return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 

@@ -1,4 +1,4 @@
-"""``agentbench completion``: what a shell needs to complete commands, flags and names."""
+"""``agentbench completion``: shell completion of commands, flags and names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 @click.argument("shell", type=click.Choice(sorted(_INTO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete commands, flags, and the names of components, suites and variants."""
+    """Print the completion script of SHELL, for commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the shells that are offered"
     for name in ("agentbench", "ab"):
@@ -39,7 +39,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def names_of(*kinds: str, adversaries: bool = False) -> Completion:
-    """Completes names of components of these kinds; of agents those that are adversarial, or those that are not."""
+    """Complete names of components of these kinds. Adversarial agents are only completed where they are expected."""
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         components = [component for kind in kinds for component in App.of(ctx).registry.all(kind)]
@@ -50,19 +50,19 @@ def names_of(*kinds: str, adversaries: bool = False) -> Completion:
 
 
 def variants(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Completes names of variants: of plugins, and of files."""
+    """Complete names of variants: from plugins and from files."""
     files = [CompletionItem(name) for name in variant_files() if name.startswith(begun)]
     return [*names_of("variant")(ctx, parameter, begun), *files]
 
 
 def suite_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Completes names of suites, in the directory that was typed before or else in the usual one."""
+    """Complete names of suites in the directory given by an earlier flag, or in the default one."""
     names = suites(Path(ctx.params.get("tasks") or RunSettings().tasks))
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 def task_ids(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Completes ids of tasks: of the suite that was typed before, or else of all."""
+    """Complete task ids: of the suite given by an earlier flag, or of all suites."""
     root = Path(ctx.params.get("tasks") or ctx.params.get("root") or RunSettings().tasks)
     typed = ctx.get_parameter_source("suite") is not ParameterSource.DEFAULT and ctx.params.get("suite")
     files = root.glob(f"{glob.escape(typed or '') or '*'}/*/{TASK_FILE}")
@@ -70,19 +70,19 @@ def task_ids(ctx: click.Context, _: click.Parameter, begun: str) -> list[Complet
 
 
 def any_path(_ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Lets the shell complete files and directories."""
+    """Let the shell complete files and directories."""
     return [CompletionItem(begun, type="file")]
 
 
 def run_directories(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Completes run directories, where results usually go or below what was typed; or else any directory."""
+    """Complete run directories in the default output directory or below the typed path; else any directory."""
     places = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{begun}x").parent}
     known = sorted({str(run) for place in places for run in find_runs(place)})
-    found = [CompletionItem(run) for run in known if run.startswith(begun)]
-    return found or [CompletionItem(begun, type="dir")]
+    results = [CompletionItem(run) for run in known if run.startswith(begun)]
+    return results or [CompletionItem(begun, type="dir")]
 
 
 def plugin_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Completes names of plugins."""
+    """Complete names of plugins."""
     names = [plugin.source.plugin for plugin in App.of(ctx).plugins.plugins]
     return [CompletionItem(name) for name in names if name.startswith(begun)]

@@ -16,12 +16,12 @@ from agentbench_core.run.variant import default_options
 @json_flag
 @click.pass_obj
 def show_config(app: App, /, as_json: bool, **typed: object) -> None:
-    """Every setting that `run` would use with the same flags: its value, and the layer that it comes from.
+    """Show every setting that `run` would use with the same flags, with its value and origin.
 
     \b
     agentbench config show --variant baseline --set limits.max_steps=10
 
-    The later wins: defaults, the model's preset, agentbench.toml, the variant, flags.
+    Precedence, lowest first: defaults, model preset, agentbench.toml, variant, flags.
     """
     settings, _ = resolved_variants(app, typed)
     variants = {

@@ -1,4 +1,4 @@
-"""Who delegated to whom in an attempt, drawn as a tree."""
+"""The delegation tree of an attempt, drawn as text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import attrs
 from agentbench_core.values.events import Delegation, EventEntry, LLMRequest, LLMResponse, ToolCallStarted
 
 _LINES = 200
-"""As many are drawn: an agent may write what it likes."""
-_NAME = 80  # characters of a name that are drawn
+"""Most agents drawn: agents write these events and may write any number."""
+_NAME = 80  # maximum characters of a name
 
 
 @attrs.define
 class Party:
-    """What the agents of an attempt did, by their names; ``children`` in the order in which they were asked."""
+    """Usage of the agents of an attempt, by name; ``children`` in order of delegation."""
 
     children: dict[str, list[str]] = attrs.field(factory=dict)
     below: set[str] = attrs.field(factory=set)
-    """Everybody who was asked. Who is asked again stays below the first who asked."""
+    """Every agent delegated to. One with several parents stays below the first."""
     calls: Counter[str] = attrs.field(factory=Counter)
     steps: Counter[str] = attrs.field(factory=Counter)
     tokens: Counter[str] = attrs.field(factory=Counter)
     asking: dict[int, str] = attrs.field(factory=dict)
 
     def take(self, event: object) -> None:
-        """Take in one event of the attempt."""
+        """Add one event of the attempt."""
         if isinstance(event, Delegation):
             children = self.children.setdefault(event.parent, [])
             if event.child not in self.below:
@@ -43,14 +43,14 @@ class Party:
             self.steps[event.agent] += 1
 
     def drawn(self) -> Iterator[str]:
-        """A line per agent, children below their parents, up to a limit; nothing where nobody delegated."""
+        """One line per agent, children below parents, up to a limit. Empty if there was no delegation."""
         yield from islice(self._lines(), _LINES)
         more = len({*self.children, *self.below}) - _LINES
         if more > 0:
             yield f"... and {more} more"
 
     def _lines(self) -> Iterator[str]:
-        """Each agent once, also where they say that they asked each other."""
+        """Each agent once, even if the events contain a cycle."""
         first = sorted(self.children, key=lambda name: name in self.below)
         waiting = [(name, "", "") for name in reversed(first)]
         drawn: set[str] = set()
@@ -72,8 +72,8 @@ class Party:
 
 def parties(entries: Iterable[EventEntry]) -> Mapping[str, Party]:
     """The agents of each attempt, by attempt id."""
-    found: dict[str, Party] = {}
+    results: dict[str, Party] = {}
     for entry in entries:
         if entry.attempt_id is not None:
-            found.setdefault(entry.attempt_id, Party()).take(entry.event)
-    return found
+            results.setdefault(entry.attempt_id, Party()).take(entry.event)
+    return results

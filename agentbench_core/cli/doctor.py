@@ -1,4 +1,4 @@
-"""``agentbench doctor``: what this machine can do, and what to do about the rest."""
+"""``agentbench doctor``: check this machine, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Se
 _LOW_DISK = 2 << 30  # bytes
 _OLDEST_GIT = (2, 31)
 _BY_DEFAULT = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), setup=Setup())
-"""What a task gets that says nothing of its environment."""
+"""The environment of a task that configures nothing."""
 
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """One thing that was looked at. ``failed`` stops every run; a ``warning`` stops some."""
+    """The result of one check. ``failed`` prevents every run; ``warning`` prevents some."""
 
     name: str
     status: Literal["ok", "warning", "failed"]
@@ -46,7 +46,7 @@ class Check:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> int:
-    """Check what this machine can do; every problem comes with a remedy. Exits 3 when nothing can run."""
+    """Check this machine. Every problem comes with a remedy. Exits with 3 if no run is possible."""
     checks = [_python(), _git(), _temporary(), *_project(app), *_plugins(app, _patience())]
     if as_json:
         print_json([attrs.asdict(check) for check in checks])
@@ -119,7 +119,7 @@ def _tasks(root: Path) -> Check:
 
 
 def _patience() -> float:
-    """Seconds for a sandbox to answer; where the settings are wrong, another check says so."""
+    """Seconds allowed for a sandbox's preflight. Invalid settings are reported by another check."""
     try:
         return run_settings().preflight_sec
     except AgentBenchError:
@@ -170,14 +170,14 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
     except AgentBenchError as error:
         yield Check(name=name, status="warning", found=error.message, remedy=error.remedy)
         return
-    except Exception as error:  # noqa: BLE001 - a sandbox that fails in its own way is still only one check
-        found = f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - a sandbox may raise anything; it fails only its own check
+        result = f"{type(error).__name__}: {error}"
         yield Check(
-            name=name, status="warning", found=found, remedy=f"Contact the author of {component.source.distribution}."
+            name=name, status="warning", found=result, remedy=f"Contact the author of {component.source.distribution}."
         )
         return
     isolated = "isolates" if "isolated" in component.capabilities else "works, but is not isolated"
     yield Check(name=name, status="ok", found=isolated)
     for warning in warnings:
-        found, _, remedy = warning.partition("\n")
-        yield Check(name=name, status="warning", found=found, remedy=remedy)
+        result, _, remedy = warning.partition("\n")
+        yield Check(name=name, status="warning", found=result, remedy=remedy)

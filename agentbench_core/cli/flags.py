@@ -1,4 +1,4 @@
-"""Flags that become a layer of settings. Only what the user typed enters it, never a default."""
+"""Flags that become a layer of settings. Only flags that the user passed are in it, never defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbench_core.plugin.registry import Registry
 F = TypeVar("F", bound=Callable[..., Any])
 
 PROJECT_FILE = Path("agentbench.toml")
-"""Settings of a project, in the directory where commands are typed."""
+"""Project settings, in the current directory."""
 
 _SETTINGS = {
     "suite": "run.suite",
@@ -37,14 +37,14 @@ _SETTINGS = {
     "max_steps": "limits.max_steps",
     "max_cost_usd": "run.max_cost_usd",
 }
-"""Flag to setting."""
+"""The setting of each flag."""
 
 
 class OneOf(click.Choice[str]):
-    """A choice that says which one was meant."""
+    """A choice whose error suggests the nearest name."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """All of them, and the nearest."""
+        """List all choices and suggest the nearest."""
         return f"{super().get_invalid_choice_message(value, ctx).rstrip('.')}{did_you_mean(str(value), self.choices)}"
 
 
@@ -95,12 +95,12 @@ def replay_flags(command: F) -> F:
 
 
 def settings_flags(command: F) -> F:
-    """Add the flags that choose settings."""
+    """Add the flags for settings."""
     return suite_flags(variant_flags(command))
 
 
 def suite_flags(command: F) -> F:
-    """Add the flags that choose tasks."""
+    """Add the flags that select tasks."""
     flags = [
         click.option(
             "--suite",
@@ -116,7 +116,7 @@ def suite_flags(command: F) -> F:
 
 
 def variant_flags(command: F) -> F:
-    """Add the flags that choose variants, and how they are run."""
+    """Add the flags that select variants and control the run."""
     flags = [
         click.option(
             "--variant",
@@ -165,10 +165,10 @@ def resolved_variants(
     *,
     allow_unisolated: bool = False,
 ) -> tuple[Mapping[str, Resolved], Sequence[Task]]:
-    """Settings of each variant by its name, and the tasks that ``find`` gives for them.
+    """The settings of each variant by name, and the tasks that ``find`` returns for them.
 
-    Layers are: defaults, what suits an agent that a model steers, the model's preset, the project's file, the variant,
-    and flags. Raises InputError, also when variants name different sandboxes.
+    Layers, lowest first: defaults, the sandbox for agents that use a model, the model preset, the project file, the
+    variant, flags. Raises InputError, also if variants use different sandboxes.
     """
     presets = read_presets()
     flags = flag_layers(typed)
@@ -177,57 +177,57 @@ def resolved_variants(
         return resolve(with_preset([*below, *base_layers(app), *own, *flags], presets), app.registry.name_of)
 
     own_layers = _typed_variants(app, typed)
-    found = {name: resolved(own) for name, own in own_layers.items()}
-    tasks = find(next(iter(found.values())).settings.run)  # variants differ in what is compared, not in how they run
-    steered = [name for name, each in found.items() if _steered(each, tasks, app.registry)]
-    risky = any(not app.registry.can("llm", found[name].settings.llm.name, "offline") for name in steered)
-    sandbox = _shared_sandbox(found, app.registry, isolated=risky and not allow_unisolated)
+    results = {name: resolved(own) for name, own in own_layers.items()}
+    tasks = find(next(iter(results.values())).settings.run)  # run settings are the same for all variants
+    steered = [name for name, each in results.items() if _steered(each, tasks, app.registry)]
+    risky = any(not app.registry.can("llm", results[name].settings.llm.name, "offline") for name in steered)
+    sandbox = _shared_sandbox(results, app.registry, isolated=risky and not allow_unisolated)
     for name, own in own_layers.items():
-        model = default_model(found[name], presets) if name in steered else ()
+        model = default_model(results[name], presets) if name in steered else ()
         for each in model:
             say(f"note: model {presets.default}, {each.origin}; to use another: --model NAME", err=True)
-        found[name] = resolved(own, [*sandbox, *model, *_only_model(found[name], app.registry)])
-        _note_near_preset(found[name], presets)
-    chosen = {name: each.settings.sandbox for name, each in found.items()}
+        results[name] = resolved(own, [*sandbox, *model, *_only_model(results[name], app.registry)])
+        _note_near_preset(results[name], presets)
+    chosen = {name: each.settings.sandbox for name, each in results.items()}
     if any(each != next(iter(chosen.values())) for each in chosen.values()):
         raise InputError(
             f"variants use different sandboxes: {', '.join(f'{name} {each.name}' for name, each in chosen.items())}",
             remedy="Use one sandbox for all of them: --sandbox NAME. Or run the variants one at a time.",
         )
-    return {name or each.settings.agent.name or "default": each for name, each in found.items()}, tasks
+    return {name or each.settings.agent.name or "default": each for name, each in results.items()}, tasks
 
 
 def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence[Layer]]:
-    """What each variant sets, by its name; without any there is one, which has no name yet and sets nothing."""
+    """The layers of each variant, by name. Without any variant: one unnamed variant without layers."""
     if len(typed["variant"]) > 1 and typed.get("agent"):
         raise click.UsageError("--agent would override the agent of every variant; pass at most one --variant")
     shipped = {c.name: c.target for c in app.registry.all("variant")}
-    found: dict[str, Sequence[Layer]] = {}
+    results: dict[str, Sequence[Layer]] = {}
     for given in typed["variant"]:
         if given in shipped:
-            app.registry.find("variant", given)  # refuses one that two plugins register
+            app.registry.find("variant", given)  # raises if two plugins register it
         name, variant = find_variant(given, shipped)
-        if name in found:
+        if name in results:
             raise click.UsageError(f"variant {name!r} is given twice")
-        found[name] = [variant]
-    return found or {"": []}
+        results[name] = [variant]
+    return results or {"": []}
 
 
 def _steered(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -> bool:
-    """Whether a model steers an agent of the variant."""
+    """Whether an agent of the variant uses a model."""
     agent = resolved.settings.agent.name
     names = {agent} if agent else {task.spec.agent.entrypoint for task in tasks}
     return any("needs_llm" in each.capabilities and names & each.names for each in registry.all("agent"))
 
 
 def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
-    """The model of an llm that is ``offline``, which has one, called as the llm is."""
+    """The model of an ``offline`` llm. It has the same name as the llm."""
     llm = resolved.settings.llm.name
     return [layer(f"the model of llm {llm}", {"model": llm})] if registry.can("llm", llm, "offline") else []
 
 
 def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
-    """The sandbox of variants that name none: that of the others, or the one that isolates, where that is wanted."""
+    """The sandbox for variants that set none: the one of the other variants, or the isolated one if required."""
     named = [each.leaves for each in found.values() if each.leaves["sandbox.name"].origin != "default"]
     if named:
         leaves = {key: leaf for key, leaf in named[0].items() if key.startswith("sandbox.")}
@@ -241,7 +241,7 @@ def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolat
 
 
 def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
-    """A short name that is almost that of a preset is asked for as it stands; its provider may well know it."""
+    """Warn if a short model name is almost that of a preset; it may still be a valid model name."""
     name = resolved.settings.model.name
     if name in presets.models or "/" in name:
         return
@@ -251,27 +251,27 @@ def _note_near_preset(resolved: Resolved, presets: Presets) -> None:
 
 
 def project_layers() -> Sequence[Layer]:
-    """The settings of ``agentbench.toml`` in the current directory, if there is one."""
+    """The settings in ``agentbench.toml`` of the current directory, if it exists."""
     return [layer(str(PROJECT_FILE), read_toml(PROJECT_FILE))] if PROJECT_FILE.exists() else []
 
 
 def base_layers(app: App) -> Sequence[Layer]:
-    """What comes before variants and flags."""
+    """The layers below variants and flags."""
     return [installed_layer(app.registry), *project_layers()]
 
 
 def installed_layer(registry: Registry) -> Layer:
-    """Defaults that come of installed plugins: all auditors."""
+    """Defaults that depend on the installed plugins: all auditors."""
     return layer("installed", {"auditors": registry.names("auditor")})
 
 
 def run_settings() -> RunSettings:
-    """Settings of the project for commands that run nothing."""
+    """The project settings, for commands that do not run anything."""
     return resolve(project_layers()).settings.run
 
 
 def flag_layers(typed: Mapping[str, Any]) -> Sequence[Layer]:
-    """One layer per flag that was typed, so that each setting's origin is the flag itself; ``--set`` comes last."""
+    """One layer per flag, so that the origin of a setting is its flag; ``--set`` comes last."""
     layers = []
     for flag, key in _SETTINGS.items():
         if typed.get(flag) is not None:
@@ -289,11 +289,11 @@ tasks_flag = click.option(
     show_default=False,
     help="Directory of suites. [default: tasks]",
 )
-"""``--tasks`` of commands that run nothing."""
+"""``--tasks`` for commands that do not run anything."""
 
 
 def open_typed(directory: str | Path) -> RunDirectory:
-    """The run directory that was typed. Raises InputError; with the nearest one beside it, or where results go."""
+    """The run directory given on the command line. Raises InputError, with a suggestion."""
     path = Path(directory)
     try:
         return open_run(path)

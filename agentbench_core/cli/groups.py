@@ -1,4 +1,4 @@
-"""From what was typed to what is run: the group of a new run, and of one that is resumed."""
+"""From flags to the plan of a run: of a new run, of a resumed one, of a replay."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from agentbench_core.run.variant import Variant, make_variant, variant_without_a
 from agentbench_core.values.record import RunManifest
 
 _PLANNED = ("suite", "variant", "out")
-"""Flags that would make another run of a resumed one."""
+"""Flags that cannot be combined with --resume, because they would change its plan."""
 
 
 def make_group(
     app: App, settings: RunSettings, suite: str, tasks: Sequence[Task], variants: Sequence[Variant], presets: str
 ) -> RunPlan:
-    """What ``run`` runs, with settings that were made with that version of the presets.
+    """The plan of ``run``. ``presets`` is the version of the presets file used by the settings.
 
-    Says it when ``flakes.yaml`` is out of date; raises InputError when it is wrong.
+    Warns if ``flakes.yaml`` is out of date. Raises InputError if it is invalid.
     """
     aside = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
     for note in aside.notes:
@@ -57,7 +57,7 @@ def make_group(
 
 
 def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
-    """What looks at tasks without an agent of its own, from the flags of a command. Raises InputError."""
+    """The variant for commands that check tasks without running an agent. Raises InputError."""
     resolved = resolve([*base_layers(app), *flag_layers(typed)], app.registry.name_of)
     variant = variant_without_agents(name, resolved, app.registry)
     if not variant.sandbox.can("isolated"):
@@ -68,9 +68,9 @@ def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
 def resumed_group(
     app: App, directories: Sequence[str], typed: Mapping[str, Any], *, changed_ok: bool, allow_unisolated: bool
 ) -> RunPlan:
-    """What is left of runs: their own settings and tasks, and flags over them. Raises InputError.
+    """The plan to resume runs, with their settings and tasks, and flags on top. Raises InputError.
 
-    Several directories must be of one group, since one command makes their attempts.
+    All directories must be runs of the same plan, since one command makes their attempts.
     """
     for flag in _PLANNED:
         if typed.get(flag):
@@ -92,7 +92,7 @@ def resumed_group(
     ]
     settings = resolved[first.variant].settings.run
     group = make_group(app, settings, first.suite, tasks, variants, first.presets)
-    # Planned is planned: nobody sets a task aside, or takes one back, after having seen results.
+    # The quarantine is fixed when the run is planned: it cannot be changed after seeing results.
     planned = {entry.id: entry for entry in first.tasks}
     aside = {
         task.spec.id: entry.quarantined if entry.digest == task.digest else group.quarantined.get(task.spec.id, "")
@@ -105,9 +105,9 @@ def resumed_group(
 def replayed_group(
     app: App, directory: str, typed: Mapping[str, Any], globs: Sequence[str], *, allow_unisolated: bool
 ) -> RunPlan:
-    """A run once more, with the model's answers as they were recorded, and flags over its settings.
+    """The plan to repeat a run with its recorded model responses, with flags on top of its settings.
 
-    Only tasks whose id matches one of ``globs``, if there are any. Raises InputError, also when one of them is gone.
+    Limited to tasks whose id matches one of ``globs``, if any. Raises InputError, also if one of them is missing.
     """
     run = open_typed(directory)
     if run.manifest.model is None:
@@ -125,7 +125,7 @@ def replayed_group(
 
 
 def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:
-    """Runs of one group by the names of their variants, the first that was named first. Raises InputError."""
+    """Runs of the same plan by variant name; the first of a variant wins. Raises InputError."""
     runs = [open_typed(directory) for directory in directories]
     first = runs[0].manifest
     for run in runs[1:]:
@@ -141,14 +141,14 @@ def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunD
 
 
 def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[str] = (), otherwise: str = "") -> None:
-    """A part must not look like the whole, unless somebody asked for the part. Raises InputError.
+    """Raise InputError if tasks are missing, unless a subset was requested explicitly.
 
-    ``otherwise`` is what else can be done when tasks are gone.
+    ``otherwise`` is the alternative remedy for missing tasks.
     """
     wanted = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
-    found = {task.spec.id for task in tasks}
-    if gone := sorted(wanted - found):
-        instead = f"; in their place: {', '.join(sorted(found - wanted))}" if found - wanted else ""
+    results = {task.spec.id for task in tasks}
+    if gone := sorted(wanted - results):
+        instead = f"; in their place: {', '.join(sorted(results - wanted))}" if results - wanted else ""
         raise InputError(
             f"tasks of {run.directory} no longer exist: {', '.join(gone)}{instead}",
             remedy=f"Restore them, or pass their directory: --tasks DIR{otherwise}",
@@ -156,7 +156,7 @@ def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[st
 
 
 def check_redacted(resolved: Resolved) -> None:
-    """Nothing runs with the words that stand in run.json instead of a secret. Raises InputError."""
+    """Raise InputError if a setting contains the placeholder of a redacted secret."""
     for key, leaf in resolved.leaves.items():
         if "[redacted " in repr(leaf.value):
             raise InputError(
@@ -166,21 +166,21 @@ def check_redacted(resolved: Resolved) -> None:
 
 
 def tasks_of(run: RunDirectory, root: str | None) -> Sequence[Task]:
-    """The tasks of a run that are still there, at their old place or below another ``root``."""
-    found = []
+    """The tasks of a run that still exist, at their old path or below another ``root``."""
+    results = []
     for entry in run.manifest.tasks:
         path = Path(entry.path) if root is None else Path(root) / run.manifest.suite / Path(entry.path).name
         if (path / TASK_FILE).exists():
-            found.append(read_task(path))
-    if not found:
+            results.append(read_task(path))
+    if not results:
         raise InputError(
             f"none of the tasks of {run.directory} exists any more, for example {_example(run.manifest)}",
             remedy="Pass their directory: --tasks DIR",
         )
-    ids = [task.spec.id for task in found]
+    ids = [task.spec.id for task in results]
     if len(set(ids)) < len(ids):
         raise InputError(f"{run.directory / MANIFEST} lists a task twice", remedy="Restore it from a copy.")
-    return found
+    return results
 
 
 def _example(manifest: RunManifest) -> str:

@@ -1,4 +1,4 @@
-"""``run --like``: the plan of runs once more, from what their run.json says, in new run directories."""
+"""``run --like``: repeat the plan of runs, from their run.json, in new run directories."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from agentbench_core.schema import defaults
 from agentbench_core.values.record import RunManifest
 
 _LAYERED = frozenset({"tasks", "out", "workers", "max_cost_usd", "assignments"})
-"""Flags that say where and how fast the plan is made again, what it may cost, and deliberate differences."""
+"""Flags allowed with --like: paths, parallelism, cost limit, and deliberate differences."""
 
 _OURS = ("run.out", "run.tasks")
-"""Settings that are the business of who types the command: a run.json may be a stranger's."""
+"""Settings never taken from a run.json, which may come from an untrusted source."""
 
 
 def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_unisolated: bool) -> RunPlan:
-    """The plan of runs once more: suite, tasks, settings with seeds, repeats. Several are made again as one group.
+    """The plan of earlier runs: suite, tasks, settings with seeds, repeats. Several runs become one group.
 
     Raises:
-        InputError: that plan cannot be made here: a task is gone, a name is not known, a secret is to be given again.
-        UnavailableError: an agent that a model steers, on a sandbox that does not isolate.
+        InputError: the plan cannot be repeated here: a missing task, an unknown name, a redacted secret.
+        UnavailableError: an agent that uses a model, in a sandbox that is not isolated.
     """
     for flag, value in typed.items():
         if value not in (None, ()) and flag not in _LAYERED:
@@ -84,13 +84,13 @@ def _plan(run: RunDirectory) -> Layer:
 
 
 def _place() -> Sequence[Layer]:
-    """Where the project's file puts results, if it says so."""
-    said = [(each, each.values.get("run", {}).get("out")) for each in project_layers()]
-    return [Layer(origin=each.origin, values={"run": {"out": out}}) for each, out in said if out is not None]
+    """The output directory set in the project file, if any."""
+    messages = [(each, each.values.get("run", {}).get("out")) for each in project_layers()]
+    return [Layer(origin=each.origin, values={"run": {"out": out}}) for each, out in messages if out is not None]
 
 
 def _other_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
-    """The plugins of that run which are not here as they were: what cannot be made may have come with one of them."""
+    """Plugins of that run that are missing here or have another version, as a hint for unknown names."""
     here = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
     return [
         f"That run used plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not enabled here."
@@ -102,7 +102,7 @@ def _other_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
 def _say_plan(
     manifest: RunManifest, settings: RunSettings, tasks: Sequence[Task], variant: Variant, registry: Registry
 ) -> None:
-    """What will be done, before it is: settings decide which programs run and who is asked."""
+    """Print what will run before it runs: the settings decide which programs and models are used."""
     usual = _usual(variant, registry)
     unlike = [
         f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if usual.get(key, "") != leaf.value
@@ -117,7 +117,7 @@ def _say_plan(
 
 
 def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
-    """What every setting of a variant's components would be if nobody said anything."""
+    """The default of every setting of a variant's components."""
     usual = {key: leaf.value for key, leaf in resolve([installed_layer(registry)]).leaves.items()}
     for kind, section, name in named_components(variant.settings):
         options = registry.find(kind, name).options if registry.knows(kind, name) else None

@@ -1,4 +1,4 @@
-"""The command ``agentbench``: its own flags, and what turns errors into exit codes."""
+"""The ``agentbench`` command: global flags, and the mapping of errors to exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_core.cli.command_groups import CommandGroup
 from agentbench_core.errors import AgentBenchError, UnavailableError, UnknownNameError, did_you_mean
 
 _OF_OUTPUT = {errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF}
-"""Errors of a write; those of a path name it."""
+"""OSErrors of writing to a stream; errors about a path carry its name."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,8 +31,8 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugi
 
     \b
     agentbench run --suite custom-dev --agent scripted     run a suite
-    agentbench runs show DIR                               look at what came out
-    agentbench plugins list                                what can be plugged in
+    agentbench runs show DIR                               show the results
+    agentbench plugins list                                list components
     """
     app = App.of(ctx)
     known = {plugin.source.plugin for plugin in app.plugins.plugins}
@@ -49,7 +49,7 @@ def cli(ctx: click.Context, debug: bool, no_plugin: tuple[str, ...], trace_plugi
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 done, 1 the thing checked did not hold, 2 to 4 errors, 70 a bug, 130 interrupted."""
+    """Run the command and exit: 0 done, 1 a check failed, 2 to 4 errors, 70 an internal error, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
     try:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
         sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - our own mistake: say so on one line
+    except Exception as error:  # noqa: BLE001 - an internal error: report it on one line
         if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
             _tell(f"cannot write to standard output: {error.strerror}", debug="--debug" in arguments)
             sys.exit(UnavailableError.exit_code)
@@ -76,37 +76,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for each standard stream that the calling process has closed.
+    """Open the null device for each standard stream that the parent process has closed.
 
-    Otherwise the next file that is opened takes the place, and what is meant for the terminal goes into it.
+    Otherwise the next opened file would get its descriptor, and terminal output would be written to that file.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest place that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115 - a standard stream stays open
 
 
 def _tell(message: str, *, debug: bool) -> None:
     if debug:
-        import traceback  # not needed in the common case, and slow to load
+        import traceback  # slow to import and rarely needed
 
         traceback.print_exc()
-    from agentbench_core.evidence.redaction import Redactor  # likewise
+    from agentbench_core.evidence.redaction import Redactor  # also slow to import
 
     say(f"error: {Redactor(os.environ).clean_text(message)}", err=True)
 
 
 def console() -> None:
-    """The installed command: :func:`main`, and an end even if a plugin's threads would go on for ever."""
+    """The installed entry point: :func:`main`, which exits even if threads of plugins are still running."""
     try:
         main()
     except SystemExit as stop:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed by whoever started us
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed by the parent process
                 stream.flush()
         if threading.active_count() > 1:
-            os._exit(stop.code if isinstance(stop.code, int) else 0)  # nobody waits for threads that nobody owns
+            os._exit(stop.code if isinstance(stop.code, int) else 0)  # do not wait for abandoned threads
         raise

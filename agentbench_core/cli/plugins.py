@@ -1,4 +1,4 @@
-"""``agentbench plugins``: what is plugged in, what is broken, and the options of each component."""
+"""``agentbench plugins``: list components and plugins, and show their options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Row = tuple[str, str, str]
 
 
 def rows_of_plugins(app: App, kind: str | None) -> list[dict[str, str]]:
-    """A row per component, and one per plugin that registers none."""
+    """One row per component, and one per plugin that registers none."""
     conflicts = _conflicts(app)
     rows = [_row(c.name, c.kind, c.source, _status(c, conflicts), _summary(c)) for c in app.registry.all(kind)]
     with_components = {component.source for component in app.registry.all()}
@@ -37,7 +37,7 @@ def rows_of_plugins(app: App, kind: str | None) -> list[dict[str, str]]:
 
 
 def print_plugins(app: App, kind: str | None) -> None:
-    """Print a section per kind, then what is not in use, then what to do next."""
+    """Print a section per kind, then unused plugins, then next steps."""
     conflicts = _conflicts(app)
     sections: list[tuple[str, list[_Row]]] = []
     for each in (kind,) if kind else REGISTRATIONS:
@@ -78,7 +78,7 @@ def _line(component: Component, conflicts: Iterable[tuple[str, str]]) -> _Row:
 
 
 def _print_row(row: _Row, widths: Sequence[int]) -> None:
-    """A row on one line; on a terminal the summary stays in its column."""
+    """A row on one line; on a terminal, the summary wraps within its column."""
     start = "  ".join(["", *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), ""])
     room = shutil.get_terminal_size().columns - len(start)
     lines = textwrap.wrap(row[2], room) or [""] if sys.stdout.isatty() and room >= 30 else [row[2]]
@@ -120,7 +120,7 @@ def _row(name: str, kind: str, source: Provenance, status: str, summary: str) ->
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
-    """Every component, by kind, with what it is from; then plugins that are not in use, with the reason."""
+    """List components by kind with their distribution, then unused plugins with the reason."""
     if as_json:
         print_json(rows_of_plugins(app, kind))
     else:
@@ -132,7 +132,7 @@ def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context
 def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
-    """The components called NAME, or those of the plugin NAME, with their options."""
+    """Show the components named NAME, or those of the plugin NAME, with their options."""
     app: App = ctx.obj
     debug = bool(ctx.find_root().params.get("debug"))
     registry = app.registry
@@ -220,7 +220,7 @@ def _options(component: Component) -> tuple[OptionDescription, ...]:
 
 
 def _show(component: Component) -> None:
-    import yaml  # neither is needed to list plugins, and both take their time
+    import yaml  # slow to import, and not needed to list plugins
 
     from agentbench_core.converter import load
 

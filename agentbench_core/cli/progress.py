@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-_NAMED = 5  # of what goes on, in one line
+_NAMED = 5  # running attempts listed on one line
 
 
 @contextlib.contextmanager
 def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -> Iterator[RunObserver]:
-    """A listener that shows how far a run of so many attempts is, on standard error.
+    """An observer that shows the progress of a run on standard error.
 
-    ``quarantined`` says why tasks are kept out of headlines, by id.
+    ``quarantined`` has the reason for each quarantined task, by id.
     """
     if not isolated:
         warn_unisolated()
@@ -51,7 +51,7 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
 
 @contextlib.contextmanager
 def _beating(beat: Callable[[], None]) -> Iterator[None]:
-    """Call ``beat`` each second meanwhile."""
+    """Call ``beat`` every second inside the block."""
     over = threading.Event()
 
     def go_on() -> None:
@@ -68,12 +68,12 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 
 
 def warn_unisolated() -> None:
-    """Say what a sandbox without isolation means."""
+    """Warn about a sandbox that is not isolated."""
     say("warning: the local sandbox is not isolated; agent commands run with your user's permissions", err=True)
 
 
 class PlainProgress(RunObserver):
-    """One line per attempt, when it is finished; and one for what goes on, after ``patience`` seconds without any."""
+    """One line per finished attempt, and one for running attempts after ``patience`` seconds without output."""
 
     def __init__(self, attempts: int, quarantined: Collection[str], *, patience: float = 30.0) -> None:
         self._attempts = attempts
@@ -81,26 +81,26 @@ class PlainProgress(RunObserver):
         self._patience = patience
         self._finished = 0
         self._running: dict[str, tuple[str, str, float]] = {}
-        """What goes on: its name, what it does, and since when."""
+        """Running attempts: name, phase, and start time."""
         self._said = time.monotonic()
         self._lock = threading.Lock()
 
     def resumed(self, kept: int) -> None:
-        """Count them as done."""
+        """Count attempts that are already recorded."""
         self._finished += kept
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Keep it in mind."""
+        """Remember its name."""
         with self._lock:
             self._running[attempt_id] = (_attempt_name(variant, task_id, repeat), "begins", time.monotonic())
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Too much for plain lines, unless it takes long."""
+        """Not printed: too much output without a terminal."""
         with self._lock:
             self._running[attempt_id] = (self._running[attempt_id][0], phase, time.monotonic())
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """One line, and one for the reason of a non-pass."""
+        """Print one line, and one with the reason if it did not pass."""
         with self._lock:
             del self._running[record.attempt_id]
             self._finished += 1
@@ -108,22 +108,22 @@ class PlainProgress(RunObserver):
             self._say(f"[{self._finished}/{self._attempts}] {line}")
 
     def report_started(self, reporter: str) -> None:
-        """Keep it in mind."""
+        """Remember its name."""
         with self._lock:
             self._running[reporter] = (reporter, "report", time.monotonic())
 
     def report_finished(self, reporter: str) -> None:
-        """Forget it."""
+        """Forget its name."""
         with self._lock:
             del self._running[reporter]
 
     def note(self, message: str) -> None:
-        """One line."""
+        """Print one line."""
         with self._lock:
             self._say(f"note: {message}")
 
     def still_at_work(self) -> None:
-        """One line for all that goes on, if nothing was said for long."""
+        """Print one line for all running attempts if nothing was printed for ``patience`` seconds."""
         with self._lock:
             now = time.monotonic()
             if self._running and now - self._said >= self._patience:
@@ -137,7 +137,7 @@ class PlainProgress(RunObserver):
 
 
 class LiveProgress(RunObserver):
-    """A bar for the run, a line for each attempt that is under way, a line above for each finished one."""
+    """A progress bar for the run, a line per running attempt, and a permanent line per finished one."""
 
     def __init__(
         self, console: Console, running: Progress, total: Progress, attempts: int, quarantined: Collection[str]
@@ -153,45 +153,45 @@ class LiveProgress(RunObserver):
         self._lock = threading.Lock()
 
     def resumed(self, kept: int) -> None:
-        """Count them as done."""
+        """Count attempts that are already recorded."""
         self._finished += kept
         self._total.advance(self._all, kept)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Add its line."""
+        """Add a line."""
         name = _attempt_name(variant, task_id, repeat)
         with self._lock:
             self._lines[attempt_id] = (self._running.add_task(name, total=None), name)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Name the phase on its line."""
+        """Show the phase on its line."""
         with self._lock:
             line, name = self._lines[attempt_id]
             self._running.update(line, description=f"{name}: {phase}")
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """Take its line away and say how it ended."""
+        """Remove its line and print the result."""
         with self._lock:
             line, _ = self._lines.pop(record.attempt_id)
             self._running.remove_task(line)
             self._total.advance(self._all)
             self._finished += 1
-            said = _line(record, explanation, record.task_id in self._quarantined)
-            self._say(f"[{self._finished}/{self._attempts}] {said}")
+            message = _line(record, explanation, record.task_id in self._quarantined)
+            self._say(f"[{self._finished}/{self._attempts}] {message}")
 
     def report_started(self, reporter: str) -> None:
-        """Add its line."""
+        """Add a line."""
         with self._lock:
             name = f"reporter {reporter}"
             self._lines[reporter] = (self._running.add_task(name, total=None), name)
 
     def report_finished(self, reporter: str) -> None:
-        """Take its line away."""
+        """Remove its line."""
         with self._lock:
             self._running.remove_task(self._lines.pop(reporter)[0])
 
     def note(self, message: str) -> None:
-        """Say it above the bar."""
+        """Print it above the progress bar."""
         self._say(f"note: {message}")
 
     def _say(self, message: str) -> None:

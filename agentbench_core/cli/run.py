@@ -73,14 +73,14 @@ def run(
     agentbench run --resume RUN_DIR
     agentbench run --like RUN_DIR
 
-    Each variant gets a run directory of its own with one record per attempt, every event, and the evidence.
+    Each variant gets its own run directory with one record per attempt, all events, and the evidence.
 
-    With --resume, the attempts of a run that have no record yet are made, and those that ended for a reason outside
-    the agent are tried again; settings and tasks are those of that run. With --like, the plan of a run is made again
-    from its run.json as a new run; what differs now is said, and kept.
+    With --resume, attempts without a record are made, and attempts that ended with an infrastructure error are
+    retried, with the settings and tasks of that run. With --like, the plan in the run.json of an earlier run is
+    repeated as a new run; differences are printed and recorded.
 
-    Exit code 0 when all attempts were made, whatever came of them; 2 for wrong input, 3 when this machine cannot do
-    it, 4 when the run ended early, 130 when it was interrupted.
+    Exit codes: 0 all attempts were made, whatever their result; 2 invalid input; 3 this machine lacks something;
+    4 the run ended early; 130 interrupted.
     """
     if resumed and like:
         raise click.UsageError("--resume continues a run and --like starts a new one; pass only one of them")
@@ -130,13 +130,13 @@ def run_task(app: App, /, task_file: str, allow_unisolated: bool, **typed: Any) 
 @_UNISOLATED
 @click.pass_obj
 def replay(app: App, /, run_dir: str, task_globs: tuple[str, ...], allow_unisolated: bool, **typed: Any) -> int:
-    """Make every attempt of a run again, with the answers that its model gave then: offline, and at no cost.
+    """Repeat every attempt of a run with its recorded model responses: offline, and at no cost.
 
     \b
     agentbench replay RUN_DIR
 
-    Tools and tests run anew. Where an agent asks what was not asked then, its attempt stops and says what differs.
-    Records are marked as replayed. The exit code is 1 when one of them asked what was not recorded.
+    Tools and tests run again. An attempt whose agent sends a request that was not recorded stops and shows the
+    difference. Records are marked as replayed. The exit code is 1 if a request was not recorded.
     """
     group = replayed_group(app, run_dir, typed, task_globs, allow_unisolated=allow_unisolated)
     return _run(app, group, allow_unisolated)

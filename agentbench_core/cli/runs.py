@@ -120,9 +120,9 @@ def _evidence(record: AttemptRecord) -> str:
 
 
 def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> None:
-    found = parties(run.events())
+    result = parties(run.events())
     for record in records:
-        drawn = list(found[record.attempt_id].drawn()) if record.attempt_id in found else []
+        drawn = list(result[record.attempt_id].drawn()) if record.attempt_id in result else []
         if drawn:
             say(f"\n{_evidence(record)}: delegation tree")
         for line in drawn:
@@ -145,8 +145,8 @@ def rebuild_run(run_dir: Path) -> None:
             f"cannot write to {run_dir}: {error.strerror}",
             remedy="Nothing was lost. Free disk space, then run the command again.",
         ) from None
-    for said in report:
-        say(said)
+    for message in report:
+        say(message)
 
 
 def _spent(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:

@@ -20,7 +20,7 @@ from agentbench_core.values.task import TaskSpec
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, as people do."""
+    """Write multi-line text as a block."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -36,29 +36,29 @@ _Dumper.add_representer(str, _write_text)
 @json_flag
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """List tasks by suite."""
-    found: list[Task] = []
+    results: list[Task] = []
     aside: dict[str, Quarantine] = {}
     for name in [suite] if suite else suites(Path(root)):
         try:
             tasks_of = read_suite(Path(root), name)
             aside[name] = quarantine(tasks_of, None, datetime.date.today())
-            found += tasks_of
+            results += tasks_of
         except InputError as error:
             if suite:
                 raise
             say(f"skipped: suite {name}: {error.message}", err=True)
     for note in (note for one in aside.values() for note in one.notes):
         say(f"note: {note}", err=True)
-    why = [aside[task.spec.suite].reasons.get(task.spec.id, "") for task in found]
+    why = [aside[task.spec.suite].reasons.get(task.spec.id, "") for task in results]
     if as_json:
         print_json(
             [
                 {"digest": task.digest, "directory": str(task.directory), "quarantined": reason, **dump(task.spec)}
-                for task, reason in zip(found, why, strict=True)
+                for task, reason in zip(results, why, strict=True)
             ]
         )
         return
-    if not found:
+    if not results:
         raise InputError(f"no tasks in {root!r}", remedy="Pass the directory: --tasks DIR")
     rows = [
         (
@@ -69,10 +69,10 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
             "yes" if reason else "no",
             ", ".join(task.spec.tags),
         )
-        for task, reason in zip(found, why, strict=True)
+        for task, reason in zip(results, why, strict=True)
     ]
     print_table(("SUITE", "TASK", "HIDDEN TESTS", "ORACLE", "QUARANTINED", "TAGS"), rows)
-    for task, reason in zip(found, why, strict=True):
+    for task, reason in zip(results, why, strict=True):
         if reason:
             say(f"{task.spec.suite}/{task.spec.id}: quarantined, and excluded from headline figures: {reason}")
 
@@ -89,14 +89,14 @@ def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
 @tasks_flag
 @json_flag
 def show_task(task: str, suite: str, root: str, as_json: bool) -> None:
-    """One task, by its id or the path of its task.yaml: every setting, defaults included."""
-    found = read_task(Path(task)) if Path(task).exists() else select(read_suite(Path(root), suite), [task])[0]
+    """Show every setting of a task, including defaults. Give its id or the path of its task.yaml."""
+    result = read_task(Path(task)) if Path(task).exists() else select(read_suite(Path(root), suite), [task])[0]
     if as_json:
-        print_json({"digest": found.digest, "directory": str(found.directory), **dump(found.spec)})
+        print_json({"digest": result.digest, "directory": str(result.directory), **dump(result.spec)})
         return
-    say(f"# {found.directory}")
-    say(f"# {found.digest}")
-    say(yaml.dump(dump(found.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
+    say(f"# {result.directory}")
+    say(f"# {result.digest}")
+    say(yaml.dump(dump(result.spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), nl=False)
 
 
 @click.command("schema")

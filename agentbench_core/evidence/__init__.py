@@ -1,1 +1,1 @@
-"""What a run leaves behind, and how it is read back."""
+"""Writing and reading run directories."""

@@ -1,4 +1,4 @@
-"""The directory of one attempt: what lies beside its record."""
+"""The files of one attempt, next to its record."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.execution import Output
 
 _OF_A_NAME = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-"""What an agent can cause by the names of its files. Every other refusal to take evidence comes from outside."""
+"""Errors that an agent can cause by names of its files. All other write errors come from outside."""
 
 
 class AttemptFiles:
-    """The directory of one attempt: everything that it writes lies below. Used by that attempt's threads only."""
+    """The directory of one attempt. All of its files are written below it. Used by that attempt's threads only."""
 
     def __init__(
         self, directory: Path, redactor: Redactor, refused: Callable[[OSError], RunStoppedError] | None = None
@@ -35,11 +35,11 @@ class AttemptFiles:
         directory.mkdir(parents=True)
 
     def close(self) -> None:
-        """Take nothing more: what comes late would tell another story than the record."""
+        """Refuse further writes: late ones would contradict the record."""
         self._closed = True
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Write one file, by its path below the directory. Raises RunStoppedError when the disk takes nothing more."""
+        """Write one file, by its path below the directory. Raises RunStoppedError on a disk error."""
         with self._disk():
             path = self._path(name)
             path.write_bytes(self._redactor.clean(_bytes(data)))
@@ -53,20 +53,20 @@ class AttemptFiles:
             self._path(name).write_bytes(data)
 
     def cleaned(self, value: object) -> Any:
-        """A value as plain data, as it would be written: without secrets."""
+        """A value as plain data with secrets redacted, as it would be written."""
         return self._redactor.clean_value(dump(value))
 
     def append_json(self, name: str, value: object) -> None:
-        """Add one line of JSON to a file."""
+        """Append one line of JSON to a file."""
         line = journal.json_line(self.cleaned(value))
         with self._disk():
             if name not in self._grown:
                 self._grown[name] = str(self._path(name))
-            with open(self._grown[name], "ab") as file:  # noqa: PTH123 - every call of a model comes here
+            with open(self._grown[name], "ab") as file:  # noqa: PTH123 - on the hot path of every model call
                 file.write(line)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool = False) -> None:
-        """Write both streams of a phase, shortened; with ``full`` also all that the sandbox kept of them."""
+        """Write both streams of a phase, shortened; with ``full`` also everything that the sandbox kept of them."""
         for stream, output in (("stdout", stdout), ("stderr", stderr)):
             self.write(layout.log_path(phase, stream), layout.shorten(output.text))
             if full:
@@ -74,7 +74,7 @@ class AttemptFiles:
 
     @contextlib.contextmanager
     def _disk(self) -> Iterator[None]:
-        """Evidence that the disk refuses stops the run: no agent caused that, and the next will not fit either."""
+        """Stop the run on a disk error: no agent caused it, and the next write would fail too."""
         if self._closed:
             raise Interrupted("the attempt has ended")
         try:
@@ -88,14 +88,14 @@ class AttemptFiles:
         return write_refused(self.directory, error)
 
     def _path(self, name: str) -> Path:
-        # Names below repo/ are an agent's. Ours stay, whatever word somebody has for a secret.
+        # Names below repo/ come from an agent. Our own names stay, even if they match a secret.
         path = self.directory / (self._redactor.clean_text(name) if name.startswith("repo/") else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
 
 def write_refused(directory: Path, error: OSError | None) -> RunStoppedError:
-    """The error of a run whose evidence the disk refuses."""
+    """The error for a run whose evidence cannot be written."""
     assert error is not None
     if isinstance(error, FileNotFoundError):
         return RunStoppedError(

@@ -1,12 +1,12 @@
-"""Where a text holds one of some values, plain or in a usual disguise.
+"""Find values in a text, plain or encoded.
 
-A value has *forms*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a longer
-encoded text. A text has *views*: as it is; with line breaks taken out and escapes resolved; the same without the sign
-and the blanks that a diff or indentation put after a line break; and without all signs there, for diffs of diffs.
-Every form is looked for in every view, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``) and wrapped
-lines need no forms of their own.
+A value has *encodings*: itself, reversed, in hex, in base64 at each of the three offsets that it can have within a
+longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
+sign and the blanks that a diff or indentation adds after a line break; and without all signs there, for diffs of
+diffs. Every encoding is searched in every view, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``)
+and wrapped lines need no encodings of their own.
 
-Where something was left out, and at both ends of a long text, a part of a form is found too.
+At places where text was omitted, and at both ends of a long text, parts of an encoding are found too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import ahocorasick_rs
 import attrs
 
 SHORTEST = 6
-"""Characters; a shorter value, or part of one, would blot out ordinary words."""
+"""Characters; shorter values, or parts of one, would match ordinary words."""
 
-_WRAPPABLE = 12  # bytes; a shorter form broken over lines is likely to be ordinary text
-_LONG = 200  # bytes; the ends of a text as long as this may be cuts, those of a name or a word are not
+_WRAPPABLE = 12  # bytes; a shorter encoding broken over lines is probably ordinary text
+_LONG = 200  # bytes; longer texts may be cut at their ends, names and words are not
 _CUT = re.compile(rb"\[\.\.\.(?: \d{1,20} [a-z]{1,20} left out \.\.\.)?\](?:\r?\n)?|\.{3,}")
 _ESCAPE_BEGUN = re.compile(rb"(?:%[0-9a-fA-F]?|\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|[0-7]{0,2}))$")
 _ESCAPE_ENDED = re.compile(rb"u?[0-9a-fA-F]{1,4}|x[0-9a-fA-F]{1,2}")
@@ -33,32 +33,32 @@ _TOKEN = (
     rb"[\r\n\\%%](?:(?<=[\r\n])[\r\n]*%(margin)b"  # a line break
     rb"|(?<=\\)\\*(?:[rn]%(margin)b"  # the same, escaped
     rb"|u(?P<pair>[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2})|u(?P<unit>[0-9a-fA-F]{4})"
-    rb"|x(?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2}))?"  # no match: backslashes that only protect
+    rb"|x(?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2}))?"  # otherwise: backslashes that only escape
     rb"|(?<=%%)(?:25)*(?P<percent>[0-9a-fA-F]{2}))"
 )
 _JOINED = re.compile(_TOKEN % {b"margin": b""})
 _MARGIN = rb"[\r\n\\](?:(?<=\\)[rn])?"
-_VIEWS = (  # with what a text must hold for a view to differ from the one before
+_VIEWS = (  # with the bytes that a text must contain for a view to differ from the previous one
     (re.compile(b""), _JOINED),
     (re.compile(_MARGIN + rb"[+ \t-]"), re.compile(_TOKEN % {b"margin": rb"[+-]?[ \t]*"})),
     (re.compile(_MARGIN + rb"[+ \t-][ \t]*[+-]"), re.compile(_TOKEN % {b"margin": rb"[+ \t-]*"})),
 )
 
 Span = tuple[int, int, str]
-"""Start and end in a text, and the name of what lies between."""
+"""Start and end in a text, and the name of the value between them."""
 
 
 def encodings(value: str) -> set[bytes]:
-    """How a value may stand in a text, escapes and line breaks aside; a value of many lines also line by line."""
+    """The encodings of a value, before escapes and line breaks; a value of many lines also line by line."""
     whole = value.strip()
     secret_lines = {line for line in map(str.strip, whole.splitlines()) if len(line) >= 16 and " " not in line}
-    found: set[bytes] = set()
+    results: set[bytes] = set()
     for text in {whole, whole.replace(" ", "+")} | secret_lines if len(whole) >= SHORTEST else ():
         written = (json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text))
         plain = {text, text[::-1], *(literal[1:-1] for literal in written)}
-        found |= {form.encode("utf-8", "surrogatepass") for form in plain}
-        found.update(_encoded(text.encode("utf-8", "surrogateescape")))
-    return {form for form in found if len(form) >= SHORTEST}
+        results |= {form.encode("utf-8", "surrogatepass") for form in plain}
+        results.update(_encoded(text.encode("utf-8", "surrogateescape")))
+    return {form for form in results if len(form) >= SHORTEST}
 
 
 def _encoded(raw: bytes) -> Iterator[bytes]:
@@ -67,19 +67,19 @@ def _encoded(raw: bytes) -> Iterator[bytes]:
     yield raw.hex().upper().encode()
     for offset in range(3):  # of the value in its group of three bytes
         digits = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
-        start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6  # between them lies nothing of its neighbours
+        start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6  # characters independent of neighbouring bytes
         for alike in (digits, digits.translate(bytes.maketrans(b"+/", b"-_"))):
             yield alike[start:end]
             yield alike[start:]
 
 
 class SecretFinder:
-    """Looks for many values at once, in time that grows with the text only."""
+    """Searches for many values at once, in linear time."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """Take values and their names."""
+        """Take values by name."""
         plain = {form: name for value, name in values.items() for form in encodings(value)}
-        # Its own backslashes are gone from a view, with what they seem to escape or without.
+        # In a view, the value's own backslashes are removed, with or without what they seem to escape.
         bare = {form.replace(b"\\", b""): name for form, name in plain.items()}
         self._plain = _Forms(plain)
         self._views = [
@@ -88,23 +88,23 @@ class SecretFinder:
         ]
 
     def find(self, text: bytes) -> Iterator[Span]:
-        """Where the values and parts of them are; spans may overlap."""
+        """The positions of the values and of parts of them; spans may overlap."""
         if not self._plain:
             return
         yield from self._plain.find(text)
         for margin, tokens, wanted in self._views:
             if not margin.search(text):
                 return
-            if found := list(wanted.find(view)) if (view := _resolved(tokens, text)) != text else ():
+            if result := list(wanted.find(view)) if (view := _resolved(tokens, text)) != text else ():
                 origin = _Origin.of(tokens, text)
-                for start, end, name in found:
+                for start, end, name in result:
                     first, last = origin.span(start, end)
                     if end - start >= _WRAPPABLE or not _BREAK.search(text, first, last):
                         yield first, last, name
 
 
 class _Forms:
-    """Finds forms by their first bytes, and what a cut left of them by their first or last bytes."""
+    """Finds encodings by their first bytes, and parts of them at cuts by their first or last bytes."""
 
     def __init__(self, forms: Mapping[bytes, str]) -> None:
         self._names = {form: name for form, name in forms.items() if len(form) >= SHORTEST}
@@ -133,7 +133,7 @@ class _Forms:
 
 
 def _cuts(text: bytes) -> tuple[list[int], list[int]]:
-    """Where the text ends for a while, and where it begins again; an escape that was cut through is left out too."""
+    """The positions where text was omitted; an escape cut in half counts as omitted too."""
     cuts = [match.span() for match in _CUT.finditer(text)] if b"..." in text else []
     if len(text) >= _LONG:
         cuts = [(0, 0), *cuts, (len(text), len(text))]
@@ -150,7 +150,7 @@ def _cuts(text: bytes) -> tuple[list[int], list[int]]:
 
 
 class _Index:
-    """Forms by a part of them."""
+    """Encodings by a part of them."""
 
     def __init__(self, forms: Iterable[bytes], part: slice) -> None:
         parts: dict[bytes, list[bytes]] = {}
@@ -166,10 +166,10 @@ class _Index:
 
 @attrs.frozen
 class _Origin:
-    """Where the bytes of a view come from."""
+    """Maps positions in a view to positions in the text."""
 
-    view: list[tuple[int, int]]  # of each token, where what it stands for lies in the view
-    text: list[tuple[int, int]]  # and where it lies in the text
+    view: list[tuple[int, int]]  # the span of each token's replacement in the view
+    text: list[tuple[int, int]]  # the span of each token in the text
 
     @classmethod
     def of(cls, tokens: re.Pattern[bytes], text: bytes) -> _Origin:
@@ -197,12 +197,12 @@ class _Origin:
 
 def _resolved(tokens: re.Pattern[bytes], text: bytes) -> bytes:
     if tokens is _JOINED and b"\\" not in text and b"%" not in text:
-        return text.translate(None, b"\r\n")  # the usual case, and ten times as fast
+        return text.translate(None, b"\r\n")  # the common case, ten times as fast
     return tokens.sub(_meaning, text)
 
 
 def _meaning(token: re.Match[bytes]) -> bytes:
-    """What a token stands for: nothing, or the bytes of one character."""
+    """The replacement of a token: nothing, or the bytes of one character."""
     kind = token.lastgroup
     if kind is None:
         return b""

@@ -1,6 +1,6 @@
-"""Files of JSON lines that survive a crash: numbered, sealed, cut back to their last whole line.
+"""Crash-safe files of JSON lines: numbered, with checksums, truncated to their last complete line.
 
-Every change of a run directory that a crash could split in two comes after a :func:`checkpoint`.
+Every change of a run directory that a crash could split comes after a :func:`checkpoint`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BLOCK = 1 << 18
 
 
 def checkpoint(half: Callable[[], object] = lambda: None) -> None:
-    """A change of a run directory comes next that a crash could split in two; ``half`` would do half of it.
+    """Marks the next change of a run directory as one that a crash could split; ``half`` would do half of it.
 
-    Does nothing. Tests of crashes replace it: they count the checkpoints, and kill the process at one of them.
+    Does nothing. Tests of crashes replace it: they count the checkpoints and kill the process at one of them.
     """
 
 
@@ -32,17 +32,17 @@ def json_line(value: object, indent: int | None = None) -> bytes:
     """Plain data as JSON in UTF-8, compact unless indented, with a line feed."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators, indent=indent)
-    # A lone surrogate (a file name that is not UTF-8) becomes the JSON escape \udcNN and so survives.
+    # A lone surrogate (from a file name that is not UTF-8) becomes the JSON escape \udcNN and is preserved.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def add_checksum(value: dict[str, Any]) -> bytes:
-    """A line that ends with a checksum of itself (CRC-32, as in zip files): it tells damage, not forgery."""
+    """A line with its own checksum appended (CRC-32, as in zip files): it detects damage, not forgery."""
     return _sealed(json_line(value)[:-1])
 
 
 def event_line(seq: int, attempt_id: str | None, type_: str, fields: bytes, at: str = "") -> bytes:
-    """The sealed line of an event whose fields are JSON already: the little that must wait for its turn."""
+    """The complete line of an event whose fields are already JSON: the part that must run in order."""
     head = json_line(envelope(seq, attempt_id, type_, at))[:-2]
     return _sealed(head + (b"}" if fields == b"{}" else b"," + fields[1:]))
 
@@ -52,13 +52,13 @@ def _sealed(body: bytes) -> bytes:
 
 
 def envelope(seq: int, attempt_id: str | None, type_: str, at: str = "") -> dict[str, Any]:
-    """What every event line begins with; ``at`` is now if nothing else is said, in UTC with milliseconds."""
+    """The common fields of every event line; ``at`` defaults to now, in UTC with milliseconds."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"seq": seq, "at": at or now, "attempt_id": attempt_id, "type": type_}
 
 
 def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each whole line with its place; a torn last one is left out. With ``type_``, only those whose type begins so.
+    """Each complete line with its position. With ``type_``, only those whose type starts with it.
 
     Raises InputError for a damaged line.
     """
@@ -72,18 +72,18 @@ def lines(path: Path, *, sealed: bool, type_: str = "") -> Iterator[tuple[str, d
 
 
 def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, bytes]]:
-    """Each whole line as it stands, without its line feed, and its place; of some only, if they must contain a text.
+    """Each complete line without its line feed, with its position; only those that contain a given text, if any.
 
-    What is looked for is found in large pieces of the file, so that passing over a line costs next to nothing.
+    The text is searched in large pieces of the file, so that skipping a line costs almost nothing.
     """
     if not path.is_file():
         return
     name, number = str(path), 1
     for block in _whole_lines(path):
         start = 0
-        while (found := block.find(containing, start)) >= 0:
-            begin = block.rfind(b"\n", start, found) + 1 or start
-            end = block.find(b"\n", found)
+        while (result := block.find(containing, start)) >= 0:
+            begin = block.rfind(b"\n", start, result) + 1 or start
+            end = block.find(b"\n", result)
             number += block.count(b"\n", start, begin)
             yield f"{name}:{number}", block[begin:end]
             start, number = end + 1, number + 1
@@ -91,7 +91,7 @@ def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, b
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces that end where a line ends. What follows the last line feed is torn, or just being written."""
+    """The file in pieces that end at line ends. Bytes after the last line feed are incomplete or being written."""
     begun: list[bytes] = []
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -103,7 +103,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
-    """The value of one line. Raises ValueError when it is damaged."""
+    """The value of one line. Raises ValueError if it is damaged."""
     line = line.rstrip(b"\n")
     try:
         value = json.loads(verify_checksum(line) if sealed else line)
@@ -115,7 +115,7 @@ def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
 
 
 def verify_checksum(line: bytes) -> bytes:
-    """A line without its checksum. Raises ValueError when that does not fit."""
+    """A line without its checksum. Raises ValueError if the checksum does not match."""
     body = line[:-_SEAL_LENGTH] + b"}"
     if line[-_SEAL_LENGTH:] != _SEAL % zlib.crc32(body):
         raise ValueError("its checksum does not match")
@@ -123,7 +123,7 @@ def verify_checksum(line: bytes) -> bytes:
 
 
 def damaged(where: str, why: object) -> InputError:
-    """The error for a line that cannot be what was written."""
+    """The error for a damaged line."""
     return InputError(
         f"{where} is damaged: {why}",
         remedy=f"To recover what is intact: agentbench runs rebuild {shlex.quote(str(Path(where).parent))}",
@@ -131,7 +131,7 @@ def damaged(where: str, why: object) -> InputError:
 
 
 def partial_line(path: Path) -> bytes:
-    """What follows the last line feed: the beginning of a line whose writer died."""
+    """The bytes after the last line feed: an incomplete line of a writer that died."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -150,7 +150,7 @@ def partial_line(path: Path) -> bytes:
 
 
 def cut_torn_tail(path: Path) -> int:
-    """Remove a torn last line for good; gives its length in bytes."""
+    """Remove an incomplete last line; returns its length in bytes."""
     torn = len(partial_line(path))
     if torn:
         with path.open("r+b") as file:
@@ -160,7 +160,7 @@ def cut_torn_tail(path: Path) -> int:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_bytes(data)
@@ -171,7 +171,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def replace_durably(part: Path, path: Path) -> None:
-    """Put a finished file in the place of another, and both its bytes and its name on disk."""
+    """Replace a file by a finished one, with content and name on disk."""
     with part.open("rb") as file:
         os.fsync(file.fileno())
     checkpoint()
@@ -180,7 +180,7 @@ def replace_durably(part: Path, path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Bring to disk which names a directory has: without this, a loss of power may undo a renaming."""
+    """Sync a directory: without this, a power loss may undo a rename."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

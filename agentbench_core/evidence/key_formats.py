@@ -1,8 +1,8 @@
-"""Keys that can be told by their looks, whoever they belong to: a repository may hold some.
+"""Keys of well-known formats: a repository may contain some.
 
-The rules are those of detect-secrets for tokens with a prefix of their own, and a few for formats that it does not
-know. The library is imported by tests only: importing it took nearly a third of a run's start. No rule uses entropy or
-the shape of an assignment: such rules give mostly false positives, for example digests.
+The rules are those of detect-secrets for tokens with a fixed prefix, and a few for formats that it lacks. Only tests
+import the library: importing it took almost a third of the start time of a run. No rule uses entropy or the shape of
+an assignment: such rules mostly give false positives, for example digests.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import ahocorasick_rs
 
-_WINDOW = 200  # bytes that a rule may look at from where a key begins: bounds the time that hostile text can take
-_REST = re.compile(rb"[A-Za-z0-9_-]*")  # of a key that is longer than its rule knows
-_OPENAI = b"T3BlbkFJ"  # in the middle of every key; what they begin with is common, and their rule is slow
+_WINDOW = 200  # bytes that a rule may examine from the start of a key: bounds the time for hostile text
+_REST = re.compile(rb"[A-Za-z0-9_-]*")  # of a key that is longer than its rule expects
+_OPENAI = b"T3BlbkFJ"  # in the middle of every key; their prefix is common, and their rule is slow
 _RULES = (
     ("Azure storage key", "AccountKey=", r"AccountKey=[a-zA-Z0-9+\/=]{88}"),
     ("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9_]{36}"),
@@ -36,7 +36,7 @@ _RULES = (
     ),
     ("Square secret", "sq0csp-", r"sq0csp-[0-9A-Za-z\\\-_]{43}"),
     ("Stripe key", "rk_live_ sk_live_", r"[rs]k_live_[0-9a-zA-Z]{24}"),
-    # Ids in capitals could hold what this looks for.
+    # Uppercase ids could contain this.
     (
         "AWS key",
         "A3T ABIA ACCA AKIA ASIA",
@@ -54,7 +54,7 @@ _RULES = (
         r"(?P<key>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
     ),
 )
-"""Kind, what its keys begin with, and pattern. The first ten are of detect-secrets (Apache 2.0); a test holds them."""
+"""Kind, prefixes, and pattern. The first ten are from detect-secrets (Apache 2.0); a test compares them."""
 
 _MARK = re.compile(
     rb"[-P](?:(?<=-)-{3,4} ?(?:(?P<begin>BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -93,9 +93,9 @@ class KeyFormats:
 
 
 def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Whole blocks, and what a cut left of one: the lines after its first line, or before its last."""
+    """Complete blocks, and parts of one at a cut: the lines after its first line, or before its last."""
     open_: re.Match[bytes] | None = None
-    before = 0  # where the mark before ended
+    before = 0  # the end of the previous marker
     for mark in [*_MARK.finditer(text), None]:
         here = mark.start() if mark else len(text)
         body = text[before:here] if here - before <= _LONGEST_BODY else b""
@@ -105,13 +105,13 @@ def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
         else:
             if open_:
                 after = text[before : min(here, before + _LONGEST_BODY)]
-                kept = after[: len(after) - len(after.lstrip(_BODY_BYTES))]
-                if _BODY.search(kept):
-                    yield open_.start(), before + len(kept), "private key"
+                retained = after[: len(after) - len(after.lstrip(_BODY_BYTES))]
+                if _BODY.search(retained):
+                    yield open_.start(), before + len(retained), "private key"
             if mark and closes:
                 ahead = text[max(before, here - _LONGEST_BODY) : here]
-                kept = ahead[len(ahead.rstrip(_BODY_BYTES)) :]
-                if _BODY.search(kept):
-                    yield here - len(kept), mark.end(), "private key"
+                retained = ahead[len(ahead.rstrip(_BODY_BYTES)) :]
+                if _BODY.search(retained):
+                    yield here - len(retained), mark.end(), "private key"
         open_ = None if closes else mark
         before = mark.end() if mark else here

@@ -1,4 +1,4 @@
-"""Names and places in a run directory. The exact layout is written down in ``docs/run-directory.md``."""
+"""Names and paths in a run directory. ``docs/run-directory.md`` documents the exact layout."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LOCK = ".lock"
 
 CONVERSATION = "agent/conversation.jsonl"
 TOOL_CALLS = "agent/tool_calls.jsonl"
-"""Relative to the task's directory; so are those below."""
+"""Relative to the task's directory, like those below."""
 
 LOG_LINES = 1000
-"""Lines of a log that are kept at its beginning, and as many at its end."""
+"""Lines of a log kept at its beginning and at its end."""
 
 
 def run_directory_name(started: datetime.datetime, suite: str, variant: str, model: str) -> str:
@@ -27,12 +27,12 @@ def run_directory_name(started: datetime.datetime, suite: str, variant: str, mod
 
 
 def task_directory(task_id: str, repeat: int) -> str:
-    """Directory of an attempt, relative to the run's; repeats from the second on carry their number."""
+    """Directory of an attempt, relative to the run's; repeats after the first have a number."""
     return f"tasks/{task_id}" if repeat == 1 else f"tasks/{task_id}@{repeat}"
 
 
 def superseded_directory(attempt_id: str) -> str:
-    """Where the directory of an attempt goes that was tried again, relative to the run's."""
+    """Archive directory of a retried attempt, relative to the run's."""
     return f"superseded/{attempt_id}"
 
 
@@ -47,7 +47,7 @@ def step_diff(step: int) -> str:
 
 
 def shorten(text: str, lines: int = LOG_LINES) -> str:
-    """The first and last ``lines`` lines of a log, with a line between that says how many were left out."""
+    """The first and last ``lines`` lines of a log, with a line between that states how many were omitted."""
     every = text.splitlines(keepends=True)
     if len(every) <= 2 * lines:
         return text

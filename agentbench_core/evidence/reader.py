@@ -1,4 +1,4 @@
-"""Read run directories back."""
+"""Read run directories."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class RunDirectory:
     manifest: RunManifest
 
     def records(self) -> Iterator[AttemptRecord]:
-        """The last record of each (task, variant, repeat) that no other supersedes, in the order of the file.
+        """The last record of each (task, variant, repeat) that is not superseded, in the order of the file.
 
-        Each is held against the sealed event that carries it. Raises InputError when one does not fit; that one is
-        missing is only known at the end. Of an unfinished run those that only its events have come last.
+        Each is compared with the event that contains it. Raises InputError if one differs; a missing record is only
+        detected at the end. Records of an unfinished run that only its events have come last.
         """
         return (_record(line) for line, counts in verification.current_lines(self.directory) if counts)
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, in the fields that reports count: many times faster, in little memory."""
+        """The same records, with only the fields that reports count: much faster, in little memory."""
         return (row for row, counts in self.all_rows() if counts)
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every record so, and whether it is a result: not so those of attempts that were tried again."""
+        """Every such record, and whether it is a result: records of retried attempts are not."""
         read = verification.decoder(AttemptRow)
         for line, counts in verification.current_lines(self.directory):
             row = read(line)
@@ -48,11 +48,11 @@ class RunDirectory:
             yield row, counts
 
     def every_record(self) -> Iterator[AttemptRecord]:
-        """Every record, those that were superseded too."""
+        """Every record, including superseded ones."""
         return map(_record, verification.checked(self.directory))
 
     def events(self) -> Iterator[EventEntry]:
-        """Every event; types that this version does not know are left out."""
+        """Every event, except types unknown to this version."""
         for where, value in journal.lines(self.directory / layout.EVENTS, sealed=True):
             envelope = {key: value.pop(key, None) for key in ("seq", "at", "attempt_id")}
             cls = EVENT_CLASSES.get(value.pop("type", ""))
@@ -60,28 +60,28 @@ class RunDirectory:
                 yield EventEntry(**envelope, event=load(value, cls, where=where))
 
     def explanations(self) -> Mapping[str, str]:
-        """Why attempts ended as they did, in words, by attempt id."""
+        """Explanations of outcomes by attempt id."""
         return {end["attempt_id"]: end["explanation"] for end in self._ends()}
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
-        """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
+        """Each answered model call of the last attempt at a task, in order: agent, request, response."""
         return requests(self.conversation(task_id, repeat))
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as they were written: what was new in each."""
+        """The same calls as recorded: only what was new in each."""
         for where, value in self._lines_of(task_id, repeat, layout.CONVERSATION):
             yield load(value, ConversationEntry, where=where)
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
-        """Each tool call of the last attempt at a task, in order, as it was written."""
+        """Each tool call of the last attempt at a task, in order, as recorded."""
         for _, value in self._lines_of(task_id, repeat, layout.TOOL_CALLS):
             yield value
 
     def file(self, task_id: str, repeat: int, name: str, at_most: int = 1 << 20) -> bytes | None:
-        """A file of the last attempt at a task, by its path in the attempt's directory, or ``None`` if it has none.
+        """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
-        Of a file of more than ``at_most`` bytes, the beginning and the end. What a link leads to counts only within
-        the run directory: somebody else may have made it.
+        Of a file of more than ``at_most`` bytes, the beginning and the end. Links are only followed inside the run
+        directory, which may come from others.
         """
         path = self._place(task_id, repeat, name)
         if path is None:
@@ -103,14 +103,14 @@ class RunDirectory:
         path = self.directory / layout.task_directory(task_id, repeat) / name
         try:
             inside = path.is_file() and path.resolve().is_relative_to(self.directory.resolve())
-        except OSError:  # a name that no file can have
+        except OSError:  # an invalid file name
             return None
         return path if inside else None
 
     def spent_usd(self) -> float:
-        """What models have cost so far: every exchange that was sent or was about to be, also of superseded attempts.
+        """The cost of models so far: every exchange that was sent or about to be sent, also of superseded attempts.
 
-        Where nobody knows what one has cost, its reservation counts.
+        For an exchange of unknown cost, its reservation counts.
         """
         costs: dict[tuple[str, int, int], float] = {}
         for _, value in journal.lines(self.directory / layout.EVENTS, sealed=True, type_="llm_"):
@@ -122,11 +122,11 @@ class RunDirectory:
         return sum(costs.values())
 
     def unverified_records(self) -> int:
-        """How many records no event of the run itself carries: nothing says that they are as they were written."""
+        """Number of records without an event of the run: these may have been edited."""
         return verification.without_evidence(self.directory)
 
     def status(self) -> str:
-        """How it stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+        """The status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
         return verification.status(self.directory)
 
     def _ends(self) -> Iterator[dict[str, Any]]:
@@ -135,13 +135,13 @@ class RunDirectory:
 
 
 def open_run(directory: Path) -> RunDirectory:
-    """A run directory by its path.
+    """Open a run directory by its path.
 
-    Its ``run.json`` is held against the events, which carry it too; those of older runs do not.
+    ``run.json`` is compared with its copy in the events, except for older runs, which have none.
 
-    Raises InputError when it is none, or one of a newer version, or its ``run.json`` was edited.
+    Raises InputError if it is not a run directory, has a newer schema, or its ``run.json`` was edited.
     """
-    path, told = directory / layout.MANIFEST, None
+    path, shown = directory / layout.MANIFEST, None
     try:
         value = json.loads(path.read_bytes())
     except OSError:
@@ -155,12 +155,12 @@ def open_run(directory: Path) -> RunDirectory:
             f"{path} is damaged: {error}", remedy="Restore it from a copy: it describes the run."
         ) from None
     _known_schema(value, str(path))
-    for told in manifests(directory):
-        if told == value:
+    for shown in manifests(directory):
+        if shown == value:
             break
     else:
-        if told is not None:
-            other = sorted(key for key in {*told, *value} if told.get(key) != value.get(key))
+        if shown is not None:
+            other = sorted(key for key in {*shown, *value} if shown.get(key) != value.get(key))
             raise journal.damaged(str(path), f"it differs from {layout.EVENTS} in {', '.join(other)}")
     return RunDirectory(directory, load(value, RunManifest, where=str(path)))
 

@@ -1,4 +1,4 @@
-"""Run directories held by one writer, and read again after a crash or damage."""
+"""Locking run directories, and recovering them after a crash or damage."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from agentbench_core.values.record import AttemptRecord
 
 _FINISHED, _WRITTEN = event_type(TaskFinished), event_type(ManifestWritten)
 REBUILT = f"rebuilt from {layout.ATTEMPTS} by `runs rebuild`"
-"""The explanation in an event that nobody saw happen."""
+"""The explanation in an event created by ``runs rebuild``."""
 
 
 @contextlib.contextmanager
 def lock_run(directory: Path) -> Iterator[None]:
-    """Nobody else may write in ``directory`` meanwhile; the system lets go of it when its holder dies.
+    """Lock ``directory`` for writing; the operating system releases the lock if the process dies.
 
-    Raises InputError when somebody does, or nobody can.
+    Raises InputError if another process holds the lock, or the directory is not writable.
     """
     try:
-        # Not thread-local: it may be let go of by another thread than the one that took it.
+        # Not thread-local: another thread may release it.
         lock = filelock.FileLock(directory / layout.LOCK, thread_local=False)
         lock.acquire(blocking=False)
     except filelock.Timeout:
@@ -50,16 +50,16 @@ def lock_run(directory: Path) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class Recovery:
-    """A directory that can be written again: the number of its last event, and what had to be done, in words."""
+    """A recovered directory: the number of its last event, and what was done."""
 
     last_seq: int
     notes: tuple[str, ...]
 
 
 def recover(directory: Path) -> Recovery:
-    """Undo a crash: cut torn lines, and add the records whose event is on disk and whose own line is not.
+    """Recover from a crash: remove incomplete lines, and add records whose event is on disk but whose line is not.
 
-    Raises InputError when something else is wrong, OSError when the disk refuses.
+    Raises InputError if something else is damaged, OSError on a disk error.
     """
     notes = []
     for name in (layout.EVENTS, layout.ATTEMPTS):
@@ -69,7 +69,7 @@ def recover(directory: Path) -> Recovery:
             notes.append(f"{name}: dropped an incomplete last line of {torn} bytes")
     last_seq, finished = 0, {}
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
-        if value["seq"] != last_seq + 1:  # no refusal: `rebuild` leaves gaps too
+        if value["seq"] != last_seq + 1:  # not an error: `rebuild` leaves gaps too
             notes.append(f"{layout.EVENTS}: events between {last_seq} and {value['seq']} are missing")
         last_seq = value["seq"]
         if value["type"] == _FINISHED:
@@ -85,7 +85,7 @@ def recover(directory: Path) -> Recovery:
 
 
 def manifests(directory: Path) -> Iterator[dict[str, Any]]:
-    """``run.json`` as the events carry it, each time that it was written; none of a run that is older than that.
+    """Every version of ``run.json`` in the events; none for older runs.
 
     Damaged lines are skipped; the caller reports them.
     """
@@ -98,32 +98,32 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def put_back_manifest(directory: Path) -> Sequence[str]:
-    """Write the last ``run.json`` that the events carry where it is gone, damaged or edited, and say so.
+    """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
 
-    The file as it was stays beside, as for ``rebuild``. Nothing is done where the events carry none.
+    The old file is kept, as for ``rebuild``. Does nothing if the events do not contain it.
 
-    Raises InputError when somebody writes there, OSError when the disk refuses.
+    Raises InputError if another process writes there, OSError on a disk error.
     """
-    told, path, there = list(manifests(directory)), directory / layout.MANIFEST, None
-    if not told:
+    shown, path, there = list(manifests(directory)), directory / layout.MANIFEST, None
+    if not shown:
         return ()
     with lock_run(directory):
         if path.exists():
             with contextlib.suppress(ValueError, RecursionError):
                 there = json.loads(path.read_bytes())
-        if there in told:
+        if there in shown:
             return ()
-        kept = _put(path, iter([journal.json_line(told[-1], indent=2)]))
-    return f"{layout.MANIFEST}: put back from {layout.EVENTS}", *([f"as it was: {kept}"] if kept else [])
+        retained = _put(path, iter([journal.json_line(shown[-1], indent=2)]))
+    return f"{layout.MANIFEST}: put back from {layout.EVENTS}", *([f"as it was: {retained}"] if retained else [])
 
 
 def rebuild(directory: Path) -> Sequence[str]:
-    """Make ``attempts.jsonl`` again from the events, and say what was done.
+    """Rebuild ``attempts.jsonl`` from the events, and describe what was done.
 
-    Damaged lines are left out; a record whose event is damaged or missing is kept where it stands, and gets an event
-    anew. The files as they were stay beside, with ``.before-rebuild`` and a number at the end of their names.
+    Damaged lines are skipped; a record whose event is damaged or missing stays in its place, and gets a new event. The
+    old files are kept, with ``.before-rebuild`` and a number appended to their names.
 
-    Raises InputError when somebody writes there, or there are no events; OSError when the disk refuses.
+    Raises InputError if another process writes there, or there are no events; OSError on a disk error.
     """
     events, attempts = directory / layout.EVENTS, directory / layout.ATTEMPTS
     if not events.exists():
@@ -137,37 +137,37 @@ def rebuild(directory: Path) -> Sequence[str]:
             seq = max(seq, value["seq"]) if value else seq
             if value and value["type"] == _FINISHED:
                 finished[value["attempt_id"]] = value["record"]
-        kept: dict[str, dict[str, Any]] = {}
+        retained: dict[str, dict[str, Any]] = {}
         for _, value in _sorted_out(attempts, sealed=False):
             bad_attempts += value is None
             if value is not None and (value.get("attempt_id") in finished or _is_record(value)):
-                kept[value["attempt_id"]] = value
-        orphans = [record for attempt, record in kept.items() if attempt not in finished]
-        # In the order in which they were recorded, as far as anybody knows: the last of a place is its result.
-        records = [finished.get(attempt, record) for attempt, record in kept.items()]
-        records += [record for attempt, record in finished.items() if attempt not in kept]
+                retained[value["attempt_id"]] = value
+        orphans = [record for attempt, record in retained.items() if attempt not in finished]
+        # In recording order as far as known: the last record of a (task, repeat) is its result.
+        records = [finished.get(attempt, record) for attempt, record in retained.items()]
+        records += [record for attempt, record in finished.items() if attempt not in retained]
         anew = [_event_anew(seq + number, record) for number, record in enumerate(orphans, start=1)]
         whole = (line for line, value in _sorted_out(events, sealed=True) if value is not None)
         put = [
             _put(events, itertools.chain(whole, anew)) if bad_events or anew else None,
             _put(attempts, map(journal.json_line, records)),
         ]
-    said = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
+    messages = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
     if not was_there:
-        said.append(f"{layout.ATTEMPTS} was missing")
+        messages.append(f"{layout.ATTEMPTS} was missing")
     elif not any((bad_events, bad_attempts, orphans, *put)):
-        said.append("no damage found")
+        messages.append("no damage found")
     if bad_events:
-        said.append(f"{layout.EVENTS}: skipped {bad_events} damaged or incomplete lines")
+        messages.append(f"{layout.EVENTS}: skipped {bad_events} damaged or incomplete lines")
     if bad_attempts:
-        said.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or incomplete lines removed")
+        messages.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or incomplete lines removed")
     if orphans:
-        said.append(f"{len(orphans)} records without an event were kept")
-    return [*said, *(f"as it was: {path}" for path in put if path)]
+        messages.append(f"{len(orphans)} records without an event were kept")
+    return [*messages, *(f"as it was: {path}" for path in put if path)]
 
 
 def _sorted_out(path: Path, *, sealed: bool) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
-    """Each line with its value; ``None`` for one that is torn or damaged."""
+    """Each line with its value; ``None`` for one that is incomplete or damaged."""
     if not path.is_file():
         return
     with path.open("rb") as file:
@@ -193,19 +193,19 @@ def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
 
 
 def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
-    """Write the lines there, as a whole or not at all; a file that differs stays beside, and its path is given."""
+    """Replace the lines atomically; if the file differs, the old one is kept and its path returned."""
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         file.writelines(lines)
         file.flush()
-    kept = None
+    retained = None
     if path.exists() and not _alike(path, part):
         numbered = (path.with_name(f"{path.name}.before-rebuild-{number}") for number in itertools.count(1))
-        kept = next(name for name in numbered if not name.exists())
+        retained = next(name for name in numbered if not name.exists())
         journal.checkpoint()
-        kept.hardlink_to(path)
+        retained.hardlink_to(path)
     journal.replace_durably(part, path)
-    return kept
+    return retained
 
 
 def _alike(one: Path, other: Path) -> bool:

@@ -1,7 +1,7 @@
 """The one writer of a run directory.
 
-Events and records are appended by a single thread, in the order in which they were handed over. A record
-counts when its line has reached the disk.
+Events and records are appended by a single thread, in the order of submission. A record counts once its line is on
+disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.events import Event, ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord, RunManifest
 
-_GATHER_SEC = 0.02  # lines that nobody waits for are written together: each waking of the writer costs everybody time
+_GATHER_SEC = 0.02  # collects lines that nobody waits for, since each wakeup of the writer costs time
 
 
 @attrs.frozen
@@ -42,10 +42,10 @@ class Store:
     """A run directory that is being written. Thread-safe; close it to flush the rest."""
 
     def __init__(self, directory: Path, redactor: Redactor) -> None:
-        """Make the directory, or mend it after a crash, and hold it until :meth:`close`.
+        """Create the directory, or recover it after a crash, and lock it until :meth:`close`.
 
-        ``recovery`` says in words what was done. Raises InputError when somebody else writes there, when nobody can,
-        and when it is damaged.
+        ``recovery`` describes what was done. Raises InputError if another process writes there, if it is not writable,
+        and if it is damaged.
         """
         self.directory = directory
         self._redactor = redactor
@@ -61,7 +61,7 @@ class Store:
         self._order = threading.Lock()
         self._lines: list[_Line] = []
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """Something waits to be written; true: and somebody waits for it."""
+        """Lines are waiting to be written; true if a thread waits for them."""
         self._seq = recovery.last_seq
         self._closed = False
         self._problem: OSError | None = None
@@ -69,9 +69,9 @@ class Store:
         self._writer.start()
 
     def write_manifest(self, manifest: RunManifest) -> None:
-        """Write ``run.json`` as a whole or not at all, and the event that carries it.
+        """Write ``run.json`` atomically, and the event that contains it.
 
-        The event first: of a process that dies in between, ``run.json`` is still one that an event carries.
+        The event comes first: after a crash in between, ``run.json`` still matches an event.
         """
         self.emit(ManifestWritten(manifest=manifest), durable=True)
         data = journal.json_line(self._redactor.clean_value(dump(manifest)), indent=2)
@@ -83,7 +83,7 @@ class Store:
     def emit(self, event: Event, attempt_id: str | None = None, *, durable: bool = False) -> None:
         """Append an event; with ``durable`` return only when it is on disk.
 
-        Raises RunStoppedError once the disk refuses: nothing that cannot be recorded should go on.
+        Raises RunStoppedError after a disk error: nothing that cannot be recorded should continue.
         """
         on_disk: Future[None] | None = Future() if durable else None
         fields = self._fields(event)
@@ -105,7 +105,7 @@ class Store:
         as_line.result()
 
     def attempt_files(self, task_id: str, repeat: int) -> AttemptFiles:
-        """The directory for one attempt. Raises RunStoppedError when it cannot be made."""
+        """The directory for one attempt. Raises RunStoppedError if it cannot be created."""
         try:
             return AttemptFiles(
                 self.directory / layout.task_directory(task_id, repeat), self._redactor, self._stop_for_good
@@ -114,9 +114,9 @@ class Store:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
-        """Take secrets out of a file below the directory that somebody else wrote. Raises OSError."""
+        """Redact secrets in a file below the directory that was written by others. Raises OSError."""
         place = path.resolve(strict=True)
-        ours = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # clean, and sealed
+        ours = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
         if not place.is_relative_to(self.directory.resolve()) or place.name in ours or not place.is_file():
             return
         data = place.read_bytes()
@@ -127,29 +127,29 @@ class Store:
             place.chmod(mode)
 
     def archive_attempt(self, task_id: str, repeat: int, attempt_id: str) -> None:
-        """Keep the directory of an attempt that is tried again under the attempt's own name."""
-        kept = self.directory / layout.superseded_directory(attempt_id)
+        """Move the directory of a retried attempt to its archive path."""
+        retained = self.directory / layout.superseded_directory(attempt_id)
         try:
-            kept.parent.mkdir(exist_ok=True)
+            retained.parent.mkdir(exist_ok=True)
             journal.checkpoint()
-            (self.directory / layout.task_directory(task_id, repeat)).rename(kept)
-            journal.sync_directory(kept.parent)
+            (self.directory / layout.task_directory(task_id, repeat)).rename(retained)
+            journal.sync_directory(retained.parent)
         except FileNotFoundError:
-            pass  # it died before it had one
+            pass  # the attempt died before it had a directory
         except OSError as error:
             raise write_refused(self.directory, error) from None
 
     def close(self) -> None:
-        """Write what is left and let go of the directory. Idempotent. Raises RunStoppedError if that fails."""
+        """Write pending lines and unlock the directory. Idempotent. Raises RunStoppedError if that fails."""
         if not self._writer.is_alive():
             return
-        told = self._problem
+        shown = self._problem
         with self._order:
             self._closed = True
             self._wake.put(True)
         self._writer.join()
         self._letting_go.close()
-        if self._problem is not told:
+        if self._problem is not shown:
             raise write_refused(self.directory, self._problem)
 
     def _stop_for_good(self, error: OSError) -> RunStoppedError:
@@ -157,13 +157,13 @@ class Store:
         return write_refused(self.directory, error)
 
     def _fields(self, event: Event) -> bytes:
-        """An event as JSON, without its envelope. Made outside of the lock that all threads share."""
+        """An event as JSON, without its envelope. Computed outside of the lock that all threads share."""
         return journal.json_line(self._redactor.clean_value(dump(event)))[:-1]
 
     def _put_event(self, kind: type, fields: bytes, attempt_id: str | None, on_disk: Future[None] | None) -> None:
         line = journal.event_line(self._seq + 1, attempt_id, event_type(kind), fields)
         self._put(_Line(layout.EVENTS, line, on_disk))
-        self._seq += 1  # only now: what cannot be written uses up no number
+        self._seq += 1  # only now: a failed event must not use up a number
 
     def _put(self, line: _Line) -> None:
         if self._problem is not None:
@@ -189,7 +189,7 @@ class Store:
             self._problem = self._problem or error
             while not ended:
                 lines, ended = self._next_lines()
-                self._append({}, lines)  # whoever waits for the disk must hear of it
+                self._append({}, lines)  # threads waiting for the disk get the error
 
     @staticmethod
     def _half(file: IO[bytes], data: bytes) -> None:
@@ -197,7 +197,7 @@ class Store:
         file.flush()
 
     def _next_lines(self) -> tuple[list[_Line], bool]:
-        """What waits to be written, and whether it is the last: one turn, and one sync, serve many attempts."""
+        """Pending lines, and whether the writer should end: one sync serves many attempts."""
         urgent = self._wake.get()
         with contextlib.suppress(queue.Empty):
             while not urgent:
@@ -235,6 +235,6 @@ class Store:
 
 
 def _check_in_place(file: IO[bytes]) -> None:
-    """Raise OSError if the file is no longer what its name means: it was removed, or its directory was moved."""
+    """Raise OSError if the open file is no longer at its path: it was removed, or its directory was moved."""
     if not os.path.samestat(Path(file.name).stat(), os.fstat(file.fileno())):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.name)

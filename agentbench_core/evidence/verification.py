@@ -1,6 +1,6 @@
-"""The lines of ``attempts.jsonl``, streamed: held against their events, and without those that were superseded.
+"""The lines of ``attempts.jsonl``, streamed: compared with their events, and without superseded ones.
 
-Reading takes memory for which attempts there are and not for their records: a run may have 100,000.
+Memory grows with the number of attempts, not with the size of their records: a run may have 100,000.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentbench_core.values.events import TaskFinished, event_type
 from agentbench_core.values.row import RecordKey
 
 Line = tuple[str, bytes]
-"""Where a line is, and its JSON without the line feed."""
+"""The position of a line, and its JSON without the line feed."""
 T = TypeVar("T")
 
 UNFINISHED = "unfinished"
@@ -30,11 +30,11 @@ _FINISHED = event_type(TaskFinished)
 _TYPE = f'"type":"{_FINISHED}"'.encode()
 _RECORD = _TYPE + b',"record":'
 _ENVELOPE = 256
-"""Bytes within which an event has said its type."""
+"""An event's type is within this many bytes."""
 
 
 def decoder(cls: type[T]) -> Callable[[Line], T]:
-    """What makes a value of a msgspec class from a line. It raises InputError for a damaged one."""
+    """Decodes a line into a msgspec class. Raises InputError for a damaged line."""
     decode = msgspec.json.Decoder(cls).decode
 
     def decoded(line: Line) -> T:
@@ -42,7 +42,7 @@ def decoder(cls: type[T]) -> Callable[[Line], T]:
         try:
             return decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            try:  # a lone surrogate (a name that is not UTF-8) is JSON for the standard library alone
+            try:  # only the standard library accepts a lone surrogate (from a name that is not UTF-8)
                 return msgspec.convert(json.loads(data), cls)
             except (ValueError, RecursionError) as error:
                 raise journal.damaged(where, error) from None
@@ -51,53 +51,53 @@ def decoder(cls: type[T]) -> Callable[[Line], T]:
 
 
 def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
-    """Every line, and whether it is a result: the last of its (task, variant, repeat) that no other supersedes.
+    """Every line, and whether it is a result: the last of its (task, variant, repeat) that is not superseded.
 
-    Raises InputError when a line is damaged or not what its event has; that one is missing is only known at the end.
+    Raises InputError if a line is damaged or differs from its event; a missing line is only detected at the end.
     """
     written, more = _only_in_events(directory)
     total, passed_over = _passed_over(lambda: _every(directory, written, more))
     for number, line in enumerate(_checked(directory, written, more)):
-        if number < total:  # what came while we read, the next reader reads
+        if number < total:  # lines written since then are for the next reader
             yield line, number not in passed_over
 
 
 def checked(directory: Path) -> Iterator[Line]:
-    """Every line, each held against the sealed event that carries it. Raises InputError when one does not fit.
+    """Every line, each compared with the event that contains it. Raises InputError if one differs.
 
-    Behind those of an unfinished run come the records that only its events have.
+    For an unfinished run, followed by the records that only its events have.
     """
     yield from _checked(directory, *_only_in_events(directory))
 
 
 def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
     attempts = directory / layout.ATTEMPTS
-    if not (directory / layout.EVENTS).exists():  # somebody kept the records only
+    if not (directory / layout.EVENTS).exists():  # only the records were kept
         yield from journal.raw_lines(attempts)
         return
     ends = _Ends(directory / layout.EVENTS)
-    for line in _every(directory, written, ()):  # its event was on disk before it, also in a run that goes on
+    for line in _every(directory, written, ()):  # its event was on disk first, also in a running run
         if not ends.have(line):
             raise journal.damaged(line[0], f"it differs from the record in {layout.EVENTS}")
         yield line
     yield from more
     lost = ends.left()
     if lost and status(directory) != UNFINISHED:
-        lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # they may have come by now
+        lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # may have been written since
         if lost:
             raise journal.damaged(str(attempts), f"{len(lost)} records are missing")
 
 
 def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
-    """The first lines of ``attempts.jsonl``, all for ``None``, and what comes behind them."""
+    """The first lines of ``attempts.jsonl``, all for ``None``, and the records after them."""
     yield from itertools.islice(journal.raw_lines(directory / layout.ATTEMPTS), written)
     yield from more
 
 
 def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
-    """How many lines an unfinished run has by now, and the records that only its events have; ``None`` of another run.
+    """Number of lines of an unfinished run, and the records that only its events have; ``None`` for other runs.
 
-    A process that died may not have written the line of a record, and anybody can take one away: the event counts.
+    A process that died may not have written the line of a record, and lines can be removed: the event decides.
     """
     events = directory / layout.EVENTS
     if not events.exists() or status(directory) != UNFINISHED:
@@ -112,36 +112,36 @@ def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
 
 
 class _Ends:
-    """The ends of attempts in the event stream, looked through in step with the records."""
+    """The ends of attempts in the event stream, read in step with the records."""
 
     def __init__(self, events: Path) -> None:
         self._events = events
         self._lines = journal.raw_lines(events, containing=_TYPE)
         self._passed: dict[str, bytes] = {}
-        """Digests of records, by attempt, that came before the one that was looked for: none while the orders agree."""
+        """Digests of records that came before the requested one, by attempt: empty while the orders agree."""
         self._over = False
-        """Everything was looked through, and ``_passed`` has all."""
+        """The whole stream was read, and ``_passed`` has all."""
 
     def have(self, line: Line) -> bool:
-        """Whether some event carries exactly that record."""
+        """Whether an event contains exactly that record."""
         if self._passed and self._is(line):
             return True
         for where, event in self._lines:
             body = _unsealed(where, event)
             start = body.find(_RECORD, 0, _ENVELOPE) + len(_RECORD)
             if start >= len(_RECORD) and body.startswith(line[1], start):
-                return True  # byte for byte, as it is written; no need to read it
+                return True  # byte for byte equal, so it need not be decoded
             self._pass(where, body)
             if self._is(line):
                 return True
-        if not self._over:  # a line may stand there twice
+        if not self._over:  # a line may occur twice
             self._over = True
             for where, event in journal.raw_lines(self._events, containing=_TYPE):
                 self._pass(where, _unsealed(where, event))
         return self._is(line)
 
     def left(self) -> set[str]:
-        """The attempts whose records nobody asked for, as far as that is known."""
+        """The attempts whose records were not requested so far."""
         for where, event in self._lines:
             self._pass(where, _unsealed(where, event))
         return set(self._passed)
@@ -160,9 +160,9 @@ class _Ends:
 
 
 def without_evidence(directory: Path) -> int:
-    """How many records no event of the run itself carries.
+    """Number of records without an event of the run itself.
 
-    ``runs rebuild`` made theirs, or somebody kept the records only: then there is nothing that they were held against.
+    ``runs rebuild`` created their events, or only the records were kept: nothing confirms them.
     """
     if not (directory / layout.EVENTS).exists():
         return sum(1 for _ in journal.raw_lines(directory / layout.ATTEMPTS))
@@ -171,7 +171,7 @@ def without_evidence(directory: Path) -> int:
 
 
 def status(directory: Path) -> str:
-    """How the run stands: the status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
+    """The status of ``run_finished``, or ``unfinished`` after a crash and while it runs."""
     last = ""
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True, type_="run_"):
         last = value.get("status", UNFINISHED)
@@ -179,9 +179,9 @@ def status(directory: Path) -> str:
 
 
 def _passed_over(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
-    """How many lines there are, and the numbers, from 0, of those that are not the result of their attempt."""
+    """The number of lines, and the numbers, from 0, of those that are not the result of their attempt."""
     superseded: set[str] = set()
-    seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # a bit per repeat: little memory for many attempts
+    seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # one bit per repeat, to save memory
     twice: set[tuple[str, str, int]] = set()
     total = 0
     for key in map(_key, every()):
@@ -212,7 +212,7 @@ def _unsealed(where: str, event: bytes) -> bytes:
 
 
 def _record(where: str, body: bytes) -> dict[str, Any] | None:
-    """The record that an event carries, if it is the end of an attempt."""
+    """The record in an event, if it is the end of an attempt."""
     event = _value((where, body))
     return event["record"] if event.get("type") == _FINISHED else None
 
@@ -229,7 +229,7 @@ def _digest(record: Any) -> bytes:
 
 
 class _End(msgspec.Struct):
-    """What is read of an event that carries a record."""
+    """The fields read of an event that contains a record."""
 
     record: RecordKey
 

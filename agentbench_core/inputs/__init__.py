@@ -1,1 +1,1 @@
-"""From files and flags to values."""
+"""Reading files and flags into values."""

@@ -1,7 +1,7 @@
 """Settings: ordered layers in, one value with the origin of each setting out.
 
-A file and a flag are the same kind of layer. A later layer wins, leaf by leaf; naming another component
-(``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers gave for the old one.
+Files and flags are the same kind of layer. A later layer wins, leaf by leaf; selecting another component
+(``agent``, ``llm``, ``sandbox``, ``scorer``) drops the options that earlier layers set for the old one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Key = tuple[str, ...]
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """A component chosen by name, with options; an empty name chooses none."""
+    """A component selected by name, with options; an empty name selects none."""
 
     name: str = ""
     options: Mapping[str, Any] = attrs.field(factory=dict)
@@ -30,7 +30,7 @@ class Choice:
 
 @attrs.frozen(kw_only=True)
 class ModelSettings:
-    """The model, and how it is asked."""
+    """The model and its sampling parameters."""
 
     name: str = option("", help="name used by the provider")
     temperature: float | None = option(None, help="not sent when null", minimum=0)
@@ -43,7 +43,7 @@ class ModelSettings:
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:
-    """Limits of every attempt, instead of the task's own."""
+    """Limits of every attempt; they override the task's."""
 
     max_steps: int | None = option(None, help="tool calls", minimum=1)
     timeout_sec: float | None = option(None, help="total for the agent and scoring phases", minimum=1, maximum=604_800)
@@ -54,7 +54,7 @@ class LimitSettings:
 
 @attrs.frozen(kw_only=True)
 class RunSettings:
-    """What is run, and where results go."""
+    """What to run, and where to write results."""
 
     suite: str = option("custom-dev", help="suite to run")
     tasks: str = option("tasks", help="directory of suites")
@@ -87,15 +87,15 @@ class Settings:
 
 _FIELDS = {field.name: field for field in attrs.fields(Settings)}
 _CHOICES = [name for name, field in _FIELDS.items() if isinstance(field.default, Choice)]
-"""Sections that name a component; every other key in them is one of its options."""
+"""Sections that select a component; every other key in them is one of its options."""
 
 _LISTS = {f"{name}s": name for name in _FIELDS if f"{name}s" in _FIELDS}
-"""Settings that are lists of names, each with the section that holds options by name."""
+"""Settings that are lists of names, with the section that holds options by name."""
 
 
 @attrs.frozen(kw_only=True)
 class Layer:
-    """Some settings and where they come from: a file's path, a flag as typed."""
+    """Some settings and their origin: a file path, or a flag as typed."""
 
     origin: str
     values: Mapping[str, Any]
@@ -103,19 +103,19 @@ class Layer:
 
 @attrs.frozen(kw_only=True)
 class Resolved:
-    """Settings, and for each leaf its value and origin."""
+    """Settings, with value and origin of each leaf."""
 
     settings: Settings
     leaves: Mapping[str, Setting]
 
 
 def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer:
-    """Check plain data and make a layer of it.
+    """Validate plain data and build a layer from it.
 
     Args:
         origin: the file or flag, for messages and for ``config show``.
-        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``, and so for ``model``.
-        sections: the sections allowed; all when empty.
+        values: nested mappings; ``agent: NAME`` is short for ``agent: {name: NAME}``, also for ``model``.
+        sections: the allowed sections; all if empty.
 
     Raises:
         InputError: unknown section or key, or a value of the wrong type.
@@ -134,7 +134,7 @@ def layer(origin: str, values: object, *, sections: Iterable[str] = ()) -> Layer
 
 
 def _check_known(plain: Mapping[str, Any], origin: str) -> None:
-    """Who writes ``workers`` for ``run.workers`` is told so, which no other place knows. Raises InputError."""
+    """Raise InputError for a key without its section, such as ``workers`` for ``run.workers``."""
     known = [*_FIELDS, *(".".join(key) for key, _ in _flatten(_defaults()))]
     wrong = [
         f"{origin}: {key}: unknown field{did_you_mean(str(key), known) or '; known: ' + ', '.join(_FIELDS)}"
@@ -154,17 +154,16 @@ def assignment(text: str) -> Layer:
 
 
 def recorded(origin: str, leaves: Mapping[str, Setting]) -> Layer:
-    """The layer of settings that an earlier :func:`resolve` gave."""
+    """The layer of settings returned by an earlier :func:`resolve`."""
     return layer(origin, _nested({tuple(key.split(".", 2)): leaf.value for key, leaf in leaves.items()}, origin))
 
 
 def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda kind, name: name) -> Resolved:
-    """Merge layers, the later over the earlier, over the defaults.
+    """Merge layers over the defaults; later layers win.
 
     Args:
-        layers: the first is the lowest.
-        name_of: the name of a component, given its kind and a name or an alias: two names of one component are the
-            same choice.
+        layers: lowest precedence first.
+        name_of: maps a kind and a name or alias to the component's name, so that aliases select the same component.
     """
     leaves: dict[_Key, Setting] = {}
     for each in (Layer(origin="default", values=_defaults()), *layers):
@@ -202,7 +201,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Key, Any]]:
-    """Leaves by key: settings, and options of components, whatever they hold. An empty section has none."""
+    """Leaves by key: settings, and options of components of any type. An empty section has none."""
     for key, value in values.items():
         depth = 2 if (prefix or (key,))[0] in _LISTS.values() else 1
         if isinstance(value, Mapping) and len(prefix) < depth:
@@ -212,7 +211,7 @@ def _flatten(values: Mapping[str, Any], prefix: _Key = ()) -> Iterable[tuple[_Ke
 
 
 def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str]) -> Iterator[tuple[_Key, Any]]:
-    """The same leaves, with the names of components instead of their aliases."""
+    """The same leaves, with aliases replaced by names of components."""
     for (section, *rest), value in leaves:
         if section in _CHOICES and rest == ["name"]:
             yield (section, "name"), name_of(section, value)
@@ -230,7 +229,7 @@ def _nested(flat: Mapping[_Key, Any], where: str = "settings") -> dict[str, Any]
         place = nested
         for section in sections:
             place = place.setdefault(section, {})
-            if not isinstance(place, dict):  # of a run.json that nobody here wrote
+            if not isinstance(place, dict):  # possible in a run.json written by others
                 raise InputError(f"{where}: {'.'.join((*sections, leaf))}: {section!r} is not a section")
         place[leaf] = value
     return nested

@@ -1,4 +1,4 @@
-"""YAML and TOML documents, read strictly: plain data, no tags, no aliases, no duplicate keys, bounded size."""
+"""YAML and TOML documents, parsed strictly: plain data, no tags, no aliases, no duplicate keys, bounded size."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import yaml
 
 from agentbench_core.errors import InputError
 
-_LARGEST = 1 << 20  # bytes; a larger document is an accident or an attack
+_LARGEST = 1 << 20  # bytes; larger documents are accidents or attacks
 _DEEPEST = 32
-_MOST_NAMES = 1000  # in a directory, among which the nearest is looked for
+_MOST_NAMES = 1000  # directory entries searched for the closest name
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses what changes meaning in silence: duplicate keys, aliases, tags.
+    """SafeLoader that rejects silent surprises: duplicate keys, aliases, tags.
 
-    Dates, ``0123`` (83 to YAML) and ``12:30`` (750 to it) stay text, as everywhere else that people write them.
+    Dates, ``0123`` (83 in YAML) and ``12:30`` (750 in YAML) are kept as text.
     """
 
     depth = 0
@@ -75,7 +75,7 @@ def parse_yaml(text: str, where: str) -> Any:
     if len(text) > _LARGEST:
         raise InputError(f"{where}: larger than {_LARGEST} bytes")
     try:
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader, only stricter
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -100,7 +100,7 @@ def read_toml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """A file of text, of bounded size. Raises InputError when it is missing, unreadable, too large or not UTF-8."""
+    """A text file of bounded size. Raises InputError if it is missing, unreadable, too large or not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -116,7 +116,7 @@ def read_text(path: Path) -> str:
 
 
 def near(path: Path) -> str:
-    """The hint `` (did you mean 'x'?)`` for a path that does not exist: up to where it is wrong, as it may be right."""
+    """The hint `` (did you mean 'x'?)`` for a missing path: the path up to the first wrong part, corrected."""
     wrong = next((each for each in (*reversed(path.parents), path) if not each.exists()), path)
     try:
         beside = [each.name for each in itertools.islice(wrong.parent.iterdir(), _MOST_NAMES)]
@@ -127,7 +127,7 @@ def near(path: Path) -> str:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all; one that is replaced keeps its mode. Raises InputError."""
+    """Write a file atomically; a replaced file keeps its mode. Raises InputError."""
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -1,6 +1,6 @@
-"""``flakes.yaml`` of a suite: how often its graders and environments failed on what must pass, and what is set aside.
+"""``flakes.yaml`` of a suite: failure rates of its graders and environments, and quarantined tasks.
 
-Nothing in it comes from agents: it is measured with the oracle and the empty patch, by ``validate-tasks --flakes``.
+No data in it comes from agents: ``validate-tasks --flakes`` measures with the reference solution and the empty patch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from agentbench_core.schema import FieldValueError, option
 FLAKES_FILE = "flakes.yaml"
 
 _DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-_NAMED = 5  # tasks in one note
+_NAMED = 5  # tasks listed in one note
 
 
 @attrs.frozen(kw_only=True)
 class EnvironmentChecks:
-    """What is no grader's doing: a set-up that failed, a sandbox that broke."""
+    """Failures that are not the grader's: a failed setup, a broken sandbox."""
 
     looks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
     failed: int = option(help="how many of them failed", minimum=0)
@@ -42,7 +42,7 @@ class EnvironmentChecks:
 
 @attrs.frozen(kw_only=True)
 class Measured:
-    """What was seen of one task in one sandbox."""
+    """Measurements of one task in one sandbox."""
 
     digest: str = option(help="digest of the task; the entry expires when it changes")
     date: str = option(help="of the last measurement", pattern=_DATE)
@@ -65,7 +65,7 @@ class Measured:
 
 @attrs.frozen(kw_only=True)
 class TaskFlakes:
-    """A task: what was measured, and what somebody decided."""
+    """A task: its measurements, and manual decisions."""
 
     quarantined: bool = option(False, help="true: by hand, in every sandbox; needs a `reason`")
     reason: str = option("", help="why it was quarantined")
@@ -91,18 +91,18 @@ class Flakes:
 
 @attrs.frozen(kw_only=True)
 class Quarantine:
-    """What a suite's file means for some tasks today."""
+    """The quarantine of some tasks as of today."""
 
     reasons: Mapping[str, str]
-    """Why a task is quarantined, by its id."""
+    """The reason of each quarantined task, by id."""
     flaky: Mapping[str, str]
-    """What was seen of a task that has flaked, quarantined or not, by its id."""
+    """The measured flakes of each task that has any, quarantined or not, by id."""
     notes: tuple[str, ...]
-    """What of the file is out of date, one sentence per file."""
+    """Outdated entries, one sentence per file."""
 
 
 def read_flakes(suite: Path) -> Flakes:
-    """The file of a suite's directory; an empty one where there is none. Raises InputError naming every problem."""
+    """The file of a suite's directory, empty if there is none. Raises InputError listing every problem."""
     path = suite / FLAKES_FILE
     if not os.path.lexists(path):
         return Flakes()
@@ -113,7 +113,7 @@ def read_flakes(suite: Path) -> Flakes:
 def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date) -> Quarantine:
     """Which of the tasks are quarantined in a sandbox, or in any (``None``), by the files of their suites.
 
-    An entry that has expired, or is of another digest than the task's, quarantines nothing.
+    Entries that have expired, or have another digest than the task, have no effect.
     """
     reasons: dict[str, str] = {}
     flaky: dict[str, str] = {}
@@ -126,9 +126,9 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
         entry = files[suite].tasks.get(task.spec.id)
         if entry is None:
             continue
-        found, flaked, old = _standing(entry, task.digest, sandbox, today.isoformat())
-        if found:
-            reasons[task.spec.id] = "; ".join(found)
+        result, flaked, old = _standing(entry, task.digest, sandbox, today.isoformat())
+        if result:
+            reasons[task.spec.id] = "; ".join(result)
         if flaked:
             flaky[task.spec.id] = "; ".join(flaked)
         if old:
@@ -140,13 +140,13 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
 def _standing(
     entry: TaskFlakes, digest: str, sandbox: str | None, today: str
 ) -> tuple[Sequence[str], Sequence[str], bool]:
-    """Why a task is quarantined, what was seen of its flakes, and whether a part of its entry is out of date."""
-    found, flaked, old = [], [], False
+    """Why a task is quarantined, its measured flakes, and whether a part of its entry is outdated."""
+    result, flaked, old = [], [], False
     if entry.quarantined:
         if entry.digest not in ("", digest) or (entry.expires and entry.expires < today):
             old = True
         else:
-            found.append(f"by hand: {' '.join(entry.reason.split())}")
+            result.append(f"by hand: {' '.join(entry.reason.split())}")
     for name, measured in entry.measured.items():
         if sandbox not in (None, name):
             continue
@@ -154,12 +154,12 @@ def _standing(
             old = True
         elif measured.quarantined or measured.flaked:
             share = f"{measured.flaked} of {measured.looks} checks were flaky in {name}"
-            if measured.flaked == measured.looks:  # written by hand: what fails every time is broken
+            if measured.flaked == measured.looks:  # edited by hand: a task that always fails is broken, not flaky
                 share = f"all {measured.looks} checks failed in {name}"
             seen = f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}"
-            found += [seen] * measured.quarantined
+            result += [seen] * measured.quarantined
             flaked += [seen] * bool(measured.flaked)
-    return found, flaked, old
+    return result, flaked, old
 
 
 def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:
@@ -170,19 +170,19 @@ def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:
 
 
 def rate_text(events: int, of: int) -> str:
-    """A rate with its interval, as people read it: ``10.0% (95% interval 2.8% to 30.1%)``."""
+    """A rate with its interval: ``10.0% (95% CI 2.8% to 30.1%)``."""
     low, high = wilson(events, of)
     return f"{events / of if of else 0:.1%} (95% CI {low:.1%} to {high:.1%})"
 
 
 def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Where a rate lies, from so many events among ``of`` independent looks: Wilson's score interval, from 0 to 1.
+    """Wilson's score interval of a rate, from ``events`` among ``of`` independent checks; within 0 to 1.
 
     With ``p = events / of``, ``n = of`` and ``z`` the normal quantile of ``(1 + confidence) / 2``::
 
         (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)
 
-    It is never empty, also at 0 of n and n of n. Without any look it is all of 0 to 1.
+    It is never empty, also at 0 of n and n of n. For n = 0 it is 0 to 1.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927) 209.
 
@@ -200,6 +200,6 @@ def wilson(events: int, of: int, confidence: float = 0.95) -> tuple[float, float
     middle = rate + z * z / (2 * of)
     half = z * math.sqrt(rate * (1 - rate) / of + z * z / (4 * of * of))
     scale = 1 + z * z / of
-    low = 0.0 if events == 0 else (middle - half) / scale  # exactly 0 and 1 at the ends, whatever rounding does
+    low = 0.0 if events == 0 else (middle - half) / scale  # exact at the ends, despite rounding
     high = 1.0 if events == of else (middle + half) / scale
     return max(0.0, low), min(1.0, high)

@@ -24,7 +24,7 @@ _LEFT_OUT = {"__pycache__", ".pytest_cache", ".DS_Store"}
 
 @attrs.frozen(kw_only=True)
 class HiddenFile:
-    """A file of the hidden tests, by its path below their directory."""
+    """A hidden test file, with its path relative to their directory."""
 
     path: str
     data: bytes = attrs.field(repr=False)
@@ -33,10 +33,10 @@ class HiddenFile:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A task as it was read: what happens to its files during a run changes nothing any more.
+    """A task as read: later changes of its files do not affect the run.
 
-    ``digest`` covers what an attempt's result can depend on, hidden tests included. ``script`` is the reference
-    solution as tool calls.
+    ``digest`` covers everything that can affect a result, hidden tests included. ``script`` is the reference solution
+    as tool calls.
     """
 
     spec: TaskSpec
@@ -53,7 +53,7 @@ class _Script:
 
 
 def read_task(path: Path) -> Task:
-    """One task by the path of its ``task.yaml``, or of its directory. Raises InputError naming every problem."""
+    """Read a task by the path of its ``task.yaml`` or directory. Raises InputError listing every problem."""
     path = path / TASK_FILE if path.is_dir() else path
     text = read_text(path)
     spec = load(parse_yaml(text, str(path)), TaskSpec, where=str(path))
@@ -70,7 +70,7 @@ def read_task(path: Path) -> Task:
 
 
 def suites(root: Path) -> Sequence[str]:
-    """Names of the suites below the tasks directory, sorted."""
+    """Names of the suites in the tasks directory, sorted."""
     return sorted({path.parent.parent.name for path in root.glob(f"*/*/{TASK_FILE}")} if root.is_dir() else ())
 
 
@@ -101,7 +101,7 @@ def read_suite(root: Path, suite: str) -> Sequence[Task]:
 
 
 def select(tasks: Sequence[Task], globs: Sequence[str]) -> Sequence[Task]:
-    """The tasks whose id matches one of ``globs``; all of them when there are none."""
+    """The tasks whose id matches one of ``globs``; all tasks if there are none."""
     chosen = [task for task in tasks if not globs or any(fnmatch.fnmatch(task.spec.id, glob) for glob in globs)]
     for glob in globs:
         if not any(fnmatch.fnmatch(task.spec.id, glob) for task in tasks):
@@ -124,7 +124,7 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
 
 
 def _beside(task_file: Path, field: str, name: str) -> Path:
-    """A file or directory that a task names, in the task's own directory."""
+    """A file or directory named by a task, inside the task's own directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
         raise InputError(f"{task_file}: {field}: {name!r} is outside the task's directory")
@@ -134,7 +134,7 @@ def _beside(task_file: Path, field: str, name: str) -> Path:
 
 
 def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
-    """The hidden tests. None at all would let every change pass that the public ones let pass: that is refused."""
+    """The hidden tests. Raises InputError if there are none: then any change would pass them."""
     if not name:
         return ()
     where = f"{task_file}: validation.files"
@@ -162,7 +162,7 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
 
 
 def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
-    """The reference solution as tool calls; a patch becomes one ``apply_patch``. Empty when there is none."""
+    """The reference solution as tool calls; a patch becomes one ``apply_patch`` call. Empty if there is none."""
     if oracle.patch and oracle.script:
         raise InputError(f"{task_file}: oracle: has both a patch and a script; remove one")
     if oracle.script:
@@ -175,7 +175,7 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
 
 
 def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
-    """Digest of what matters to a result: where the repository lies, and how the task is solved, do not."""
+    """Digest of what can affect a result: not the location of the repository, nor the reference solution."""
     plain = dump(spec)
     for irrelevant in ("tags", "oracle", "artifacts"):
         del plain[irrelevant]
@@ -185,10 +185,10 @@ def _digest(spec: TaskSpec, hidden: Sequence[HiddenFile]) -> str:
 
 
 def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
-    """Which paths are the task's alone: what its globs say, and the files of tests that it names.
+    """Which paths agents must not change: the task's globs, and the test files it names.
 
-    And all that is below the directory of hidden tests: else an agent could leave a ``conftest.py`` or a module there
-    that the hidden tests load.
+    Includes everything below the directory of hidden tests: otherwise an agent could add a ``conftest.py`` or a module
+    that the hidden tests import.
     """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
     meant = path_matcher((*task.validation.protected_globs, *hidden))

@@ -1,4 +1,4 @@
-"""Named variants and models: ``configs/variants/``, ``configs/models.yaml``, and the variants that plugins ship."""
+"""Named variants and models: ``configs/variants/``, ``configs/models.yaml``, and variants of plugins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agentbench_core.inputs.config import Layer, Resolved, layer, resolve
 from agentbench_core.inputs.documents import read_yaml
 
 SECTIONS = ("agent", "llm", "sandbox", "model", "limits", "tools", "tool")
-"""What a variant may set: what is compared, and the sandbox that it needs; not how often it runs."""
+"""Sections that a variant may set: what is compared, and the sandbox it needs; not the number of repeats."""
 
 DIRECTORY = Path("configs/variants")
 
 PRESETS_FILE = Path("configs/models.yaml")
 PRESET_SECTIONS = ("llm", "model")
-"""What a preset may set."""
+"""Sections that a preset may set."""
 
 
 def variant_files(directory: Path = DIRECTORY) -> Mapping[str, Path]:
@@ -29,16 +29,16 @@ def variant_files(directory: Path = DIRECTORY) -> Mapping[str, Path]:
 
 
 def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory: Path = DIRECTORY) -> tuple[str, Layer]:
-    """The variant of that name, or in the file of that path, with its name.
+    """The variant of that name, or of the file with that path, with its name.
 
     Args:
         name: a name, or a path that ends in ``.yaml``.
-        shipped: settings of the variants that plugins register, by name.
-        directory: where variant files are looked for.
+        shipped: settings of the variants registered by plugins, by name.
+        directory: the directory of variant files.
 
     Raises:
         InputError: a file in ``directory`` has the name of a variant that a plugin registers.
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such variant.
     """
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
@@ -62,16 +62,16 @@ def find_variant(name: str, shipped: Mapping[str, Mapping[str, Any]], directory:
 
 @attrs.frozen(kw_only=True)
 class Presets:
-    """What the file says: settings by the name that people type for a model."""
+    """The contents of the file: settings by model name."""
 
     version: str
     models: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     default: str = ""
-    """The preset of agents that need a model where nobody names one; none when empty."""
+    """The preset for agents that need a model if no model is set; empty for none."""
 
 
 def read_presets(path: Path = PRESETS_FILE) -> Presets:
-    """The presets of a file; none where there is no file. Raises InputError."""
+    """The presets of a file; empty if there is no file. Raises InputError."""
     if not path.exists():
         return Presets(version="none")
     presets = load(read_yaml(path), Presets, where=str(path))
@@ -82,26 +82,26 @@ def read_presets(path: Path = PRESETS_FILE) -> Presets:
 
 
 def default_model(resolved: Resolved, presets: Presets, path: Path = PRESETS_FILE) -> Sequence[Layer]:
-    """The layer that names the default preset, where no other says which model, or who serves it."""
-    said = any(leaf.origin != "default" for key, leaf in resolved.leaves.items() if key.startswith("llm."))
-    if said or resolved.settings.model.name or not presets.default:
+    """The layer that selects the default preset, if no other layer sets a model or provider."""
+    message = any(leaf.origin != "default" for key, leaf in resolved.leaves.items() if key.startswith("llm."))
+    if message or resolved.settings.model.name or not presets.default:
         return []
     return [Layer(origin=f"{path} version {presets.version}, default", values={"model": {"name": presets.default}})]
 
 
 def with_preset(layers: Sequence[Layer], presets: Presets, path: Path = PRESETS_FILE) -> Sequence[Layer]:
-    """The same layers above those of the preset that the model's name asks for, if there is one.
+    """The given layers on top of the preset that matches the model's name, if there is one.
 
-    A preset may give a model another name, as its provider calls it. Each setting's origin names the file, its version
-    and the preset. Raises InputError, also when a preset has options for an llm that it does not name: they would be
-    given to any, and be lost when theirs is named.
+    A preset may set another name, which the provider uses. The origin of a setting contains the file, its version and
+    the preset. Raises InputError, also if a preset has llm options but no llm name: they would apply to any llm and
+    be dropped when another is selected.
     """
     named = resolve(layers).settings.model.name
-    found = presets.models.get(named)
-    if found is None:
+    result = presets.models.get(named)
+    if result is None:
         return layers
     origin = f"{path} version {presets.version}, {named}"
-    preset = layer(origin, found, sections=PRESET_SECTIONS)
+    preset = layer(origin, result, sections=PRESET_SECTIONS)
     if preset.values.get("llm") and not preset.values["llm"].get("name"):
         raise InputError(f"{origin}: has llm options but no llm name", remedy="Add it there: llm: {name: NAME, ...}")
     name = preset.values.get("model", {}).get("name")

@@ -1,1 +1,1 @@
-"""What a plugin author meets: contracts, hooks, discovery, registry."""
+"""The API for plugin authors: contracts, hooks, discovery, registry."""

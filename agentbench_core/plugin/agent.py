@@ -1,4 +1,4 @@
-"""The contract of the kind ``agent``, and the context that an agent works in."""
+"""The contract of the kind ``agent``, and the context of an agent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class SubAgentRequest:
-    """What a sub-agent is given: a role, some of the tools, and at most so much of what its parent has left."""
+    """A request for a sub-agent: a role, some of the tools, and a share of what its parent has left."""
 
     role: str
     tools: Collection[str] | None = attrs.field(default=None)
-    """Names; ``None`` gives all that the parent has."""
+    """Names; ``None`` for all tools of the parent."""
     max_steps: int | None = None
     max_tokens: int | None = None
     max_cost_usd: float | None = None
@@ -34,7 +34,7 @@ class SubAgentRequest:
 
 
 def _say_nothing(version: str) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 def _nobody(mandate: SubAgentRequest) -> AttemptContext:
@@ -43,45 +43,45 @@ def _nobody(mandate: SubAgentRequest) -> AttemptContext:
 
 @attrs.frozen(kw_only=True)
 class TaskFacts:
-    """What only adversarial agents are told of a task: what does not let them pass lets nobody pass."""
+    """Facts about a task for adversarial agents only: an attack that fails with them fails without them."""
 
     editable: Sequence[str]
-    """Paths of the Python files in the workspace that the task lets agents edit."""
+    """Paths of the Python files in the workspace that agents may edit."""
     passing_command: str
     hidden: Sequence[str]
-    """Where hidden tests will lie when the change is judged. They are not there while the agent works."""
+    """Paths of the hidden tests during scoring. The files do not exist while the agent works."""
 
 
 @attrs.frozen(kw_only=True)
 class AttemptContext:
-    """What an agent may know: never the solution, the hidden tests or the task's file."""
+    """The context of an agent: never contains the solution, the hidden tests or the task's file."""
 
     instruction: str
     failure_output: str
-    """What the failing command prints on the public tree."""
+    """The output of the failing command on the public tree."""
     failing_command: str
     tools: Toolbox
     budget: Budget
     deadline: Deadline
     log: EventLog
     report_prompt_version: Callable[[str], None] = _say_nothing
-    """Tell which version of its prompts the agent uses, so that records know it however the attempt ends."""
+    """Report the version of the agent's prompts, so that it is recorded for every outcome."""
     llm: Model | None = None
     """For agents with the capability ``needs_llm``."""
     delegate: Callable[[SubAgentRequest], AttemptContext] = _nobody
-    """Hand work to a sub-agent: gives the context that it works in, whose use counts here too, and writes the event.
+    """Delegate to a sub-agent: returns its context, whose usage counts here too, and writes the event.
 
-    BudgetExceeded of the sub-agent's own share is for whoever delegated: ``budget.check()`` raises if more is over.
+    A sub-agent's BudgetExceeded for its own share is handled by its parent: ``budget.check()`` raises for the rest.
     """
     script: tuple[ToolCall, ...] = ()
-    """The oracle as tool calls, for agents with the capability ``needs_oracle``."""
+    """The reference solution as tool calls, for agents with the capability ``needs_oracle``."""
     task_facts: TaskFacts | None = None
     """For agents with the capability ``adversary``."""
 
 
 @attrs.frozen(kw_only=True)
 class AgentResult:
-    """How the agent ended by itself. ``message`` is for people: it becomes part of the attempt's explanation."""
+    """How the agent ended by itself. ``message`` becomes part of the attempt's explanation."""
 
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
@@ -91,12 +91,12 @@ class AgentResult:
 
 
 class Agent(Protocol):
-    """The program under test. Made anew for each attempt.
+    """The program under test. A new instance for each attempt.
 
     Capabilities: ``needs_llm``, ``needs_oracle``, ``adversary``. An adversarial agent tries to be scored as passing
-    without solving the task. It ends with ``gave_up`` where a task has nothing that it could work with, and with
-    ``tool_error`` where it could not be tried.
+    without solving the task. It ends with ``gave_up`` if the task gives it nothing to attack, and with ``tool_error``
+    if the attack could not be made.
     """
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Work on the task until it is done, or nothing more can be done. Let AttemptStop pass."""
+        """Work on the task until it is done, or no more progress is possible. Do not catch AttemptStop."""

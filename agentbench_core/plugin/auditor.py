@@ -1,4 +1,4 @@
-"""The contract of the kind ``auditor``, and what an auditor is given."""
+"""The contract of the kind ``auditor``, and the data given to auditors."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """What an auditor is told of a task."""
+    """The facts about a task for auditors."""
 
     task_id: str
     validation: Validation
     hidden_files: Mapping[str, bytes]
-    """The hidden tests, by the paths that they have in a workspace when a change is judged."""
+    """The hidden tests, by their paths in a workspace during scoring."""
     solution: Sequence[ToolCall]
     """The reference solution as tool calls; empty if the task has none."""
     instruction: str
-    """What an agent is told."""
+    """The instruction for agents."""
     failure_output: str
-    """What the failing command prints on the public tree, whole. Agents are told of it, too."""
+    """The whole output of the failing command on the public tree. It is shown to agents, too."""
     tree: Path
-    """The public files, without the hidden tests: of an attempt the prepared tree, of a task that of its repository.
+    """The public files, without hidden tests: for an attempt the prepared tree, for a task that of its repository.
 
-    Auditors only read it.
+    Auditors must not write to it.
     """
 
 
 @attrs.frozen(kw_only=True)
 class AttemptAudit(Audit):
-    """An attempt that was scored, or that left nothing to score."""
+    """An attempt that was scored, or that had nothing to score."""
 
     knows_solution: bool
-    """Whether its agent is given the reference solution."""
+    """Whether its agent received the reference solution."""
     effects: Mapping[str, str]
-    """What each tool does, by its name: ``reads``, ``edits``, ``runs``, or nothing where that is not known."""
+    """The effect of each tool, by name: ``reads``, ``edits``, ``runs``, or empty if unknown."""
     changes: Sequence[Change]
-    """What the agent changed and was allowed to: what is judged."""
+    """The included changes of the agent, which are scored."""
     contents: Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
-    """Each change with its file before and after, one at a time; empty where there was or is none."""
+    """Each change with the file before and after, one at a time; empty if it did not or does not exist."""
     directory: Path | None
     """The attempt's files, as in a run directory; ``None`` for an attempt that is not recorded."""
 
 
 @attrs.frozen(kw_only=True)
 class TaskAudit(Audit):
-    """A task that is validated: no agent has worked on it."""
+    """A task that is validated; no agent has worked on it."""
 
     solved: Sequence[Change]
-    """What the reference solution changes, if that is known."""
+    """The change of the reference solution, if known."""
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]]
     """A sandbox as an agent gets it, with the prepared tree."""
     isolated: bool
-    """Whether that sandbox has a file system and a network of its own."""
+    """Whether that sandbox has its own file system and network."""
     network: bool
-    """Whether the task lets agents use the network."""
+    """Whether the task gives agents network access."""
     deadline: Deadline
     note: Callable[[str], None]
-    """Tell a person what could not be checked."""
+    """Note for the user about something that could not be checked."""
 
 
 @attrs.frozen(kw_only=True)
 class TaskProblem:
-    """Why a task is not fair: the rule that it breaks, in which way, and what to do about it."""
+    """Why a task is invalid: the broken rule, an explanation, and a remedy."""
 
     rule: str
     reason: str
@@ -81,13 +81,13 @@ class TaskProblem:
 
 
 class Auditor(Protocol):
-    """Looks for what makes a verdict doubtful. It never changes a score, and runs on the host."""
+    """Checks whether a verdict is trustworthy. It never changes a score, and runs on the host."""
 
     def audit_attempt(self, attempt: AttemptAudit, /) -> Sequence[Label]:
-        """Labels for the attempt's record; the words of integrity are ``leak_suspected`` and ``tamper_suspected``.
+        """Labels for the attempt's record; the integrity labels are ``leak_suspected`` and ``tamper_suspected``.
 
-        What is raised becomes the label ``tamper_suspected``: no agent escapes an audit by breaking it.
+        An exception becomes the label ``tamper_suspected``, so that no agent escapes an audit by breaking it.
         """
 
     def audit_task(self, task: TaskAudit, /) -> Sequence[TaskProblem]:
-        """Rules that the task breaks. Raises SandboxError when the machinery breaks."""
+        """Rules that the task breaks. Raises SandboxError if the sandbox fails."""

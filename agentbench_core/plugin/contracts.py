@@ -1,8 +1,8 @@
-"""The contracts of sandboxes, tools and reporters, the contexts of their methods, and what set-up means in a sandbox.
+"""The contracts of sandboxes, tools and reporters, the contexts of their methods, and the setup of a sandbox.
 
-Those of agents, models and scorers are next door, in ``agent``, ``llm`` and ``scorer``. A plugin
-implements one of ``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; nothing
-needs to be subclassed. Everything that blocks gets a :class:`Deadline`.
+The contracts of agents, models and scorers are in ``agent``, ``llm`` and ``scorer``. A plugin implements one of
+``SandboxProvider``, ``LLM``, ``Agent``, ``Tool``, ``Scorer`` and ``Reporter``; no base class is required.
+Everything that blocks takes a :class:`Deadline`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-if TYPE_CHECKING:  # entry modules of plugins import contracts to say what they register; listing them stays fast
+if TYPE_CHECKING:  # entry modules of plugins import contracts when they register; listing plugins must stay fast
     from pathlib import Path
 
     from agentbench_core.values.events import Event, EventEntry
@@ -32,17 +32,17 @@ from agentbench_core.values.task import EnvironmentSpec
 
 
 class SetupLog(Protocol):
-    """Where a provider reports the set-up commands that it runs, as it runs them."""
+    """Receives the setup commands of a provider while it runs them."""
 
     def started(self, command: str) -> None:
-        """A command begins."""
+        """A command starts."""
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command ended, well or not."""
+        """A command has ended, successfully or not."""
 
 
 class Sandbox(Protocol):
-    """A started environment. One thread uses it at a time; ``close`` may come from another one."""
+    """A started environment. Used by one thread at a time; ``close`` may be called from another one."""
 
     def exec(
         self,
@@ -54,108 +54,108 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Run a command (text goes to ``sh -c``) in the workspace, or in ``cwd`` below it.
 
-        At the deadline everything that the call started is killed. Standard input is empty. The result's ``load`` is
-        of this command alone, as far as the sandbox can tell; what it cannot tell is ``None``.
-        Raises SandboxError when the machinery breaks; never retries.
+        At the deadline, everything that the call started is killed. Standard input is empty. The ``load`` of the result
+        covers this command only, as far as the sandbox can measure it; unknown values are ``None``.
+        Raises SandboxError if the sandbox fails; never retries.
         """
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         """Up to ``limit`` bytes of a file, by its path in the sandbox. Raises ToolError ``not_found``."""
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file, by its path in the sandbox; makes its directories."""
+        """Write a file, by its path in the sandbox; creates its parent directories."""
 
     def close(self) -> None:
-        """Kill what runs and give everything back. Idempotent."""
+        """Kill all processes and release all resources. Idempotent."""
 
 
 class Environment(Protocol):
-    """A task after its set-up: immutable, and started many times."""
+    """A task after its setup: immutable, and started many times."""
 
     @property
     def digest(self) -> str:
-        """Names this environment; equal digests mean equal environments."""
+        """Identifies this environment; equal digests mean equal environments."""
 
     @property
     def workspace(self) -> Path:
-        """The prepared tree on the host: base of every fork and of every diff. Nobody writes to it."""
+        """The prepared tree on the host: base of every fork and of every diff. It must not be written to."""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What is known of it: image digest, OS, python, pip freeze, cache hit, limits that do not hold."""
+        """Facts about it: image digest, OS, python, pip freeze, cache hit, limits that are not enforced."""
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> Sandbox:
-        """Start it over ``workspace``, a fork of the prepared tree that belongs to the sandbox from here on.
+        """Start it over ``workspace``, a fork of the prepared tree, which the sandbox owns from then on.
 
-        ``read_only`` is asked for where a task forbids the agent to write.
+        ``read_only`` is set if the task forbids the agent to write.
         """
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command as the main process of a start of its own; nothing of it is left afterwards.
+        """Run one command as the main process of a fresh start; no process is left afterwards.
 
-        ``workspace`` is a fork, as for ``start``. The exit code comes from the engine, never from what the command
-        printed. Raises SandboxError when the machinery breaks.
+        ``workspace`` is a fork, as for ``start``. The exit code comes from the engine, never from the command's output.
+        Raises SandboxError if the sandbox fails.
         """
 
 
 class SandboxProvider(Protocol):
-    """Makes environments. One per command, thread-safe.
+    """Prepares environments. One instance per command, thread-safe.
 
-    Capabilities: ``isolated`` (what runs inside cannot reach the host), ``images`` (``docker_image`` counts).
+    Capabilities: ``isolated`` (commands inside cannot reach the host), ``images`` (uses ``docker_image``).
     """
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
-        """Raise UnavailableError, with what to do, when it cannot work here or cannot make one of ``specs``.
+        """Raise UnavailableError, with a remedy, if it cannot work here or cannot prepare one of ``specs``.
 
-        Called before a run with what its tasks ask for, and by ``doctor`` with what a task gets by default; ``doctor``
-        shows what it returns as warnings: what is wrong, and on further lines what to do.
+        Called before a run with the environments of its tasks, and by ``doctor`` with a default one; ``doctor`` shows
+        the returned texts as warnings: the problem on the first line, the remedy on the following lines.
         """
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> Environment:
-        """Run a task's set-up, or find the result of an equal one.
+        """Run a task's setup, or find the cached result of an equal one.
 
         Args:
-            spec: what makes the environment.
-            workspace: the pristine tree; it stays as it is.
-            log: told of each set-up command.
-            deadline: for the whole of it.
+            spec: the environment to prepare.
+            workspace: the pristine tree; must not be changed.
+            log: receives each setup command.
+            deadline: for the whole setup.
 
         Raises:
-            SetupError: a command failed, or Python has another version than asked for.
-            SandboxError: the machinery broke.
+            SetupError: a command failed, or Python has not the requested version.
+            SandboxError: the sandbox failed.
         """
 
     def sweep(self) -> Sequence[str]:
-        """Remove what dead runs left behind; says what that was."""
+        """Remove leftovers of dead runs; returns their descriptions."""
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release all resources. Idempotent."""
 
 
 # --- tool --------------------------------------------------------------------------------------------------------
 
 
 class Workspace(Protocol):
-    """The files that an agent works on, seen from the host. Paths are relative, with ``/``; none escapes."""
+    """The files that an agent works on, seen from the host. Paths are relative, with ``/``, and stay inside."""
 
     def read(self, path: str, *, limit: int) -> bytes:
         """Up to ``limit`` bytes of a regular file. Raises ToolError: ``not_found``, ``path_escape``, ``not_a_file``."""
 
     def write(self, path: str, data: bytes, *, executable: bool | None = None) -> None:
-        """Write a file as a whole, making its directories. ``executable=None`` keeps the mode that it has."""
+        """Write a whole file, creating its parent directories. ``executable=None`` keeps the current mode."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, and the directories that become empty."""
+        """Remove a file, and parent directories that become empty."""
 
     def is_executable(self, path: str) -> bool:
-        """Whether its owner may execute a regular file."""
+        """Whether the owner may execute a regular file."""
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file below ``root``, sorted; ``.git`` is left out and links are not followed."""
+        """Every regular file below ``root``, sorted; ``.git`` is excluded and links are not followed."""
 
 
 class EventLog(Protocol):
-    """Where events of an attempt go."""
+    """Receives the events of an attempt."""
 
     def emit(self, event: Event) -> None:
         """Write one event."""
@@ -163,27 +163,27 @@ class EventLog(Protocol):
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a tool call works with."""
+    """The context of a tool call."""
 
     workspace: Workspace
     sandbox: Sandbox
     deadline: Deadline
     """Ends with the tool's own time or the attempt's, whichever comes first."""
     editable: Callable[[str], bool]
-    """Whether the task lets the agent edit a path."""
+    """Whether the task allows the agent to edit a path."""
     save_diff: Callable[[str, Sequence[str]], None]
-    """Keep a diff that was applied, with the files it changed, as evidence of this step."""
+    """Record an applied diff with the changed files, as evidence of this step."""
 
 
 class Tool(Protocol):
-    """What an agent may call. Its spec declares its ``effect``."""
+    """Something that an agent may call. Its spec declares its ``effect``."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told about it."""
+        """The description for models."""
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Do it. Raises ToolError or InputError (bad arguments) for what the agent did wrong."""
+        """Make the call. Raises ToolError or InputError (bad arguments) for mistakes of the agent."""
 
 
 class Toolbox(Protocol):
@@ -191,10 +191,10 @@ class Toolbox(Protocol):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What is on offer, sorted by name."""
+        """The available tools, sorted by name."""
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Call a tool. Raises AttemptStop when time or steps are over; everything else is in the result."""
+        """Call a tool. Raises AttemptStop if time or steps are used up; everything else is in the result."""
 
 
 # --- reporter ----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class RunView(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Where it lies."""
+        """Its path."""
 
     @property
     def manifest(self) -> RunManifest:
@@ -215,34 +215,34 @@ class RunView(Protocol):
         """The last record of each (task, variant, repeat), in the order of the file."""
 
     def rows(self) -> Iterator[AttemptRow]:
-        """The same records, in the fields that reports count: many times faster, in little memory."""
+        """The same records, with only the fields that reports count: much faster, in little memory."""
 
     def all_rows(self) -> Iterator[tuple[AttemptRow, bool]]:
-        """Every record so, and whether it is a result: not so those of attempts that were tried again."""
+        """Every such record, and whether it is a result: records of retried attempts are not."""
 
     def unverified_records(self) -> int:
-        """How many records no event of the run itself carries: nothing says that they are as they were written."""
+        """Number of records without an event of the run: these may have been edited."""
 
     def events(self) -> Iterator[EventEntry]:
         """Every event."""
 
     def explanations(self) -> Mapping[str, str]:
-        """Why attempts ended as they did, in words, by attempt id."""
+        """Explanations of outcomes by attempt id."""
 
     def spent_usd(self) -> float:
-        """What models have cost at most, superseded attempts included: where nobody knows, the worst case counts."""
+        """The maximum that models have cost, including superseded attempts; unknown costs count as the worst case."""
 
     def answers(self, task_id: str, repeat: int) -> Iterator[tuple[str, Request, Completion]]:
-        """Each answered call of a model in the last attempt at a task, in order: who asked, what, and the answer."""
+        """Each answered model call of the last attempt at a task, in order: agent, request, response."""
 
     def conversation(self, task_id: str, repeat: int) -> Iterator[ConversationEntry]:
-        """The same calls as they were written: what was new in each."""
+        """The same calls as recorded: only what was new in each."""
 
     def tool_calls(self, task_id: str, repeat: int) -> Iterator[Mapping[str, Any]]:
-        """Each tool call of the last attempt at a task, in order, as it was written: ``step``, ``call``, ``result``."""
+        """Each tool call of the last attempt at a task, in order, as recorded: ``step``, ``call``, ``result``."""
 
     def file(self, task_id: str, repeat: int, name: str, at_most: int = ...) -> bytes | None:
-        """A file of the last attempt at a task, by its path in the attempt's directory, or ``None`` if it has none.
+        """A file of the last attempt at a task, by its path in the attempt's directory; ``None`` if it does not exist.
 
         Of a file of more than ``at_most`` bytes, the beginning and the end.
         """
@@ -252,22 +252,22 @@ class RunView(Protocol):
 
 
 class Reporter(Protocol):
-    """Turns a run into files that people or programs read."""
+    """Turns a run into files for people or programs."""
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
-        """Write files into a directory; returns them."""
+        """Write files into a directory, and return them."""
 
 
 @attrs.frozen(kw_only=True)
 class SetupRunner:
-    """One set-up. ``run`` runs a shell command in the workspace, where the set-up happens."""
+    """One setup. ``run`` runs a shell command in the workspace of the setup."""
 
     spec: EnvironmentSpec
     run: Callable[[str], ExecResult]
     log: SetupLog
 
     def commands(self) -> None:
-        """Run the set-up commands. Raises SetupError at the first one that fails."""
+        """Run the setup commands. Raises SetupError at the first one that fails."""
         for command in self.spec.setup.commands:
             result = self._logged(command, self.run)
             if not result.ok:
@@ -275,7 +275,7 @@ class SetupRunner:
                 raise SetupError(f"the setup command {command!r} {how}\n{result.last_lines()}".rstrip())
 
     def captures(self, run: Callable[[str], ExecResult] | None = None) -> dict[str, str]:
-        """What the capture commands print, as facts; one that fails is a fact, too. ``run`` instead of the usual."""
+        """The output of the capture commands, as facts; a failure is a fact, too. ``run`` overrides the default."""
         facts = {}
         for command in self.spec.setup.capture:
             result = self._logged(command, run or self.run)
@@ -291,5 +291,5 @@ class SetupRunner:
 
 
 def python_fits(version: str, wanted: str) -> bool:
-    """``3.11.7`` fits ``3.11``; ``3.1`` and ``3.110`` do not."""
+    """``3.11.7`` matches ``3.11``; ``3.1`` and ``3.110`` do not."""
     return f"{version}.".startswith(f"{wanted}.")

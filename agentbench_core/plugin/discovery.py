@@ -1,4 +1,4 @@
-"""Find plugins by entry point, load each of them alone, and keep what is wrong with those that fail."""
+"""Discover plugins by entry point, load each of them separately, and record the errors of those that fail."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentbench_core.plugin.registry import Component, Provenance, Registry
 
 @attrs.frozen(kw_only=True)
 class Plugin:
-    """One entry point and what became of it.
+    """One entry point and the result of loading it.
 
-    ``problem`` is a sentence; ``error`` is for ``--debug``. ``notes`` say what it should not do, although it works.
+    ``problem`` is a sentence; ``error`` is for ``--debug``. ``notes`` are problems of a plugin that works.
     """
 
     source: Provenance
@@ -35,22 +35,22 @@ class Plugin:
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """All plugins of this Python environment, sorted by name, and the registry they filled."""
+    """All plugins of this Python environment, sorted by name, and the registry that they filled."""
 
     plugins: tuple[Plugin, ...]
     registry: Registry
     environ: Mapping[str, str]
-    """Variables of the environment as they were before any plugin was loaded."""
+    """The environment variables before any plugin was loaded."""
 
 
 _LOCK = threading.RLock()
-"""Held while plugins are loaded: what they print is caught, and that is nobody else's."""
+"""Held while plugins are loaded: output is captured for the whole process."""
 _loaded: list[Plugins] = []
-"""What this process has loaded last, if it has."""
+"""The last result in this process, if any."""
 
 
 def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -> Plugins:
-    """Load every plugin but the ``disabled`` ones. Never raises because of a plugin."""
+    """Load every plugin except the ``disabled`` ones. Never raises because of a plugin."""
     with _LOCK:
         _loaded[:] = [_discover(disabled, trace)]
         return _loaded[0]
@@ -58,33 +58,33 @@ def discover(disabled: Collection[str] = (), trace: Trace = lambda line: None) -
 
 def _discover(disabled: Collection[str], trace: Trace) -> Plugins:
     environ = dict(os.environ)
-    found: list[Plugin] = []
+    results: list[Plugin] = []
     components: list[Component] = []
     for source, value in _entry_points():
         if source.plugin in disabled:
-            found.append(Plugin(source=source, status="disabled", problem="disabled by the user"))
+            results.append(Plugin(source=source, status="disabled", problem="disabled by the user"))
             continue
         try:
             loaded = load_plugin(source, value, trace)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the others go on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken plugin must not affect the others
             problem = sentence(error)
             trace(f"{source.distribution}:{source.plugin}  broken: {problem}")
-            found.append(Plugin(source=source, status="broken", problem=problem, error=error))
+            results.append(Plugin(source=source, status="broken", problem=problem, error=error))
             continue
         components += loaded.components
-        found.append(Plugin(source=source, status="ok", notes=loaded.notes))
-    unusable = {plugin.source.plugin: plugin.problem for plugin in found if plugin.status != "ok"}
-    return Plugins(plugins=tuple(found), registry=Registry(components, unusable), environ=environ)
+        results.append(Plugin(source=source, status="ok", notes=loaded.notes))
+    unusable = {plugin.source.plugin: plugin.problem for plugin in results if plugin.status != "ok"}
+    return Plugins(plugins=tuple(results), registry=Registry(components, unusable), environ=environ)
 
 
 def installed(kind: str, name: str, **options: Any) -> Any:
-    """A component of another plugin, to be wrapped by one's own: ``installed("sandbox", "docker", pip_cache=False)``.
+    """A component of another plugin, to be wrapped: ``installed("sandbox", "docker", pip_cache=False)``.
 
-    Call it in a factory, never while plugins are loaded. There is what the command has loaded, without what the user
-    switched off; where no command runs, as in a test, all that is installed. Raises UnknownNameError, PluginError (see
-    :meth:`Registry.find`), and InputError for wrong options.
+    Call it in a factory, never while plugins are loaded. It finds the components loaded by the command, without
+    plugins that the user disabled; outside of a command, as in a test, all that are installed. Raises
+    UnknownNameError, PluginError (see :meth:`Registry.find`), and InputError for invalid options.
     """
-    from agentbench_core.converter import load  # a fifth of the start of every command, and few wrap anything
+    from agentbench_core.converter import load  # slow to import, and rarely needed
 
     with _LOCK:
         plugins = _loaded[0] if _loaded else discover(disabled_by_environment())
@@ -101,21 +101,21 @@ def disabled_by_environment() -> frozenset[str]:
 
 
 def entry_point_of(source: Provenance) -> str:
-    """What the entry point of a plugin that was found says, such as ``package.plugin``."""
+    """The value of the entry point of a plugin, such as ``package.plugin``."""
     return next(value for each, value in _entry_points() if each == source)
 
 
 def _entry_points() -> list[tuple[Provenance, str]]:
-    """Where plugins come from and what their entry points say, sorted; one found twice on the path counts once.
+    """Plugins and the values of their entry points, sorted; one found twice on the path counts once.
 
-    Reads the directories that installers write (PyPA, Recording installed projects; Entry points specification), as
-    ``importlib.metadata`` does. To import that takes a fifth of the start of every command.
+    Reads the directories written by installers (PyPA: Recording installed projects; Entry points specification), as
+    ``importlib.metadata`` does, whose import would take a fifth of the start time of every command.
     """
     by_source: dict[tuple[str, str, str], tuple[Provenance, str]] = {}
     for directory in _metadata_directories():
         ours = _ours(directory)
         if not ours:
-            continue  # reading the metadata of every distribution would take longer than all the rest
+            continue  # reading the metadata of every distribution would be slow
         distribution, version = _metadata(directory, "Name"), _metadata(directory, "Version")
         for name, value in ours.items():
             source = Provenance(plugin=name, distribution=distribution, version=version)
@@ -124,33 +124,33 @@ def _entry_points() -> list[tuple[Provenance, str]]:
 
 
 def _metadata_directories() -> Iterator[Path]:
-    """Those of all distributions on the path, in its order."""
+    """The directories of all distributions on the path, in its order."""
     for place in dict.fromkeys(sys.path):
-        with contextlib.suppress(OSError):  # not there, not ours to read, or a zip file
+        with contextlib.suppress(OSError):  # missing, not readable, or a zip file
             yield from sorted(each for each in Path(place).iterdir() if each.suffix in (".dist-info", ".egg-info"))
 
 
 def _ours(directory: Path) -> Mapping[str, str]:
-    """The plugins of a distribution. In a file of which a line is damaged, in any group, they are read all the same."""
-    found, group = {}, ""
+    """The plugins of a distribution. A damaged line in the file does not affect other lines."""
+    result, group = {}, ""
     for line in map(str.strip, _read(directory, "entry_points.txt").splitlines()):
         name, _, value = (part.strip() for part in line.partition("="))
         if line.startswith("["):
             group = line.strip("[]").strip()
         elif name and group == hookspecs.PROJECT and not line.startswith(("#", ";")):
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def _metadata(directory: Path, key: str) -> str:
-    """A field of a distribution's metadata; what is damaged has none."""
+    """A field of a distribution's metadata; empty if it is damaged."""
     text = _read(directory, "METADATA") or _read(directory, "PKG-INFO")
-    found = re.search(rf"^{key}:[ \t]*(\S.*?)\s*$", text.partition("\n\n")[0], re.MULTILINE)
-    return found[1] if found else "unknown"
+    result = re.search(rf"^{key}:[ \t]*(\S.*?)\s*$", text.partition("\n\n")[0], re.MULTILINE)
+    return result[1] if result else "unknown"
 
 
 def _read(directory: Path, name: str) -> str:
-    """A file of a distribution; empty where it is not there, or damaged: files of strangers break in many ways."""
+    """A file of a distribution; empty if it is missing or damaged."""
     try:
         return (directory / name).read_text("utf-8")
     except (OSError, ValueError):
@@ -158,7 +158,7 @@ def _read(directory: Path, name: str) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """What went wrong, on one line; with the name of the exception, unless it is one of ours."""
+    """The error on one line, with the name of the exception unless it is one of ours."""
     first = str(error).strip().splitlines()
     text = first[0] if first else ""
     return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}"

@@ -1,25 +1,25 @@
 """The hooks: what a plugin can add to AgentBench. Read this page first.
 
-A plugin is a module that an entry point of the group ``agentbench`` names. It implements any of these hooks
-with :data:`hookimpl`; each hook is called once per command, when plugins are loaded, and gets a ``register``
-to call for every component it adds::
+A plugin is a module named by an entry point of the group ``agentbench``. It implements any of these hooks with
+:data:`hookimpl`. Each hook is called once per command, when plugins are loaded, with a ``register`` function to call
+for every component::
 
     @hookimpl
     def agentbench_register_agents(register: Register[Agent]) -> None:
         register("mine", mine, MineOptions, summary="what it does, on one line")
 
     def mine(options: MineOptions) -> Agent:
-        from my_package.agent import Mine      # heavy imports happen here, not when plugins are listed
+        from my_package.agent import Mine      # import heavy modules here, not when plugins are listed
         return Mine(options)
 
-A factory takes its options and gives the component. Options are a frozen attrs class whose fields are made
-with :func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9_-]*``.
+A factory takes its options and returns the component. Options are a frozen attrs class whose fields are created with
+:func:`agentbench_core.option`. Names are ``[a-z0-9][a-z0-9_-]*``.
 
-The module says for which version of this page it was written: ``AGENTBENCH_API = 1``. Within a version hooks and
-contracts only grow: a new parameter of a hook is optional to those who implement it, a new method or field has a
-default. A hook that will go is marked ``@hookspec(warn_on_impl=DeprecationWarning("... use ... instead"))`` for at
-least one minor release: plugins that implement it work, and ``plugins check`` and ``doctor`` say what to do. What
-breaks a plugin raises :data:`API_VERSION`; :data:`OLDEST_API` is what is still understood.
+The module declares the version of this API that it was written for: ``AGENTBENCH_API = 1``. Within a version, hooks
+and contracts only grow: a new parameter of a hook is optional for implementations, a new method or field has a
+default. A hook to be removed is marked ``@hookspec(warn_on_impl=DeprecationWarning("... use ... instead"))`` for at
+least one minor release: plugins that implement it work, and ``plugins check`` and ``doctor`` report the replacement.
+Breaking changes raise :data:`API_VERSION`; :data:`OLDEST_API` is the oldest supported version.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 PROJECT = "agentbench"
 
 API_VERSION = 1
-"""The version of hooks and contracts that this core has."""
+"""The API version of this core."""
 
 OLDEST_API = 1
-"""The oldest that it still understands."""
+"""The oldest supported API version."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 C_contra = TypeVar("C_contra", contravariant=True)
-O = TypeVar("O")  # noqa: E741 - O as in options, beside the C of components
+O = TypeVar("O")  # noqa: E741 - O for options, like C for components
 
 
 class Register(Protocol[C_contra]):
-    """Adds one component of a kind. Type checkers hold factory and options together here."""
+    """Registers one component of a kind. The types of factory and options must match."""
 
     def __call__(
         self,
@@ -64,28 +64,28 @@ class Register(Protocol[C_contra]):
         capabilities: Collection[str] = (),
         aliases: Collection[str] = (),
     ) -> None:
-        """Register ``factory`` under ``name``. ``capabilities`` are words that the kind's contract defines.
+        """Register ``factory`` under ``name``. ``capabilities`` are words defined by the contract of the kind.
 
-        ``aliases`` are other names that lead to it; records have ``name``.
+        ``aliases`` are alternative names; records contain ``name``.
         """
 
 
 class RegisterCommand(Protocol):
-    """Adds one command, by a path that is imported when the command is typed."""
+    """Registers one command by its import path; it is imported when the command is used."""
 
     def __call__(self, name: str, target: str, *, summary: str) -> None:
         """Register the click command at ``target`` (``package.module:attribute``) as ``agentbench NAME``.
 
-        A name of two words puts it into one of the core's groups, ``config``, ``plugins``, ``runs`` or ``tasks``:
+        A name of two words adds it to one of the core's groups, ``config``, ``plugins``, ``runs`` or ``tasks``:
         ``register("tasks mine", ...)``.
         """
 
 
 class RegisterVariant(Protocol):
-    """Adds one named variant."""
+    """Registers one named variant."""
 
     def __call__(self, name: str, settings: Mapping[str, Any], *, summary: str) -> None:
-        """Register ``settings`` (what a file in ``configs/variants/`` would say) for ``--variant NAME``."""
+        """Register ``settings`` (the content of a file in ``configs/variants/``) for ``--variant NAME``."""
 
 
 @hookspec
@@ -95,7 +95,7 @@ def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
 
 @hookspec
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add providers of models, for ``--llm NAME``. Capabilities: ``replays``, ``offline``."""
+    """Add model providers, for ``--llm NAME``. Capabilities: ``replays``, ``offline``."""
 
 
 @hookspec
@@ -115,7 +115,7 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 
 @hookspec
 def agentbench_register_auditors(register: Register[Auditor]) -> None:
-    """Add auditors. All that are installed look at every attempt, unless ``--set auditors=[NAME]`` chooses some."""
+    """Add auditors. All installed ones audit every attempt, unless ``--set auditors=[NAME]`` selects some."""
 
 
 @hookspec

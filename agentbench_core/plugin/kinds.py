@@ -1,7 +1,7 @@
-"""The one table of what a plugin can register. Whatever differs by kind is read from here.
+"""The one table of everything that plugins can register. All differences between kinds are defined here.
 
-A new kind takes a row in :data:`KINDS`, a contract, a hook in ``hookspecs``, its fields in ``Settings`` and a directory
-of templates.
+A new kind needs a row in :data:`KINDS`, a contract, a hook in ``hookspecs``, its fields in ``Settings``, and a
+directory of templates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Registration:
     name: str
     plural: str
     usage: str
-    """How a user chooses one, as typed."""
+    """How users select one, as typed."""
 
     @property
     def hook(self) -> str:
@@ -31,17 +31,17 @@ class Registration:
 
 @attrs.frozen(kw_only=True)
 class Kind(Registration):
-    """A kind of component: made by a factory from options, and called by the harness."""
+    """A kind of component: created by a factory from options, and called by the harness."""
 
     contract: Callable[[], type]
-    """The Protocol of its components, imported when asked for."""
+    """The Protocol of its components, imported on demand."""
     method: str
-    """What a component must have at the least."""
+    """The methods that a component must have."""
     capabilities: Mapping[str, str] = attrs.field(factory=dict)
-    """The words that a component may declare, and what each of them means."""
+    """The words that a component may declare, with their meaning."""
     setting: Literal["one", "many"]
-    """How settings name it. One: ``sandbox: NAME``, with its options beside it. Many: ``tools: [NAME]``, with options
-    in ``tool.NAME``.
+    """How settings select it. One: ``sandbox: NAME``, with its options in the same section. Many: ``tools: [NAME]``,
+    with options in ``tool.NAME``.
     """
 
 
@@ -52,7 +52,7 @@ def _by_name(rows: Iterable[_R]) -> Mapping[str, _R]:
     return {row.name: row for row in rows}
 
 
-# A contract is a public name, and those are imported when they are first used: listing plugins loads none of them.
+# A contract is a public name, imported on first use: listing plugins imports none of them.
 KINDS: Mapping[str, Kind] = _by_name(
     [
         Kind(
@@ -141,7 +141,7 @@ REGISTRATIONS: Mapping[str, Registration] = {
         ]
     ),
 }
-"""All that a plugin can register, in the order in which it is listed."""
+"""Everything that a plugin can register, in the order of listings."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
     "config": "Show settings and their origins.",
@@ -149,4 +149,4 @@ COMMAND_GROUPS: Mapping[str, str] = {
     "runs": "List, show and repair run directories.",
     "tasks": "List, show, create and attack tasks.",
 }
-"""The core's groups of commands, and their summaries. A plugin's command may stand below one: ``tasks mine``."""
+"""The core's command groups, with summaries. A plugin's command may be in one: ``tasks mine``."""

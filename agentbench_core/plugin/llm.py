@@ -1,4 +1,4 @@
-"""The contract of the kind ``llm``: what a provider of a model is given, and what an agent gets of it."""
+"""The contract of the kind ``llm``: the context of a provider, and the model as seen by an agent."""
 
 from __future__ import annotations
 
@@ -13,91 +13,91 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class ExpectedCalls:
-    """What the attempts of a run will ask of a provider."""
+    """What the attempts of a run will request from a provider."""
 
     request: Request
-    """The model, its sampling settings and the tools on offer; without messages."""
+    """The model, its sampling settings and the available tools; without messages."""
     workers: int
-    """Attempts at once, and thereby calls at once."""
+    """Number of parallel attempts, and thereby of parallel calls."""
     max_cost_usd: float | None
-    """What the run may cost, or an attempt, whichever is less: then no call may cost more than the prices say."""
+    """Maximum cost of the run or of an attempt, whichever is less: then no call may cost more than the prices allow."""
     deadline: Deadline
 
 
 class LLMCall(Protocol):
-    """One call of a model, as its provider sees it.
+    """One call of a model, as seen by its provider.
 
-    An *exchange* is one request that a server sees; a call has one, or more when its provider tries again. The
-    first is entered in the run's ledger before ``complete`` is called.
+    An *exchange* is one request seen by a server. A call has one, or more if its provider retries. The first one is
+    recorded in the run's ledger before ``complete`` is called.
     """
 
     @property
     def deadline(self) -> Deadline:
-        """For the whole call, with everything that is tried again."""
+        """For the whole call, including all retries."""
 
     @property
     def task_id(self) -> str:
-        """Which attempt calls: its task."""
+        """The task of the attempt."""
 
     @property
     def repeat(self) -> int:
-        """Which attempt calls: the k-th at its task, from 1."""
+        """The repeat of the attempt on its task, from 1."""
 
     @property
     def attempt_id(self) -> str:
-        """Which attempt calls; unique among all runs."""
+        """The id of the attempt; unique among all runs."""
 
     @property
     def agent(self) -> str:
-        """Which agent of the attempt asks; sub-agents have names of their own."""
+        """The agent of the attempt that makes the call; sub-agents have their own names."""
 
     def failed(self, exchange: FailedExchange) -> None:
-        """The exchange under way has failed, with what it cost. Also for the last one, before LLMError is raised."""
+        """Report a failed exchange with its cost. Call it for each one, also for the last before raising LLMError."""
 
     def start_exchange(self) -> None:
-        """Enter one more exchange; call it before that is sent. Raises AttemptStop when it must not be sent."""
+        """Start another exchange. Call it before each retry. Raises AttemptStop if the retry must not be sent."""
 
     def add_wait(self, seconds: float) -> None:
-        """The provider makes this call wait that long: the attempt gets the time back. Call it before sleeping."""
+        """Report that the provider will wait this long: the attempt gets the time back. Call it before sleeping."""
 
     def redacted(self, value: Any) -> Any:
-        """Plain data as the run's evidence has it: without secrets."""
+        """Plain data as written to the run's evidence, with secrets redacted."""
 
 
 class LLM(Protocol):
-    """A model behind a provider. One for all variants that want the same of it, thread-safe. Runs on the host only.
+    """A model provider. One instance for all variants with equal settings, thread-safe. Runs on the host only.
 
-    Capabilities: ``replays`` (answers come from an earlier run, and such records are marked), ``offline`` (one model,
-    called as its provider is, that needs no key and no network and is harmless in every sandbox). A provider with one
-    of them is used only where it is named.
+    Capabilities: ``replays`` (responses come from an earlier run, and such records are marked), ``offline`` (one model
+    with the name of its provider, which needs no key and no network and is safe in every sandbox). A provider with one
+    of them is only used if it is named.
     """
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """What is known of the model, before a run. Ask the server where it can be asked.
+        """Facts about the model, before a run. Query the server if possible.
 
-        Raises InputError (no such model, no tools) or UnavailableError (no key, no credit, nobody there), with what
-        to do.
+        Raises InputError (unknown model, no tool support) or UnavailableError (no key, no credit, no server), with a
+        remedy.
         """
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """Answer one request. Refusal, truncation and a request that is too long are answers.
+        """Complete one request. Refusal, truncation and a request that is too long are responses.
 
-        Raises LLMError for infrastructure, and lets AttemptStop pass.
+        Raises LLMError for infrastructure failures, and must not catch AttemptStop.
         """
 
     def close(self) -> None:
-        """Give connections back. Idempotent."""
+        """Close connections. Idempotent."""
 
 
 class Model(Protocol):
-    """An llm as an agent meets it: its requests are filled in, metered, paid from its budget, and written down."""
+    """A model as seen by an agent: requests are completed with settings, metered, budgeted, and recorded."""
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the model, such as how much it can read."""
+        """Facts about the model, such as its context window."""
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
-        """Answer one request; what it leaves out comes from the variant's settings.
+        """Complete one request; missing fields are filled in from the variant's settings.
 
-        Raises AttemptStop when time or budget is over, and LLMError when the provider failed: let both pass.
+        Raises AttemptStop if time or budget is used up, and LLMError if the provider failed: do not catch them.
         """

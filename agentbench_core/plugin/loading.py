@@ -1,4 +1,4 @@
-"""Load one plugin: import its module, check what it says of itself, and call its hooks."""
+"""Load one plugin: import its module, check its declarations, and call its hooks."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _MANY = 12
 """Names on one line of a trace."""
 
 Trace = Callable[[str], None]
-"""Told of each import and hook call, in words."""
+"""Receives a line for each import and hook call."""
 
 
 @attrs.frozen(kw_only=True)
 class Loaded:
-    """What a plugin registered, and what it does that it should not do any more."""
+    """What a plugin registered, and notes about deprecated behaviour."""
 
     components: tuple[Component, ...]
     notes: tuple[str, ...]
 
 
 def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
-    """Load one plugin. Raises whatever it raises, and PluginError for what it does wrong."""
+    """Load one plugin. Raises whatever it raises, and PluginError for invalid declarations."""
     _check_entry_point(entry_point)
     notes: list[str] = []
     who = f"{source.distribution}:{source.plugin}"
@@ -49,9 +49,9 @@ def load_plugin(source: Provenance, entry_point: str, trace: Trace) -> Loaded:
     trace(f"{who}  imported in {_milliseconds(began)}")
     _check_version(module, source)
     _check_hooks(module)
-    manager = pluggy.PluginManager(hookspecs.PROJECT)  # of its own: what is wrong with a plugin stays in here
+    manager = pluggy.PluginManager(hookspecs.PROJECT)  # one per plugin: errors of one do not affect the others
     manager.add_hookspecs(hookspecs)
-    with warnings.catch_warnings(record=True) as warned:  # pluggy warns of hooks that will go
+    with warnings.catch_warnings(record=True) as warned:  # pluggy warns about deprecated hooks
         warnings.simplefilter("always")
         manager.register(module, who)
     manager.check_pending()
@@ -77,13 +77,13 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
 
 @contextlib.contextmanager
 def silenced(notes: list[str], doing: str = "loaded") -> Iterator[None]:
-    """Nothing that a plugin prints meanwhile gets between the lines, or into the JSON, of a command."""
-    said = io.StringIO()
+    """Capture output that a plugin prints while it is loaded, which would break the output or JSON of a command."""
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(message), contextlib.redirect_stderr(message):
             yield
     finally:
-        if text := said.getvalue().strip():
+        if text := message.getvalue().strip():
             notes.append(f"it prints when {doing}: {text.splitlines()[0]!r}")
 
 
@@ -108,17 +108,17 @@ def _check_version(module: object, source: Provenance) -> None:
 
 
 def module_of(entry_point: str) -> str:
-    """The module that an entry point names: ``package.module`` in ``package.module:attribute [extra]``."""
+    """The module of an entry point: ``package.module`` in ``package.module:attribute [extra]``."""
     return re.split(r"[:\[]", entry_point)[0].strip()
 
 
 def import_entry_point(entry_point: str) -> Any:
-    """What an entry point names. Raises whatever the import raises."""
+    """The object of an entry point. Raises whatever the import raises."""
     _, _, attributes = entry_point.partition("[")[0].partition(":")
-    found: Any = importlib.import_module(module_of(entry_point))
+    result: Any = importlib.import_module(module_of(entry_point))
     for attribute in filter(None, attributes.strip().split(".")):
-        found = getattr(found, attribute)
-    return found
+        result = getattr(result, attribute)
+    return result
 
 
 def _check_entry_point(value: str) -> None:
@@ -130,16 +130,16 @@ def _check_entry_point(value: str) -> None:
 
 
 def _check_hooks(module: object) -> None:
-    """A misspelt hook is an error with the nearest name, whether it is marked or not; so is another parameter."""
+    """Raise PluginError for a misspelt hook, marked or not, with the closest name; and for a wrong parameter."""
     for name in dir(module):
-        found: Any = getattr(module, name, None)
-        marked = inspect.isroutine(found) and hasattr(found, f"{hookspecs.PROJECT}_impl")
+        result: Any = getattr(module, name, None)
+        marked = inspect.isroutine(result) and hasattr(result, f"{hookspecs.PROJECT}_impl")
         if name not in _HOOKS:
             if marked or name.startswith(f"{hookspecs.PROJECT}_register_"):
                 raise PluginError(f"unknown hook {name!r}{did_you_mean(name, _HOOKS)}")
         elif not marked:
             raise PluginError(f"{name} is not marked with @hookimpl and would never be called")
-        elif others := [each for each in inspect.signature(found).parameters if each != "register"]:
+        elif others := [each for each in inspect.signature(result).parameters if each != "register"]:
             raise PluginError(f"the parameter of {name} must be named 'register', not {others[0]!r}")
 
 

@@ -1,4 +1,4 @@
-"""What plugins have registered, found by name."""
+"""Registered components, by name."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
     "agentbench-subagents": {"agent": ["context_packer", "subagents"]},
     "agentbench-testing": {"command": ["plugins check", "plugins new"]},
 }
-"""The other distributions of this project, and what they register: what to install when it is missing."""
+"""The other distributions of this project, and what they register, for hints about missing components."""
 
 
 def comes_with(kind: str, name: str) -> str:
-    """Which distribution of this project to install for a component that is missing, or an empty string."""
+    """Which distribution of this project provides a missing component, or an empty string."""
     for distribution, registered in _COMES_WITH.items():
         if name in registered.get(kind, ()):
-            # Their names are not reserved in the public index yet, so that no message says `pip install NAME`.
+            # Their names are not reserved in the public index yet, so messages do not suggest `pip install NAME`.
             weaker = ", or use the weaker --set scorer=plain" if (kind, name) == ("scorer", "tests") else ""
             return f"{kind} {name!r} is part of {distribution}; install it from the same source as the core{weaker}"
     return ""
@@ -40,7 +40,7 @@ def comes_with(kind: str, name: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """Where a component comes from. ``plugin`` is the name of the entry point."""
+    """The origin of a component. ``plugin`` is the name of the entry point."""
 
     plugin: str
     distribution: str
@@ -49,7 +49,7 @@ class Provenance:
 
 @attrs.frozen(kw_only=True)
 class Component:
-    """Something registered under a name. ``target`` is a factory, a command's path, or a variant's settings."""
+    """Something registered under a name. ``target`` is a factory, a command's import path, or a variant's settings."""
 
     kind: str
     name: str
@@ -66,7 +66,7 @@ class Component:
         return self.aliases | {self.name}
 
     def make(self, options: object) -> Any:
-        """The component itself, made from its options. Raises PluginError when the factory raises."""
+        """Create the component from its options. Raises PluginError if the factory raises."""
         who = f"{self.kind} {self.name!r} of {self.source.distribution}"
         factory: Callable[[object], Any] = self.target
         try:
@@ -83,16 +83,16 @@ class Component:
             raise PluginError(
                 f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Give it the method {method!r}."
             )
-        if named not in (None, self.name):  # models would call it by a name under which it is not found
+        if named not in (None, self.name):  # models would call it by a name that is not registered
             raise PluginError(f"{who} has the name {named!r} in its spec: both names must be equal")
         return made
 
 
 class Registry:
-    """Components by kind and name; a value that is passed, never a global."""
+    """Components by kind and name; an explicit value, never a global."""
 
     def __init__(self, components: Iterable[Component], unusable: Mapping[str, str]) -> None:
-        """Take what was registered, and why plugins are missing (plugin name to reason)."""
+        """Take the components, and why plugins are not loaded (plugin name to reason)."""
         order = list(REGISTRATIONS)
         self._components = sorted(components, key=lambda c: (order.index(c.kind), c.name, c.source.distribution))
         self._unusable = dict(sorted(unusable.items()))
@@ -102,39 +102,39 @@ class Registry:
         return [component for component in self._components if kind in (None, component.kind)]
 
     def names(self, kind: str) -> Sequence[str]:
-        """The names of one kind, sorted, each once; without adversarial agents, which only attacks name."""
+        """The names of one kind, sorted and unique; without adversarial agents, which only attacks use."""
         return sorted({each.name for each in self.all(kind) if ADVERSARY not in each.capabilities})
 
     def find(self, kind: str, name: str) -> Component:
         """The component of that name.
 
         Raises:
-            UnknownNameError: nothing has it; says the nearest name, what there is, and what cannot be used.
+            UnknownNameError: there is none; with the closest name, all names, and plugins that are not loaded.
             PluginError: more than one plugin has registered it.
         """
-        found = [component for component in self.all(kind) if name in component.names]
-        if not found:
+        results = [component for component in self.all(kind) if name in component.names]
+        if not results:
             raise self._unknown(kind, name)
-        if len(found) > 1:
-            owners = " and ".join(f"{c.source.distribution} (plugin {c.source.plugin!r})" for c in found)
-            strangers = [c for c in found if c.source.distribution != "agentbench-core"]
+        if len(results) > 1:
+            owners = " and ".join(f"{c.source.distribution} (plugin {c.source.plugin!r})" for c in results)
+            strangers = [c for c in results if c.source.distribution != "agentbench-core"]
             raise PluginError(
                 f"{kind} {name!r} is registered by {owners}",
                 remedy=f"Disable one of them: --no-plugin {strangers[-1].source.plugin}",
             )
-        return found[0]
+        return results[0]
 
     def name_of(self, kind: str, name: str) -> str:
-        """The name behind an alias; any other name as it is, also one that nobody or more than one plugin has."""
-        found = [component.name for component in self.all(kind) if name in component.names]
-        return found[0] if len(found) == 1 else name
+        """The name behind an alias; any other name unchanged, also an unknown or ambiguous one."""
+        results = [component.name for component in self.all(kind) if name in component.names]
+        return results[0] if len(results) == 1 else name
 
     def knows(self, kind: str, name: str) -> bool:
-        """Whether anything has that name, or that alias."""
+        """Whether a component has that name or alias."""
         return any(name in component.names for component in self.all(kind))
 
     def can(self, kind: str, name: str, capability: str) -> bool:
-        """Whether something of that name, or that alias, declares a capability."""
+        """Whether a component of that name or alias declares a capability."""
         return any(name in component.names and capability in component.capabilities for component in self.all(kind))
 
     def conflicts(self) -> Collection[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The contract of the kind ``scorer``, and the contexts that a scorer works in."""
+"""The contract of the kind ``scorer``, and the contexts of a scorer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:  # see contracts
 
 @attrs.frozen(kw_only=True)
 class Calibration:
-    """What a scorer found out about a task in one environment, before it judges anything there."""
+    """What a scorer has learned about a task in one environment, before scoring anything there."""
 
     data: Mapping[str, Any]
-    """What it needs to judge, as JSON; kept beside the task, on the host only. Empty: nothing."""
+    """Data for scoring, as JSON; cached next to the task, on the host only. Empty for none."""
     summary: Sequence[str] = ()
     """For ``validate-tasks``: lines for the author of the task."""
     weakness: str = ""
-    """Why verdicts on this task are weak, and what to do about it; empty if they are not."""
+    """Why verdicts on this task are weak, with a remedy; empty if they are not."""
     obstacle: str = ""
-    """Why nothing can be judged in the environment, such as a missing program: attempts end as ``SETUP_FAILED``."""
+    """Why nothing can be scored in the environment, such as a missing program: attempts end as ``SETUP_FAILED``."""
     not_failing: str = ""
-    """Why the baseline is none, such as expected tests that pass already: attempts end as ``BASELINE_NOT_FAILING``."""
+    """Why the baseline is invalid, such as tests that already pass: attempts end as ``BASELINE_NOT_FAILING``."""
 
 
 @attrs.frozen(kw_only=True)
 class CommandContext:
-    """What a scorer runs commands with, to judge and to calibrate."""
+    """The context for running commands, for scoring and calibrating."""
 
     environment: Environment
     validation: Validation
@@ -50,38 +50,38 @@ class CommandContext:
     def run(
         self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = 64 << 20
     ) -> CommandResult:
-        """Run a command by itself over a fork, with the task's network and until the deadline.
+        """Run a command in a fresh start over a fork, with the task's network setting, until the deadline.
 
-        Whoever wrote the program that runs can write to the directory of results, too: what has the name of a file
-        and is none, such as a link or a pipe, is not opened.
+        The tested program can also write to the results directory: entries that are not regular files, such as links or
+        pipes, are not opened.
 
         Args:
-            command: what to run; the task decides on its ``network``.
-            workspace: a fork, which is used up.
-            files: names of files that are left in ``$AGENTBENCH_RESULTS`` and shall be read. The directory is made
-                unless the command has one.
-            at_most: bytes of each that are read.
+            command: the command; its ``network`` is set by the task.
+            workspace: a fork, which is consumed.
+            files: names of files to read from ``$AGENTBENCH_RESULTS``. The directory is created unless the command has
+                one.
+            at_most: maximum bytes to read of each.
 
         Raises:
-            SandboxError: the machinery broke.
-            ValueError: a name of ``files`` has a directory in it.
+            SandboxError: the sandbox failed.
+            ValueError: a name in ``files`` contains a directory.
         """
         if any("/" in name for name in files):
             raise ValueError(f"names of result files must not contain directories: {', '.join(files)}")
         results = self.scratch("results") if files and command.results is None else command.results
         command = attrs.evolve(command, network=self.network, results=results)
         result = self.environment.run_once(command, workspace, self.deadline)
-        found = {name: read_result(results / name, at_most=at_most) for name in files} if results else {}
+        outcome = {name: read_result(results / name, at_most=at_most) for name in files} if results else {}
         return CommandResult(
             **attrs.asdict(result, recurse=False),
-            files={name: data for name, data in found.items() if data is not None},
+            files={name: data for name, data in outcome.items() if data is not None},
         )
 
 
 def read_result(path: Path, *, at_most: int) -> bytes | None:
-    """The beginning of a regular file; ``None`` when there is no such file, or something else has its name."""
+    """The beginning of a regular file; ``None`` if there is no such file, or something else has its name."""
     try:
-        # A link would lead elsewhere, opening a pipe would wait for ever.
+        # A link would lead elsewhere, and opening a pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             return file.read(at_most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
@@ -91,10 +91,10 @@ def read_result(path: Path, *, at_most: int) -> bytes | None:
 
 @attrs.frozen(kw_only=True)
 class CalibrationContext(CommandContext):
-    """What a scorer works with that calibrates itself."""
+    """The context for calibrating a scorer."""
 
     fork: Callable[[bool], Path]
-    """A fresh copy of the prepared tree with the hidden tests in it; with ``True``, the reference solution, too.
+    """A fresh copy of the prepared tree with the hidden tests; with ``True``, also with the reference solution.
 
     Raises CalibrationError with ``True`` if there is none.
     """
@@ -103,7 +103,7 @@ class CalibrationContext(CommandContext):
     hidden_files: Mapping[str, bytes]
     """The hidden tests, by their paths in that copy."""
     description: str
-    """What agents are told."""
+    """The instruction for agents."""
 
     @property
     def hidden(self) -> Sequence[str]:
@@ -113,29 +113,29 @@ class CalibrationContext(CommandContext):
 
 @attrs.frozen(kw_only=True)
 class ScoringContext(CommandContext):
-    """What a scorer judges."""
+    """The context for scoring."""
 
     fork: Callable[[], Path]
-    """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests in it."""
+    """A fresh copy of the prepared tree with the agent's filtered patch and the hidden tests."""
     hidden: Sequence[str] = ()
     """Paths of the hidden tests in that copy."""
     save_output: Callable[[ExecResult], None]
-    """Keep the passing command's output as evidence."""
+    """Record the passing command's output as evidence."""
     save_file: Callable[[str, bytes], None] = lambda name, data: None
-    """Keep a file of the scorer's own beside that output, by its name."""
+    """Record a file of the scorer next to that output, by its name."""
     calibration: Calibration | None = None
-    """What the scorer found out about the task in this environment, if it ``calibrates``."""
+    """The scorer's calibration for the task in this environment, if it ``calibrates``."""
     each_test: bool = False
-    """Say in ``Score.tests`` how each test ended, if that can be known, also where no tests are expected."""
+    """Report the result of each test in ``Score.tests``, if known, even if no tests are expected."""
 
 
 class Scorer(Protocol):
-    """Judges an attempt.
+    """Scores an attempt.
 
     Capabilities: ``calibrates`` (has a method ``calibrate(CalibrationContext) -> Calibration``, which is called once
-    per task and environment, before an agent begins; it may raise CalibrationError). What it gave is kept for later
-    runs; an attribute ``calibration_version`` that changes makes them calibrate anew.
+    per task and environment, before an agent starts; it may raise CalibrationError). The result is cached for later
+    runs; changing the attribute ``calibration_version`` invalidates it.
     """
 
     def score(self, context: ScoringContext) -> Score:
-        """The judgement. Raises SandboxError when the machinery breaks."""
+        """The score. Raises SandboxError if the sandbox fails."""

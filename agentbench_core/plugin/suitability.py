@@ -1,4 +1,4 @@
-"""What keeps verdicts on a task from telling something about an agent, for scorers to find out before there is one."""
+"""Conditions under which verdicts on a task say nothing about an agent, for scorers to check before one runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:  # see contracts
 
 _NAMED = 5
 _PROGRAM = re.compile(r"\s*(?:\w+=[^\s'\"$`\\]*\s+)*([\w./+-]+)(?=\s|$)")
-"""The first word of a command that a shell would look for, after plain assignments."""
+"""The first word of a command that a shell would look up, after plain assignments."""
 
 
 @attrs.frozen(kw_only=True)
 class Suitability:
-    """What keeps verdicts from telling something about an agent; both are empty if nothing does."""
+    """Why verdicts would say nothing about an agent; both are empty if there is no reason."""
 
     obstacle: str = ""
-    """Why the tests cannot be judged in the environment."""
+    """Why the tests cannot be scored in the environment."""
     not_failing: str = ""
-    """Why the baseline is none."""
+    """Why the baseline is invalid."""
 
 
 def suitability(
@@ -36,24 +36,24 @@ def suitability(
     ended: Mapping[str, str] | None,
     why: Mapping[str, str],
 ) -> Suitability:
-    """What follows from how tests ended.
+    """Derive the suitability from test results.
 
     Args:
-        context: names the expected tests.
-        passing_before: the tests that pass without the reference solution.
-        ended: how the tests ended with it; ``None`` if that is not known.
-        why: the end of the traceback of each test that failed, and of each file that could not be collected.
+        context: has the expected tests.
+        passing_before: tests that pass without the reference solution.
+        ended: results of the tests with it; ``None`` if unknown.
+        why: the end of the traceback of each failed test, and of each file that failed to be collected.
     """
     validation, before = context.validation, set(passing_before)
     stale = [name for name in validation.fail_to_pass if name in before]
     not_failing = f"tests of fail_to_pass already pass on the unchanged repository: {_some(stale)}" if stale else ""
     if ended is None:
         return Suitability(not_failing=not_failing)
-    told = {name: _told(how, why.get(name, "")) for name, how in ended.items()}
+    shown = {name: _told(how, why.get(name, "")) for name, how in ended.items()}
     for name in validation.expected_tests:
         if name not in ended and (reason := why.get(name.partition("::")[0])):
-            told[name] = _told("not collected", reason)
-    bad = not_passed(validation.expected_tests, ended, told)
+            shown[name] = _told("not collected", reason)
+    bad = not_passed(validation.expected_tests, ended, shown)
     return Suitability(
         obstacle=f"the reference solution does not pass in this environment: {bad}" if bad else "",
         not_failing=not_failing,
@@ -61,9 +61,9 @@ def suitability(
 
 
 def check_command(context: CalibrationContext) -> Suitability:
-    """Whether the program that a passing command starts is there; the failing command is known to run.
+    """Whether the program of a passing command exists; the failing command is known to run.
 
-    The command itself is not run: that may take as long as the tests. What it starts later is not looked for.
+    The command itself is not run: that may take as long as the tests. Programs that it starts later are not checked.
     """
     validation = context.validation
     program = _PROGRAM.match(validation.passing_command)

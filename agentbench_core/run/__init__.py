@@ -1,1 +1,1 @@
-"""What happens when you press the button."""
+"""Making runs."""

@@ -1,4 +1,4 @@
-"""Who wants to know how a run goes, while it goes."""
+"""Observers of a running run."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from agentbench_core.values.record import AttemptRecord
 
 
 class RunObserver:
-    """Told of attempts as they happen; called from several threads. A subclass overrides what it cares for."""
+    """Receives the events of a run, from several threads. Subclasses override the methods they need."""
 
     def resumed(self, kept: int) -> None:
-        """A run is taken up again; so many of its attempts have their record already."""
+        """A run is resumed; this many of its attempts are already recorded."""
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """An attempt begins."""
+        """An attempt starts."""
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         """An attempt enters a phase."""
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """An attempt has its record; ``explanation`` says in words why it ended so."""
+        """An attempt is recorded; ``explanation`` is the reason for its outcome."""
 
     def report_started(self, reporter: str) -> None:
-        """The attempts have ended, and a reporter begins."""
+        """All attempts have ended, and a reporter starts."""
 
     def report_finished(self, reporter: str) -> None:
-        """It has ended, or is left behind."""
+        """The reporter has ended, or was abandoned."""
 
     def note(self, message: str) -> None:
-        """Something a person should know."""
+        """A note for the user."""
 
 
 class SafeObserver(RunObserver):
-    """A listener whose own troubles (a terminal that went away) never reach an attempt, and that hears no secrets."""
+    """Delegates to an observer, suppresses its errors (such as a closed terminal), and redacts secrets."""
 
     def __init__(self, observer: RunObserver, redactor: Redactor) -> None:
         self._observer = observer
         self._redactor = redactor
 
     def resumed(self, kept: int) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.resumed(kept)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.attempt_started(attempt_id, variant, task_id, repeat)
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.phase_started(attempt_id, phase)
 
     def attempt_finished(self, record: AttemptRecord, explanation: str) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.attempt_finished(record, self._redactor.clean_text(explanation))
 
     def report_started(self, reporter: str) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.report_started(reporter)
 
     def report_finished(self, reporter: str) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.report_finished(reporter)
 
     def note(self, message: str) -> None:
-        """Pass it on."""
+        """Delegate."""
         with contextlib.suppress(Exception):
             self._observer.note(self._redactor.clean_text(message))

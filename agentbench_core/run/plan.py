@@ -1,4 +1,4 @@
-"""What is to be attempted: a plain value."""
+"""The plan of an attempt, as a plain value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_core.values.record import AttemptLimits
 
 @attrs.frozen(kw_only=True)
 class AttemptPlan:
-    """One agent on one task, the ``repeat``-th time (from 1), with what else is the variant's, and who judges it."""
+    """One agent on one task, the ``repeat``-th time (from 1), with the variant and the scorer."""
 
     run_id: str
     attempt_id: str
@@ -21,15 +21,15 @@ class AttemptPlan:
     scorer: ConfiguredComponent
     repeat: int
     supersedes: str | None = None
-    """Id of the attempt that this one tries again."""
+    """Id of the attempt that this one retries."""
     flaky: str = ""
-    """What the suite's ``flakes.yaml`` says of a task that has flaked."""
+    """The measured flakes of the task in the suite's ``flakes.yaml``."""
     environment_digest: str | None = None
-    """What other attempts of this run at the task ran in, where only that will do."""
+    """Digest of the environment of earlier attempts of this run on the task, if it must be the same."""
 
     @property
     def limits(self) -> AttemptLimits:
-        """The variant's limits, and the task's where the variant says nothing."""
+        """The variant's limits; the task's where the variant sets none."""
         ours, task = self.variant.settings.limits, self.task.spec
         return AttemptLimits(
             timeout_sec=ours.timeout_sec or task.environment.timeout_sec,

@@ -1,4 +1,4 @@
-"""Where the events and the evidence of one attempt go: into the run's store, or, while tasks are checked, nowhere."""
+"""Destinations of the events and evidence of one attempt: the run's store, or memory while tasks are checked."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _TAIL = 15  # lines of each stream
 
 
 class AttemptEvents(Protocol):
-    """Takes the events of one attempt; an ``EventLog`` whose events can be made durable."""
+    """Receives the events of one attempt; an ``EventLog`` that can also write them durably."""
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Take one event; with ``durable`` it is on the disk before this returns."""
+        """Write one event; with ``durable`` it is on disk before this returns."""
 
 
 class Evidence(Protocol):
-    """Takes the files of one attempt, by their path in the attempt's directory."""
+    """Receives the files of one attempt, by path relative to the attempt's directory."""
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Take one file."""
+        """Write one file."""
 
     def append_json(self, name: str, value: object) -> None:
-        """Take one more line of JSON for a file."""
+        """Append one line of JSON to a file."""
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
-        """Take both streams of a phase, shortened or ``full``."""
+        """Write both streams of a phase, shortened or ``full``."""
 
     def cleaned(self, value: object) -> Any:
-        """A value as plain data, as it would be written: without secrets."""
+        """A value as plain data with secrets redacted, as it would be written."""
 
 
 @attrs.frozen(kw_only=True)
 class Recording:
-    """Both, of one attempt. ``directory`` is where its files lie; ``None`` if they are not written anywhere."""
+    """Events and evidence of one attempt. ``directory`` has its files; ``None`` if they are not written."""
 
     log: AttemptEvents
     files: Evidence
@@ -52,14 +52,14 @@ class Recording:
 
 @attrs.define
 class AttemptLog:
-    """Implements ``AttemptEvents`` on the run's store, until the attempt has its record."""
+    """Implements ``AttemptEvents`` on the run's store, until the attempt is recorded."""
 
     store: Store
     attempt_id: str
     ended: bool = False
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Write one event. Raises Interrupted for an agent's thread that outlived its attempt."""
+        """Write one event. Raises Interrupted in an agent thread that outlived its attempt."""
         if self.ended:
             raise Interrupted("the attempt has ended")
         self.store.emit(event, self.attempt_id, durable=durable)
@@ -67,12 +67,12 @@ class AttemptLog:
 
 @attrs.frozen
 class AgentLog:
-    """The same for the agent, which writes of itself, not for the harness."""
+    """The events that an agent may write itself."""
 
     log: AttemptEvents
 
     def emit(self, event: Event) -> None:
-        """Write one event. Raises InputError for one that is not an agent's to write."""
+        """Write one event. Raises InputError for an event that agents must not write."""
         if not isinstance(event, (AgentTurnStarted, Delegation, Warning_)):
             raise InputError(f"an agent may write AgentTurnStarted, Delegation and Warning_, not {event!r}")
         self.log.emit(event)
@@ -80,37 +80,37 @@ class AgentLog:
 
 @attrs.frozen
 class WarningLog:
-    """Implements ``AttemptEvents`` where no run is recorded: warnings go to the person at the terminal."""
+    """Implements ``AttemptEvents`` without a run: warnings are shown to the user, other events are dropped."""
 
     note: Callable[[str], None]
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Pass a warning on; drop every other event."""
+        """Show a warning; drop every other event."""
         if isinstance(event, Warning_):
             self.note(event.message)
 
 
 class MemoryEvidence:
-    """Implements ``Evidence`` where no run is recorded: keeps the last output, which explains how an attempt ended."""
+    """Implements ``Evidence`` without a run: keeps the last output, to explain the outcome of an attempt."""
 
     def __init__(self, *streams: Output) -> None:
         self._streams = streams
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Not needed."""
+        """Ignored."""
 
     def append_json(self, name: str, value: object) -> None:
-        """Not needed."""
+        """Ignored."""
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
-        """Keep both streams in place of those of an earlier phase."""
+        """Keep both streams, replacing those of an earlier phase."""
         self._streams = (stdout, stderr)
 
     def cleaned(self, value: object) -> Any:
-        """As plain data; it is not written."""
+        """The value as plain data."""
         return dump(value)
 
     def tail(self, redactor: Redactor) -> str:
-        """The last lines of each stream, without secrets."""
+        """The last lines of each stream, with secrets redacted."""
         texts = [redactor.clean(stream.data).decode("utf-8", "backslashreplace") for stream in self._streams]
         return "\n".join(line for text in texts for line in text.strip().splitlines()[-_TAIL:])

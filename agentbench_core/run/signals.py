@@ -1,4 +1,4 @@
-"""How a person stops what runs."""
+"""Interrupting a run."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from agentbench_core.values.limits import Deadline
 T = TypeVar("T")
 
 FOR_EVER = 1e8
-"""Seconds; about three years, and safe to hand to every clock."""
+"""Seconds; about three years, and safe for every clock."""
 
 _GRACE_SEC = 5.0
-"""How long a scorer may take to notice that all is stopped."""
+"""How long a scorer may take to stop after an interrupt."""
 
 
 @contextlib.contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM and a terminal that is closed stop a run as Ctrl-C does."""
+    """SIGTERM and closing the terminal stop a run like Ctrl-C."""
     with _handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
         yield
 
 
 @contextlib.contextmanager
 def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Signals go to a handler meanwhile, but for those that are ignored (as SIGHUP is under nohup)."""
+    """Handle signals inside the block, except ignored ones (such as SIGHUP under nohup)."""
     with contextlib.ExitStack() as stack:
         for number in numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                with contextlib.suppress(ValueError):  # not in the main thread: whoever called us handles signals
+                with contextlib.suppress(ValueError):  # not in the main thread: the caller handles signals
                     stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
 
 class Interrupts:
-    """The first Ctrl-C, SIGTERM or closed terminal ends a deadline, and the second ends the process.
+    """The first Ctrl-C, SIGTERM or closed terminal ends a deadline; the second ends the process.
 
-    Sandboxes die with the process that owns them, and records are on disk: nothing is lost by the second one.
+    Sandboxes end with their process, and records are on disk, so the second one loses nothing.
     """
 
     def __init__(self, stop: Deadline) -> None:
         self.ends = stop
-        """What the first one ends."""
+        """The deadline that the first one ends."""
         self.seen = False
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Signals come here meanwhile."""
+        """Handle signals inside the block."""
         with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._handle):
             yield
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # No locks here, and so no listener: the interrupted thread may hold them.
+        # No locks, and therefore no observer: the interrupted thread may hold them.
         if self.seen:
             os.write(2, b"interrupted again: killed\x1b[?25h\n")  # a live display hides the cursor
             os._exit(130)
@@ -68,28 +68,28 @@ class Interrupts:
 
 
 def attend(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
-    """Run ``work``, code of a plugin, in a thread of its own; wait for its end, or until it had ``grace`` seconds more.
+    """Run ``work``, code of a plugin, in its own thread; wait until it ends, or ``until`` plus ``grace`` seconds.
 
-    Then the thread is left behind, since a thread cannot be killed, and the future is not done.
+    After that the thread is abandoned, since it cannot be killed, and the future is not done.
     """
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, also SystemExit, is told to who asks
+        except BaseException as error:  # noqa: BLE001 - everything, also SystemExit, is raised in the caller
             future.set_exception(error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     while thread.is_alive() and not until.expired:
-        thread.join(min(0.2, until.remaining()))  # short, so that an interrupt is seen
+        thread.join(min(0.2, until.remaining()))  # short, so that interrupts are handled
     thread.join(grace)
     return future
 
 
 def unless(stop: Deadline, work: Callable[[], T], name: str) -> T:
-    """What ``work`` gives or raises. Raises Interrupted when all is stopped, and it does not notice."""
+    """The result or exception of ``work``. Raises Interrupted if the run was stopped and ``work`` did not end."""
     done = attend(work, name, stop, grace=_GRACE_SEC)
     if not done.done():
         stop.check()

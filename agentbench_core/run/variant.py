@@ -1,4 +1,4 @@
-"""A variant made ready: every component found, its options checked, and everything it needs in place."""
+"""A configured variant: every component resolved, its options validated, and its requirements checked."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from agentbench_core.values.task import digest
 
 _ONE = sorted(name for name, kind in KINDS.items() if kind.setting == "one")
 _NAMED_ONLY = {"replays", "offline"}
-"""Capabilities of llms that nobody gets who does not name them."""
+"""Capabilities of llms that are only used if they are named."""
 _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 
 
 @attrs.frozen(kw_only=True)
 class ConfiguredComponent:
-    """A component with its options, checked."""
+    """A component with validated options."""
 
     component: Component
     options: Any
 
     @property
     def name(self) -> str:
-        """The name under which it is registered."""
+        """The registered name."""
         return self.component.name
 
     def can(self, capability: str) -> bool:
@@ -41,12 +41,12 @@ class ConfiguredComponent:
         return capability in self.component.capabilities
 
     def make(self) -> Any:
-        """The component itself."""
+        """A new instance."""
         return self.component.make(self.options)
 
     @classmethod
     def own_agent(cls, name: str, agent: Agent, *capabilities: str) -> ConfiguredComponent:
-        """An agent of the harness itself, which no plugin registers and no user names."""
+        """An agent of the harness itself, which is not registered and cannot be selected."""
         source = Provenance(plugin="core", distribution="agentbench-core", version="")
         component = Component(
             kind="agent",
@@ -60,7 +60,7 @@ class ConfiguredComponent:
         return cls(component=component, options=None)
 
     def identity(self) -> dict[str, Any]:
-        """What a digest needs to know of it."""
+        """The facts for a digest."""
         source = self.component.source
         return {"name": self.name, "options": dump(self.options), "from": f"{source.distribution} {source.version}"}
 
@@ -73,7 +73,7 @@ class Variant:
     settings_with_origins: Mapping[str, Setting]
     settings: Settings
     agents: Mapping[str, ConfiguredComponent]
-    """By name: the variant's own, or one per entrypoint of the tasks; none where only tasks are looked at."""
+    """By name: the variant's own agent, or one per entrypoint of the tasks; empty if tasks are only checked."""
     tools: tuple[ConfiguredComponent, ...]
     llm: ConfiguredComponent | None
     sandbox: ConfiguredComponent
@@ -87,25 +87,25 @@ class Variant:
         return next(agent for agent in self.agents.values() if name in agent.component.names)
 
     def instantiate_all(self) -> None:
-        """Make everything that attempts will make, so that what cannot be made stops the run before it begins."""
+        """Instantiate everything that attempts will use, so that a failure stops the run before it starts."""
         for ready in (*self.agents.values(), *self.tools, self.scorer, *self.auditors):
             ready.make()
 
     @property
     def agent_names(self) -> str:
-        """For people: the agent, or all of them."""
+        """The agent, or all of them, for display."""
         return ", ".join(sorted(self.agents))
 
     @property
     def plugins(self) -> Collection[str]:
-        """Names of the plugins on which results can depend."""
+        """Names of the plugins that can affect results."""
         used = [*self.agents.values(), *self.tools, self.sandbox, self.scorer, *self.auditors]
         used += [self.llm] if self.llm else []
         return {ready.component.source.plugin for ready in used}
 
     @property
     def digest(self) -> str:
-        """Names what is compared: agents with options and versions, model, tools, limits."""
+        """Identifies the variant: agents with options and versions, model, tools, limits."""
         return digest(
             {
                 "agents": [agent.identity() for _, agent in sorted(self.agents.items())],
@@ -118,7 +118,7 @@ class Variant:
 
     @property
     def model(self) -> ModelInfo | None:
-        """The model as records name it; its prompt version comes from the agent, after the fact."""
+        """The model as written to records; the prompt version is added by the agent later."""
         if self.llm is None:
             return None
         model = self.settings.model
@@ -134,12 +134,11 @@ class Variant:
 def make_variant(
     name: str, resolved: Resolved, tasks: Sequence[Task], registry: Registry, *, allow_unisolated: bool = False
 ) -> Variant:
-    """Find and check everything that a variant names, before anything runs.
+    """Resolve and check everything that a variant uses, before anything runs.
 
     Raises:
-        InputError: an unknown name, a wrong option, a missing model.
-        UnavailableError: an agent that a model steers, on a sandbox that does not isolate; but for a model that is
-            ``offline``.
+        InputError: an unknown name, an invalid option, a missing model.
+        UnavailableError: an agent that uses a model in a sandbox that is not isolated, unless the model is ``offline``.
     """
     settings = resolved.settings
     ready = variant_without_agents(name, resolved, registry)
@@ -155,7 +154,7 @@ def make_variant(
         harmless = allow_unisolated or (llm is not None and llm.can("offline"))
         if steered and not ready.sandbox.can("isolated") and not harmless:
             raise _unisolated(steered[0], ready.sandbox, registry)
-        if steered and llm is None:  # otherwise the run will ask it
+        if steered and llm is None:  # otherwise the preflight of the run does it
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
     obstacles.refuse()
     return attrs.evolve(
@@ -167,13 +166,13 @@ def make_variant(
 
 
 def variant_without_agents(name: str, resolved: Resolved, registry: Registry) -> Variant:
-    """Everything of a variant that needs no agent: enough to look at tasks. Raises InputError."""
+    """A variant without agents, for checking tasks. Raises InputError."""
     settings = resolved.settings
     for kind in _MANY:
         listed = getattr(settings, kind.plural)
         if len(set(listed)) < len(listed):
             raise InputError(f"{kind.plural}: one of {', '.join(listed)} is listed twice")
-    for kind in _MANY:  # options may be kept for what is not in use now, as long as they are right
+    for kind in _MANY:  # options of unused components are allowed if they are valid
         for unused in getattr(settings, kind.name):
             _ready(registry, resolved, kind.name, unused)
     return Variant(
@@ -191,9 +190,9 @@ def variant_without_agents(name: str, resolved: Resolved, registry: Registry) ->
 
 
 def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Setting]:
-    """Options that no layer has set, with their defaults, of the components that are named. Raises InputError.
+    """The defaults of options that no layer sets, for all named components. Raises InputError.
 
-    An llm that is not installed has none: agents that need one are refused elsewhere, and others do not care.
+    An llm that is not installed has none: agents that need it are refused elsewhere.
     """
     leaves: dict[str, Setting] = {}
     for kind, section, name in named_components(resolved.settings):
@@ -206,7 +205,7 @@ def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Sett
 
 
 def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputError | PluginError]:
-    """What is wrong with components that are named: not installed, or with options that they do not have."""
+    """Errors of named components: not installed, or invalid options."""
     for kind, _, name in named_components(resolved.settings):
         try:
             _ready(registry, resolved, kind, name)
@@ -215,19 +214,19 @@ def wrong_components(resolved: Resolved, registry: Registry) -> Iterator[InputEr
 
 
 def named_components(settings: Settings) -> Sequence[tuple[str, str, str]]:
-    """Kind, section and name of each component that is named."""
+    """Kind, section and name of each named component."""
     chosen = [(kind, name) for kind in _ONE if (name := getattr(settings, kind).name)]
     listed = [(kind.name, name) for kind in _MANY for name in getattr(settings, kind.plural)]
     return [(kind, _section(kind, name), name) for kind, name in (*chosen, *listed)]
 
 
 def _section(kind: str, name: str) -> str:
-    """The section of settings that has the options of a component."""
+    """The settings section with the options of a component."""
     return kind if kind in _ONE else f"{kind}.{name}"
 
 
 def _given(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
-    """The options of a component that were set."""
+    """The options set for a component."""
     options: Mapping[str, Any] = (
         getattr(settings, kind).options if kind in _ONE else getattr(settings, kind).get(name, {})
     )
@@ -273,7 +272,7 @@ def _llm(resolved: Resolved, registry: Registry, agent: ConfiguredComponent) -> 
 
 
 def _instead(registry: Registry) -> str:
-    """What else can be tried by somebody who has no model, if there is anything."""
+    """How to try an agent without a model, if there is an offline one."""
     offline = [f"--llm {c.name}" for c in registry.all("llm") if "offline" in c.capabilities]
     return f"\nTo try it offline, without a model: {' or '.join(offline)}" if offline else ""
 

@@ -1,4 +1,4 @@
-"""Waits that have an end: components asked before a run, work done once, processor slots, room on the disk."""
+"""Bounded waits: preflights, work done once per key, CPU slots, disk space."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from agentbench_core.values.limits import Deadline
 T = TypeVar("T")
 
 _GRACE_SEC = 5.0
-"""What keeps to its own deadline says better than we what it waited for."""
+"""Grace period: a component that respects its own deadline reports better what it waited for."""
 
 
 def run_preflight(component: Component, question: Callable[[], T], *, seconds: float) -> T:
-    """What ``question``, a call of the component's ``preflight``, answers within ``seconds``.
+    """The result of ``question``, a call of the component's ``preflight``, within ``seconds``.
 
-    A thread that never answers is left behind: a thread cannot be killed, and the command ends without it.
+    A thread that does not end is abandoned, since a thread cannot be killed.
 
     Raises:
-        AgentBenchError: what the component raised, if it is one of these.
-        PluginError: it raised anything else, or wanted to end the program.
-        UnavailableError: it has not answered.
+        AgentBenchError: raised by the component.
+        PluginError: the component raised anything else, including SystemExit.
+        UnavailableError: it did not end in time.
     """
     who = f"{component.kind} {component.name!r}"
     asked = attend(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
@@ -58,21 +58,21 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
 
 
 class Obstacles:
-    """What is in the way of a run, gathered: a person is told of everything at once."""
+    """Collects everything that prevents a run, so that it is reported at once."""
 
     def __init__(self) -> None:
         self._errors: list[InputError | UnavailableError] = []
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:
-        """An error of these kinds ends the block, and is kept."""
+        """Collect an error of these kinds raised in the block."""
         try:
             yield
         except (InputError, UnavailableError) as error:
             self._errors.append(error)
 
     def refuse(self) -> None:
-        """Raise what was gathered, each with what to do about it; of several kinds UnavailableError."""
+        """Raise the collected errors, each with its remedy; UnavailableError if their kinds differ."""
         if not self._errors:
             return
         first, *more = self._errors
@@ -89,10 +89,10 @@ def _indented(error: AgentBenchError) -> str:
 
 
 class OncePerKey(Generic[T]):
-    """Results by key, each made by the first thread that asks; the others wait until it is done, or all is stopped.
+    """Results by key, computed by the first thread that requests them while the others wait.
 
-    A SetupError is a result too: it is raised for everyone. Any other error concerns only the thread that met
-    it, and the next one tries again.
+    A SetupError is also a result, and is raised for all. Any other error only affects the thread that got it; the next
+    thread tries again.
     """
 
     def __init__(self) -> None:
@@ -107,13 +107,13 @@ class OncePerKey(Generic[T]):
         stop: Deadline,
         waited: Callable[[float], None] = lambda seconds: None,
     ) -> T:
-        """The result for ``key``; ``waited`` is told for how many seconds another thread was making it."""
+        """The result for ``key``. Calls ``waited`` with the seconds spent while another thread computed it."""
         if key in self._made:
             return self._result(key)
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         began = time.monotonic()
-        while not lock.acquire(timeout=0.2):  # short, so that an interrupt is seen
+        while not lock.acquire(timeout=0.2):  # short, so that interrupts are handled
             stop.check()
         try:
             waited(time.monotonic() - began)
@@ -134,9 +134,9 @@ class OncePerKey(Generic[T]):
 
 
 class CpuSlots:
-    """Lets as many threads as there are processors do what keeps one busy: copying trees, taking snapshots.
+    """Limits CPU-bound work, such as copying trees and taking snapshots, to one thread per processor.
 
-    Many at once would only take turns in the interpreter, at a price, and slow down the calls of agents at work.
+    More threads would only compete for the interpreter lock and slow down running agents.
     """
 
     def __init__(self, stop: Deadline) -> None:
@@ -145,9 +145,9 @@ class CpuSlots:
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[float]:
-        """A turn, once there is one; gives the seconds that it took. Raises Interrupted when the run is stopped."""
+        """Wait for a slot and hold it; yields the seconds waited. Raises Interrupted if the run is stopped."""
         began = time.monotonic()
-        while not self._free.acquire(timeout=0.5):  # short, so that an interrupt is seen
+        while not self._free.acquire(timeout=0.5):  # short, so that interrupts are handled
             self._stop.check()
         try:
             yield time.monotonic() - began
@@ -156,13 +156,13 @@ class CpuSlots:
 
 
 PATIENCE_SEC = 600.0
-"""How long a run waits for room before it stops."""
+"""How long a run waits for disk space before it stops."""
 
 _POLL_SEC = 0.5
 
 
 class DiskGuard:
-    """Makes callers wait while too little disk space is free. Thread-safe."""
+    """Blocks callers while too little disk space is free. Thread-safe."""
 
     def __init__(self, places: Sequence[Path], min_free_mb: int, note: Callable[[str], None], stop: Deadline) -> None:
         self._places = places
@@ -173,9 +173,9 @@ class DiskGuard:
         self._said = False
 
     def wait(self) -> float:
-        """Return when there is room; gives the seconds that it took.
+        """Return when enough space is free, with the seconds waited.
 
-        Raises RunStoppedError when there is none for too long, Interrupted when the run is stopped.
+        Raises RunStoppedError if there is too little for too long, Interrupted if the run is stopped.
         """
         started = time.monotonic()
         while tight := self._tight():

@@ -1,1 +1,1 @@
-"""What everybody speaks: frozen values without I/O."""
+"""Frozen values without I/O, used by all layers."""

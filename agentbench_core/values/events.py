@@ -15,19 +15,19 @@ from attrs.validators import instance_of
 
 from agentbench_core.values.record import AttemptRecord, RunManifest
 
-_TEXT = instance_of(str)  # agents write some of these events, and a line that cannot be read back costs the others
+_TEXT = instance_of(str)  # agents write some of these events, and an unreadable line would damage the file
 
 
 @attrs.frozen(kw_only=True)
 class ManifestWritten:
-    """``run.json`` is written with this content, the first time and again: so that an edit of the file is found."""
+    """The content written to ``run.json``, initially and later, so that an edit of the file is detected."""
 
     manifest: RunManifest
 
 
 @attrs.frozen(kw_only=True)
 class RunStarted:
-    """A run begins."""
+    """A run starts."""
 
     run_id: str
     attempts: int
@@ -35,7 +35,7 @@ class RunStarted:
 
 @attrs.frozen(kw_only=True)
 class RunResumed:
-    """A run is taken up again: so many attempts have a record that stays, so many are made now."""
+    """A run is resumed: numbers of recorded attempts and of attempts to make."""
 
     kept: int
     attempts: int
@@ -43,7 +43,7 @@ class RunResumed:
 
 @attrs.frozen(kw_only=True)
 class TaskStarted:
-    """An attempt begins."""
+    """An attempt starts."""
 
     task_id: str
     repeat: int
@@ -52,7 +52,7 @@ class TaskStarted:
 
 @attrs.frozen(kw_only=True)
 class SetupCommandStarted:
-    """A set-up command begins; ``cached``: it ran earlier, for an attempt that left the environment prepared."""
+    """A setup command starts; ``cached``: it ran earlier, for an attempt that prepared the environment."""
 
     command: str
     cached: bool = False
@@ -60,7 +60,7 @@ class SetupCommandStarted:
 
 @attrs.frozen(kw_only=True)
 class SetupCommandFinished:
-    """A set-up command ended."""
+    """A setup command has ended."""
 
     command: str
     exit_code: int | None
@@ -70,7 +70,7 @@ class SetupCommandFinished:
 
 @attrs.frozen(kw_only=True)
 class BaselineStarted:
-    """The failing command begins on the unchanged tree; ``cached``: it ran for another attempt."""
+    """The failing command starts on the unchanged tree; ``cached``: it ran for another attempt."""
 
     command: str
     cached: bool = False
@@ -78,7 +78,7 @@ class BaselineStarted:
 
 @attrs.frozen(kw_only=True)
 class BaselineFinished:
-    """The failing command ended."""
+    """The failing command has ended."""
 
     exit_code: int | None
     failed_as_expected: bool
@@ -97,7 +97,7 @@ class AgentTurnStarted:
 class LLMRequest:
     """A request is about to be sent: exchange ``exchange`` of call ``call``, both from 1. On disk before it is sent.
 
-    ``reserved_usd`` is the worst case of its cost, as far as prices are known. ``agent`` is who asks.
+    ``reserved_usd`` is the worst case of its cost, as far as prices are known. ``agent`` makes the call.
     """
 
     call: int
@@ -109,9 +109,9 @@ class LLMRequest:
 
 @attrs.frozen(kw_only=True)
 class LLMResponse:
-    """A request was answered. ``duration_sec`` is the whole call, of which ``waited_sec`` were the provider's fault.
+    """A request was answered. ``duration_sec`` is the whole call, including ``waited_sec`` caused by the provider.
 
-    ``cost_usd`` is ``None`` where nobody says it: then the reservation counts.
+    ``cost_usd`` is ``None`` if unknown: then the reservation counts.
     """
 
     call: int
@@ -131,7 +131,7 @@ class LLMResponse:
 
 @attrs.frozen(kw_only=True)
 class LLMFailed:
-    """A request gave no answer. Where nobody knows its cost, ``cost_usd`` is ``None`` and the reservation counts."""
+    """A request failed. If its cost is unknown, ``cost_usd`` is ``None`` and the reservation counts."""
 
     call: int
     exchange: int
@@ -148,7 +148,7 @@ class LLMFailed:
 
 @attrs.frozen(kw_only=True)
 class ToolCallStarted:
-    """A tool call begins; it is step number ``step``, and ``agent`` makes it."""
+    """A tool call starts as step number ``step``, made by ``agent``."""
 
     step: int
     agent: str = ""
@@ -157,7 +157,7 @@ class ToolCallStarted:
 
 @attrs.frozen(kw_only=True)
 class ToolCallFinished:
-    """A tool call ended."""
+    """A tool call has ended."""
 
     step: int
     tool: str
@@ -168,7 +168,7 @@ class ToolCallFinished:
 
 @attrs.frozen(kw_only=True)
 class PatchApplied:
-    """Files were changed; the diff lies at ``diff``, relative to the task's directory."""
+    """Files were changed; the diff is at ``diff``, relative to the task's directory."""
 
     step: int
     files: tuple[str, ...]
@@ -177,7 +177,7 @@ class PatchApplied:
 
 @attrs.frozen(kw_only=True)
 class Delegation:
-    """An agent hands work to another one. ``parent`` and ``child`` are names unique within the attempt."""
+    """An agent delegates to another one. ``parent`` and ``child`` are names unique within the attempt."""
 
     parent: str = attrs.field(validator=_TEXT)
     child: str = attrs.field(validator=_TEXT)
@@ -187,14 +187,14 @@ class Delegation:
 
 @attrs.frozen(kw_only=True)
 class TestsStarted:
-    """Scoring begins."""
+    """Scoring starts."""
 
     command: str
 
 
 @attrs.frozen(kw_only=True)
 class TestsFinished:
-    """Scoring ended."""
+    """Scoring has ended."""
 
     exit_code: int | None
     passed: bool
@@ -203,9 +203,9 @@ class TestsFinished:
 
 @attrs.frozen(kw_only=True)
 class TaskFinished:
-    """An attempt ended; carries its record, so that ``attempts.jsonl`` can be rebuilt from events.
+    """An attempt ended; contains its record, so that ``attempts.jsonl`` can be rebuilt from events.
 
-    ``explanation`` says in words why it ended as it did: what the agent, the scorer or the machinery said.
+    ``explanation`` is the reason for the outcome, as reported by the agent, the scorer or the harness.
     """
 
     record: AttemptRecord
@@ -214,7 +214,7 @@ class TaskFinished:
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``; ``reason`` says why."""
+    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``, with a ``reason``."""
 
     status: str
     attempts: int
@@ -223,14 +223,14 @@ class RunFinished:
 
 @attrs.frozen(kw_only=True)
 class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `warning`
-    """Something a reader of the results should know."""
+    """A warning for readers of the results."""
 
     message: str = attrs.field(validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)
 class InfrastructureError:
-    """Something broke outside the agent's reach."""
+    """A failure outside the agent's control."""
 
     message: str
 
@@ -278,7 +278,7 @@ def event_type(cls: type) -> str:
 
 @attrs.frozen(kw_only=True)
 class EventEntry:
-    """One line of ``events.jsonl``. ``attempt_id`` is ``None`` for what concerns the whole run."""
+    """One line of ``events.jsonl``. ``attempt_id`` is ``None`` for events of the whole run."""
 
     seq: int
     at: str

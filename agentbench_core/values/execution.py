@@ -1,4 +1,4 @@
-"""Commands that run by themselves, and what came of a command in a sandbox."""
+"""Commands that run in a fresh start, and results of commands in a sandbox."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentbench_core.schema import option
 N = TypeVar("N", int, float)
 
 OUTPUT_CAP = 1 << 20
-"""Bytes of each stream that a sandbox keeps: the first half and the last half of this many."""
+"""Bytes that a sandbox keeps of each stream: the first half and the last half of this many."""
 
 
 @attrs.frozen(kw_only=True)
 class ResourceUsage:
-    """What the kernel counted of one command, or of several. ``None`` means unknown, which is not zero."""
+    """Kernel counters of one or more commands. ``None`` means unknown, not zero."""
 
     cpu_sec: float | None = option(None, help="processor time used, in seconds, over all processors")
     throttled_sec: float | None = option(None, help="seconds throttled by the task's `cpu_limit`")
@@ -31,7 +31,7 @@ class ResourceUsage:
     oom_kills: int | None = option(None, help="number of processes killed for lack of memory")
 
     def plus(self, other: ResourceUsage) -> ResourceUsage:
-        """Both together; what is known of one only counts alone."""
+        """The sum; a value known for one only is used alone."""
         return ResourceUsage(
             cpu_sec=_sum(self.cpu_sec, other.cpu_sec),
             throttled_sec=_sum(self.throttled_sec, other.throttled_sec),
@@ -49,31 +49,31 @@ def _sum(one: N | None, other: N | None) -> N | None:
 
 @attrs.frozen
 class Command:
-    """A command that runs by itself, as the main process of a start of its own; see ``Environment.run_once``."""
+    """A command that runs as the main process of a fresh start; see ``Environment.run_once``."""
 
     run: str
-    """Text for ``sh -c``, which runs in the workspace."""
+    """Text for ``sh -c``, run in the workspace."""
     network: bool = attrs.field(default=False, kw_only=True)
     read_only: bool = attrs.field(default=False, kw_only=True)
-    """The command does not need to write to the workspace, and may be kept from it."""
+    """Whether the command does not need to write to the workspace; the sandbox may prevent it."""
     inputs: Mapping[str, Path] = attrs.field(factory=dict, kw_only=True)
-    """Files and directories of the host by name. In the sandbox, ``$AGENTBENCH_INPUTS/NAME`` is each of them."""
+    """Files and directories of the host by name, available in the sandbox as ``$AGENTBENCH_INPUTS/NAME``."""
     results: Path | None = attrs.field(default=None, kw_only=True)
-    """A directory of the host. In the sandbox it is ``$AGENTBENCH_RESULTS``, and can be written to."""
+    """A directory of the host, available in the sandbox as the writable ``$AGENTBENCH_RESULTS``."""
 
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """One stream of a command: all of it, or its head and its tail when it was longer than the cap."""
+    """One stream of a command: all of it, or head and tail if it was longer than the cap."""
 
     head: bytes = b""
     tail: bytes = b""
     omitted: int = 0
-    """Bytes left out between head and tail."""
+    """Number of bytes omitted between head and tail."""
 
     @property
     def data(self) -> bytes:
-        """The bytes kept, with a line that says how much was left out."""
+        """The retained bytes, with a line that states how much was omitted."""
         if not self.omitted:
             return self.head + self.tail
         return self.head + b"\n[... %d bytes left out ...]\n" % self.omitted + self.tail
@@ -86,9 +86,9 @@ class Output:
 
 @attrs.frozen(kw_only=True)
 class ExecResult:
-    """How a command ended. Failing is data; an exception would mean that the machinery broke.
+    """How a command ended. A failing command is a result; exceptions mean that the sandbox failed.
 
-    ``exit_code`` is ``None`` when the command was killed at its deadline, and ``128 + n`` for signal ``n``.
+    ``exit_code`` is ``None`` if the command was killed at its deadline, and ``128 + n`` for signal ``n``.
     """
 
     exit_code: int | None
@@ -97,24 +97,24 @@ class ExecResult:
     timed_out: bool = False
     duration_sec: float = 0.0
     limits_hit: tuple[str, ...] = ()
-    """Limits of the sandbox that it ran into, as the kernel counted them: ``oom``, ``pids``, ``disk``."""
+    """Limits of the sandbox that were reached, as counted by the kernel: ``oom``, ``pids``, ``disk``."""
     load: ResourceUsage = ResourceUsage()
-    """What slowed it down, as far as the sandbox can say: ``None`` in each field that it does not know."""
+    """What slowed it down, as far as the sandbox can measure it: unknown fields are ``None``."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with exit code 0."""
+        """Whether it ended with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
 
     def last_lines(self, number: int = 20) -> str:
-        """The last lines that are not empty, standard output before standard error."""
+        """The last non-empty lines, standard output before standard error."""
         lines = [line for stream in (self.stdout, self.stderr) for line in stream.text.splitlines() if line.strip()]
         return "\n".join(lines[-number:])
 
 
 @attrs.frozen(kw_only=True)
 class CommandResult(ExecResult):
-    """How a command ended, with the files of results that were asked for."""
+    """How a command ended, with the requested result files."""
 
     files: Mapping[str, bytes] = attrs.field(factory=dict)
-    """By name, those that are there as regular files; of each the beginning, up to the bytes that were asked for."""
+    """By name, those that exist as regular files; of each the beginning, up to the requested size."""

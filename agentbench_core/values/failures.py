@@ -1,4 +1,4 @@
-"""How attempts end, and the one map from what happened to a failure reason."""
+"""Outcomes of attempts, and the one mapping from facts to a failure reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 class FailureReason(enum.StrEnum):
-    """The one primary code of every attempt that did not pass."""
+    """The primary code of every attempt that did not pass."""
 
     SETUP_FAILED = "SETUP_FAILED"
     BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"
@@ -24,7 +24,7 @@ class FailureReason(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """How an attempt ended; whether it passed is its score."""
+    """How an attempt ended. Whether it passed depends on its score."""
 
     COMPLETED = "completed"
     GAVE_UP = "gave_up"
@@ -47,7 +47,7 @@ UNSCORED = {
     Outcome.INVALID_TASK: FailureReason.BASELINE_NOT_FAILING,
     Outcome.LLM_ERROR: FailureReason.LLM_ERROR,
 }
-"""Ends that an agent cannot cause: the attempt is missing, never a fail."""
+"""Ends that an agent cannot cause: infrastructure errors, never counted as failures."""
 
 _AGENTS_OWN = {
     Outcome.TIMED_OUT: FailureReason.TIMEOUT,
@@ -65,16 +65,16 @@ class Happened:
 
     outcome: Outcome
     changed: bool = False
-    """The agent left a change within the files that it may edit."""
+    """The agent made a change within the files that it may edit."""
     tests_passed: bool | None = None
-    """What the scorer found; ``None`` when it did not judge."""
+    """The result of the scorer; ``None`` if it did not run."""
     tests_timed_out: bool = False
     tampered: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What a record says of an attempt: missing, or passed, or failed for exactly one reason."""
+    """The result for a record: infrastructure error, passed, or failed for exactly one reason."""
 
     scored: bool
     passed: bool
@@ -82,14 +82,14 @@ class Verdict:
 
 
 def verdict(happened: Happened) -> Verdict:
-    """The one map. First match wins; the table in ``docs/failures.md`` is this order.
+    """The one mapping. The first match wins; the table in ``docs/failures.md`` has the same order.
 
-    1. ends from outside the agent: not scored, the reason of that end
-    2. the verdict was attacked: ``TAMPERED``
-    3. the tests passed: passed, however the agent ended
+    1. an end outside the agent's control: not scored, with the reason of that end
+    2. the verdict was tampered with: ``TAMPERED``
+    3. the tests passed: passed, for every outcome of the agent
     4. the tests timed out: ``TIMEOUT``
-    5. the agent's own end, if it was not a plain completion
-    6. nothing was changed: ``AGENT_GAVE_UP``
+    5. the agent's own end, unless it completed normally
+    6. no change: ``AGENT_GAVE_UP``
     7. ``TESTS_FAILED``
     """
     if happened.outcome in UNSCORED:

@@ -1,8 +1,8 @@
-"""Which paths a list of globs means, read as in a ``.gitignore``.
+"""Matching paths against a list of globs, with the rules of ``.gitignore``.
 
-Written here, and not taken from a library: those turn globs into regular expressions, which a glob like
-``*a*a*a*b`` and a long path can keep busy for hours. Both come from agents. This takes time in proportion to the
-product of their lengths, whatever they are.
+Not from a library: libraries translate globs to regular expressions, and a glob like ``*a*a*a*b`` with a long path can
+keep those busy for hours. Both come from agents. This matcher takes time proportional to the product of their
+lengths.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Glob:
     directories_only: bool
 
     def means(self, parts: Sequence[str]) -> bool:
-        """Whether it means a path, or a directory above it."""
+        """Whether it matches a path, or a directory above it."""
         below = (*self.segments, (_STAR,), _STAR)
         return (not self.directories_only and _fits(self.segments, parts, _segment_fits)) or _fits(
             below, parts, _segment_fits
@@ -49,14 +49,14 @@ class _Glob:
 
 
 def path_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Tell whether a path is meant by ``globs``.
+    """Return a function that tests whether a path matches ``globs``.
 
-    ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` mean any
-    depth, ``tests/`` means what is below, ``!`` takes back what an earlier glob took in: the last one that fits
-    decides. No globs: nothing.
+    ``/pytest.ini`` and ``tests/**`` are anchored at the root, ``**/conftest.py`` and ``conftest.py`` match at any
+    depth, ``tests/`` matches everything below, ``!`` reverts earlier matches: the last matching glob decides.
+    Without globs, nothing matches.
 
     Raises:
-        InputError: a glob that cannot be read.
+        InputError: an invalid glob.
     """
     parsed = [_parse(glob) for glob in globs]
 
@@ -74,7 +74,7 @@ def _parse(glob: str) -> _Glob:
     if not path or len(glob) > LONGEST:
         raise InputError(f"{glob[:60]!r} is not a glob: it is {'too long' if path else 'empty'}")
     segments: list[_Segment | str] = [_STAR if part == "**" else _segment(part, glob) for part in path.split("/")]
-    if segments[-1] == _STAR:  # at the end it means what is inside, so at least one
+    if segments[-1] == _STAR:  # at the end it matches what is inside, so at least one segment
         segments[-1:] = [(_STAR,), _STAR]
     if "/" not in text.rstrip("/"):
         segments.insert(0, _STAR)
@@ -130,7 +130,7 @@ def _character_fits(token: object, character: str) -> bool:
 
 
 def _fits(pattern: Sequence[object], text: Sequence[str], one_fits: Callable[[object, str], bool]) -> bool:
-    """Match a pattern with stars by going back to the last star only: what an earlier one took may stay as it is."""
+    """Match a pattern with stars, backtracking to the last star only: earlier ones never need another length."""
     at = here = 0
     star, taken = -1, 0
     while here < len(text):

@@ -1,4 +1,4 @@
-"""Deadlines and budgets: the only mutable counters that an attempt has."""
+"""Deadlines and budgets: the only mutable counters of an attempt."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ CRUMBS = 1e-9  # US dollars: sums of floats are not exact
 
 @attrs.frozen(kw_only=True)
 class Reservation:
-    """The most that a call of a model may use."""
+    """The maximum usage of a model call."""
 
     tokens: int
     cost_usd: float
 
     def plus(self, other: Reservation) -> Reservation:
-        """Both together."""
+        """The sum."""
         return Reservation(tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd)
 
 
 class Deadline:
-    """A point in time that everything that blocks is handed.
+    """A point in time, passed to everything that blocks.
 
-    Times are seconds of a monotonic clock, so that wall-clock jumps change nothing. A deadline made with
-    :meth:`within` also ends when its parent ends.
+    Uses the monotonic clock, so changes of the wall clock have no effect. A deadline created with :meth:`within` also
+    ends when its parent ends.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Deadline:
         self._ended_by: AttemptStop | None = None
 
     def within(self, seconds: float) -> Deadline:
-        """A deadline of its own, at most ``seconds`` away and never later than this one."""
+        """A child deadline, at most ``seconds`` away and never later than this one."""
         return Deadline(seconds, parent=self, clock=self._clock)
 
     def remaining(self) -> float:
-        """Seconds left; 0.0 when it is over."""
+        """Seconds left; 0.0 if it has passed."""
         if self._ended_by is not None:
             return 0.0
         left = max(0.0, self._end - self._clock())
@@ -59,27 +59,27 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether no time is left."""
+        """Whether it has passed."""
         return self.remaining() <= 0.0
 
     def check(self) -> None:
-        """Raise DeadlineExceeded (or what :meth:`end` was given) when it is over."""
+        """Raise DeadlineExceeded (or the reason given to :meth:`end`) if it has passed."""
         if self.expired:
             raise self._reason()
 
     def end(self, reason: AttemptStop) -> None:
-        """End it now; everyone who asks from here on gets ``reason``. The first reason stays."""
+        """End it now; every later check raises ``reason``. The first reason is kept."""
         if self._ended_by is None:
             self._ended_by = reason
 
     def extend(self, seconds: float) -> None:
-        """Give back time that must not count, such as waiting for a provider's rate limit: here and in its parents."""
+        """Give back time that must not count, such as waiting for a provider's rate limit; also in its parents."""
         self._end += seconds
         if self._parent is not None:
             self._parent.extend(seconds)
 
     def shown(self) -> Deadline:
-        """The same deadline for those who may only look: agents and tools cannot end or extend it."""
+        """A read-only view: agents and tools cannot end or extend it."""
         return _Shown(math.inf, parent=self, clock=self._clock)
 
     def _reason(self) -> AttemptStop:
@@ -104,8 +104,8 @@ class _Shown(Deadline):
 class Budget:
     """What an agent may use: steps (tool calls), tokens, and US dollars. ``None`` means no limit. Thread-safe.
 
-    What a call of a model may cost at most is held back before it is sent, so that no limit is ever overshot. A
-    sub-agent's share is carved from its parent's: what it uses counts in both.
+    The worst case of a model call is reserved before it is sent, so limits are never exceeded. The usage of a
+    sub-agent's share also counts in its parent.
     """
 
     def __init__(
@@ -135,42 +135,42 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether tokens or money have a limit, so that the worst case of a call must be known."""
+        """Whether tokens or money are limited, so that the worst case of a call is needed."""
         own = self._max_tokens is not None or self._max_cost_usd is not None
         return own or (self.parent is not None and self.parent.limited)
 
     @property
     def steps_left(self) -> int | None:
-        """Tool calls that may still be made."""
+        """Remaining tool calls."""
         own = None if self._max_steps is None else max(0, self._max_steps - self.steps)
         return _least(own, self.parent.steps_left if self.parent else None)
 
     @property
     def tokens_left(self) -> int | None:
-        """Tokens that may still be used."""
+        """Remaining tokens."""
         own = None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
         return _least(own, self.parent.tokens_left if self.parent else None)
 
     @property
     def cost_left_usd(self) -> float | None:
-        """US dollars that may still be spent."""
+        """Remaining US dollars."""
         own = None if self._max_cost_usd is None else max(0.0, self._max_cost_usd - self.cost_usd)
         return _least(own, self.parent.cost_left_usd if self.parent else None)
 
     @property
     def left(self) -> str:
-        """For a model: what is left of steps and tokens, in words; empty when nothing is limited."""
+        """The remaining steps and tokens as text for a model; empty if nothing is limited."""
         amounts = {"steps": self.steps_left, "tokens": self.tokens_left}
         return ", ".join(f"{amount} {name}" for name, amount in amounts.items() if amount is not None)
 
     def check(self) -> None:
-        """Raise BudgetExceeded when steps, tokens or money are used up, here or in a parent."""
+        """Raise BudgetExceeded if steps, tokens or money are used up, here or in a parent."""
         self.check_spend()
         for budget in self._line():
             budget._check_steps()
 
     def check_spend(self) -> None:
-        """Raise BudgetExceeded when tokens or money are used up. Who has no step left may still say something."""
+        """Raise BudgetExceeded if tokens or money are used up. Without steps left, a model call is still allowed."""
         for budget in self._line():
             if budget._over:
                 raise budget._over
@@ -178,11 +178,11 @@ class Budget:
                 raise BudgetExceeded(f"all {budget._max_tokens} tokens are used up", budget=budget, what="tokens")
 
     def end(self, reason: BudgetExceeded) -> None:
-        """Nothing more may be used; the first reason stays."""
+        """Refuse any further usage; the first reason is kept."""
         self._over = self._over or reason
 
     def spend_step(self) -> int:
-        """Count one tool call and return its number in the attempt, from 1. Raises BudgetExceeded when none is left."""
+        """Count one tool call and return its number in the attempt, from 1. Raises BudgetExceeded if none is left."""
         with self._changed:
             line = self._line()
             for budget in line:
@@ -194,9 +194,9 @@ class Budget:
             return line[-1].steps
 
     def reserve(self, most: Reservation, deadline: Deadline | None = None) -> None:
-        """Hold back what a call may use at most; waits while other calls may still give some of theirs back.
+        """Reserve the maximum usage of a call; waits while other calls may still return a part of theirs.
 
-        Raises BudgetExceeded when there is not so much, and from then on for everything, however little it asks for.
+        Raises BudgetExceeded if that much is not available, and from then on for every request, however small.
         """
         with self._changed:
             line = self._line()
@@ -208,7 +208,7 @@ class Budget:
                 budget._held = budget._held.plus(most)
 
     def settle(self, held: Reservation, *, tokens: int, cost_usd: float) -> None:
-        """Count what a call has used, in place of what was held back for it."""
+        """Replace the reservation of a call by its actual usage."""
         with self._changed:
             for budget in self._line():
                 budget._held = budget._held.plus(Reservation(tokens=-held.tokens, cost_usd=-held.cost_usd))
@@ -217,7 +217,7 @@ class Budget:
             self._changed.notify_all()
 
     def _line(self) -> list[Budget]:
-        """This budget and those that it is carved from; the attempt's own is the last."""
+        """This budget and its parents; the attempt's own is the last."""
         line = [self]
         while line[-1].parent is not None:
             line.append(line[-1].parent)
@@ -228,15 +228,15 @@ class Budget:
             raise BudgetExceeded(f"all {self._max_steps} steps are used up", budget=self, what="steps")
 
     def _has_room(self, most: Reservation) -> bool:
-        """Whether a call fits beside those under way. Raises BudgetExceeded when it would not fit alone either."""
+        """Whether a call fits next to those in progress. Raises BudgetExceeded if it would not fit alone either."""
         tokens, cost = self.tokens + most.tokens, self.cost_usd + most.cost_usd
         if self._max_tokens is not None and tokens > self._max_tokens:
-            said = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
-            self._over = self._over or BudgetExceeded(said, budget=self, what="tokens")
+            message = f"{self.tokens} of {self._max_tokens} tokens are used, and the next call may take {most.tokens}"
+            self._over = self._over or BudgetExceeded(message, budget=self, what="tokens")
         if self._max_cost_usd is not None and cost > self._max_cost_usd + CRUMBS:
             spent = f"{self.cost_usd:.6f} of {self._max_cost_usd:g} USD are spent"
-            said = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
-            self._over = self._over or BudgetExceeded(said, budget=self, what="money")
+            message = f"{spent}, and the next call may cost {most.cost_usd:.6f}"
+            self._over = self._over or BudgetExceeded(message, budget=self, what="money")
         if self._over:
             raise self._over
         enough = self._max_tokens is None or tokens + self._held.tokens <= self._max_tokens

@@ -1,6 +1,6 @@
-"""What agents, models and tools say to each other.
+"""Messages between agents, models and tools.
 
-What plugins make is checked where it is made: a wrong type is then the fault of its maker, and never reaches a record.
+Values created by plugins are validated on creation, so a wrong type is reported where it is made.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from agentbench_core.schema import json_schema
 _TEXT = instance_of(str)
 _COUNT = and_(instance_of(int), ge(0))
 _DEEPEST = 100
-"""Containers within containers in the arguments of a tool call."""
+"""Maximum nesting of containers in the arguments of a tool call."""
 _OVERHEAD = 32
-"""Bytes that stand for the marks which a provider puts around a message or a call."""
+"""Bytes added for the markers that a provider puts around a message or a call."""
 
 Effect = Literal["reads", "edits", "runs", ""]
 Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
-"""How an answer ended. ``context_overflow``: the request was too long. ``empty``: neither words nor calls, again and
-again."""
+"""How a response ended. ``context_overflow``: the request was too long. ``empty``: neither text nor tool calls,
+after retries."""
 
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -59,16 +59,16 @@ def _not_deep(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def _json(value: object) -> str:
-    """As JSON in ASCII, which is never shorter than UTF-8. Odd values are for somebody else to refuse."""
+    """As ASCII JSON, which is never shorter than UTF-8. Values that JSON cannot represent are handled elsewhere."""
     return json.dumps(value, default=repr) if value else ""
 
 
 @attrs.frozen(kw_only=True)
 class ToolSpec:
-    """What a model is told about a tool, and its effect, which agents and the harness go by.
+    """The description of a tool for models, and its effect, which agents and the harness rely on.
 
-    A tool whose effect is not declared may do anything: it is not offered where a task forbids edits, its arguments
-    are read as commands when leaks are looked for, and agents take files to be changed after any call of it, and to be
+    A tool without a declared effect may do anything: it is not available if a task forbids edits, leak checks treat its
+    arguments as commands, and agents assume that any call may change files, even after it has ended.
     changing still when it has ended.
     """
 
@@ -77,21 +77,21 @@ class ToolSpec:
     parameters: Mapping[str, Any]
     """A JSON Schema object."""
     effect: Effect = attrs.field(default="", validator=in_(get_args(Effect)))
-    """``reads``: changes no file and starts nothing. ``edits``: changes files, all of them before the call ends.
-    ``runs``: runs what it is given, which may change files, also after the call has ended. Empty: not declared.
+    """``reads``: changes no file and starts no process. ``edits``: changes files, only during the call. ``runs``: runs
+    its input, which may change files even after the call. Empty: not declared.
     """
 
     @property
     def runs_commands(self) -> bool:
-        """Whether it runs a shell command, its argument ``command``, as the tool ``run`` does.
+        """Whether it runs a shell command, its argument ``command``, like the tool ``run``.
 
-        Such a result has the fields ``exit_code``, ``stdout`` and ``stderr``.
+        Its results have the fields ``exit_code``, ``stdout`` and ``stderr``.
         """
         return self.effect == "runs" and "command" in self.parameters.get("properties", {})
 
     @functools.cached_property
     def size(self) -> int:
-        """Bytes that a model has to read; no tokenizer makes more tokens of them."""
+        """Bytes that a model has to read, an upper bound of its tokens."""
         return _OVERHEAD + len(self.name) + len(_json(self.description)) + len(_json(self.parameters))
 
     @staticmethod
@@ -107,16 +107,16 @@ def _spec_of(name: str, description: str, arguments: type, effect: Effect) -> To
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """One call that a model or a script asks for."""
+    """One call requested by a model or a script."""
 
     tool: str = attrs.field(validator=_TEXT)
     arguments: Mapping[str, Any]
     id: str = attrs.field(default="", validator=_TEXT)
     problem: str = attrs.field(default="", validator=_TEXT)
-    """Why the arguments could not be read: the call is not made, and its result says this."""
+    """Why the arguments are unreadable: the call is not made, and its result contains this."""
 
     def __attrs_post_init__(self) -> None:
-        """Leave out arguments that are nested so deep that they could not be written down: they are the model's."""
+        """Drop arguments that are nested too deeply to be written; models can send such arguments."""
         if _is_deep(self.arguments):
             object.__setattr__(self, "arguments", {})
             object.__setattr__(self, "problem", f"the arguments are nested more than {_DEEPEST} deep")
@@ -124,7 +124,7 @@ class ToolCall:
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
-    """What came of a tool call: ``fields`` on success, a code and a message on failure."""
+    """The result of a tool call: ``fields`` on success, a code and a message on failure."""
 
     ok: bool = attrs.field(validator=instance_of(bool))
     fields: Mapping[str, Any] = attrs.field(factory=dict)
@@ -133,12 +133,12 @@ class ToolResult:
 
     @classmethod
     def success(cls, **fields: Any) -> ToolResult:
-        """A result with its fields."""
+        """A successful result with its fields."""
         return cls(ok=True, fields=fields)
 
     @classmethod
     def failure(cls, error_type: str, error_message: str) -> ToolResult:
-        """A refusal that the agent can read and act on."""
+        """A failure that the agent can read and act on."""
         return cls(ok=False, error_type=error_type, error_message=error_message)
 
 
@@ -146,7 +146,7 @@ class ToolResult:
 class Message:
     """One message of a conversation.
 
-    ``opaque`` holds what a provider wants echoed verbatim (such as reasoning details); nobody else reads it.
+    ``opaque`` holds data that a provider requires to be sent back unchanged (such as reasoning details).
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -157,7 +157,7 @@ class Message:
 
     @functools.cached_property
     def size(self) -> int:
-        """Bytes that a model has to read; no tokenizer makes more tokens of them, its own marks included."""
+        """Bytes that a model has to read, including markers: an upper bound of its tokens."""
         calls = sum(
             _OVERHEAD + _bytes(call.tool) + len(_json(call.arguments)) + _bytes(call.id) for call in self.tool_calls
         )
@@ -166,10 +166,10 @@ class Message:
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """One call of a model.
+    """One model call.
 
-    Agents give messages and tools; the harness fills in what they leave out from the variant's ``model``
-    settings. Sampling settings that are still ``None`` then are not sent.
+    Agents set messages and tools; the harness fills in missing fields from the variant's ``model`` settings. Sampling
+    settings that are still ``None`` are not sent.
     """
 
     messages: tuple[Message, ...]
@@ -184,8 +184,8 @@ class Request:
 class Usage:
     """Tokens and US dollars of one or more model calls.
 
-    ``cost_usd`` is ``None`` where the server does not tell: then the tokens count by the prices of :class:`ModelFacts`,
-    and without prices or tokens the worst case counts against budgets.
+    ``cost_usd`` is ``None`` if the server does not report it: then the cost is computed from the prices of
+    :class:`ModelFacts`; without prices or tokens, the worst case counts against budgets.
     """
 
     prompt_tokens: int = attrs.field(default=0, validator=_COUNT)
@@ -196,62 +196,62 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class Completion:
-    """A model's answer. Refusal and truncation are answers, not errors."""
+    """A model's response. Refusals and truncated responses are responses, not errors."""
 
     message: Message = attrs.field(validator=instance_of(Message))
     finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
-    """What it used and cost; ``None`` where nobody says, and then the worst case counts against budgets."""
+    """Usage and cost; ``None`` if unknown, and then the worst case counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
-    """Who answered behind the provider."""
+    """The upstream provider that served the response."""
     model: str = attrs.field(default="", validator=_TEXT)
-    """The model that answered, as the server names it."""
+    """The model that responded, as named by the server."""
     response_id: str = attrs.field(default="", validator=_TEXT)
-    """What the server calls this answer."""
+    """The server's id of this response."""
     repaired: int = attrs.field(default=0, validator=_COUNT)
-    """Tool calls whose arguments were not quite JSON, and were read nevertheless."""
+    """Number of tool calls whose arguments were invalid JSON but could be repaired."""
 
 
 @attrs.frozen(kw_only=True)
 class FailedExchange:
-    """A request that a server saw, or may have seen, and that gave no answer.
+    """A request that a server saw, or may have seen, and that failed.
 
     ``error`` is one of ``rate_limited``, ``overloaded``, ``transient``, ``timeout``, ``protocol``, ``auth``,
-    ``credits`` and ``invalid_request``, or a provider's own word.
+    ``credits`` and ``invalid_request``, or a provider-specific word.
     """
 
     error: str = attrs.field(validator=_TEXT)
     message: str = attrs.field(default="", validator=_TEXT)
     status: int | None = attrs.field(default=None, validator=optional(instance_of(int)))
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
-    """What it cost; ``None`` where nobody knows, and then the worst case counts against budgets."""
+    """Its cost; ``None`` if unknown, and then the worst case counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
     response_id: str = attrs.field(default="", validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)
 class ModelFacts:
-    """What is known of a model before a run. ``None`` means that nobody says."""
+    """Facts about a model before a run. ``None`` means unknown."""
 
     context_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
-    """How much it can read and write in one call."""
+    """The context window in tokens: input and output of one call."""
     answer_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
-    """The most that it writes in one call; the harness fills in what the variant asks for."""
+    """The maximum output of one call; the harness sets what the variant requests."""
     usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))
     usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))
     usd_per_request: float = attrs.field(default=0.0, validator=_amount)
     known: Mapping[str, str] = attrs.field(factory=dict)
-    """What else is worth recording, such as the version of a list that it comes from."""
+    """Other facts worth recording, such as the version of a price list."""
     warnings: tuple[str, ...] = ()
-    """What a user should hear before the run begins."""
+    """Notes for the user before the run starts."""
 
 
 @attrs.frozen(kw_only=True)
 class ConversationEntry:
-    """One line: an answered call, with what is new since the line before of the same agent.
+    """One line: an answered call, with only what is new since the previous line of the same agent.
 
-    ``since`` says how many messages of the request are those of that agent's line before, its answer included; 0 when
-    it began anew. ``tools`` is ``None`` where they are those of that agent's line before.
+    ``since`` is the number of leading messages of the request that are in the agent's previous line, including its
+    response; 0 for a new conversation. ``tools`` is ``None`` if unchanged since the previous line.
     """
 
     call: int
@@ -267,12 +267,12 @@ class ConversationEntry:
 
 
 def requests(records: Iterable[ConversationEntry]) -> Iterator[tuple[str, Request, Completion]]:
-    """Who asked, each answered request as a whole, and its answer, in the order of the lines."""
-    told: dict[str, tuple[Message, ...]] = {}
+    """Agent, complete request, and response of each call, in the order of the lines."""
+    shown: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}
     for record in records:
-        messages = told.get(record.agent, ())[: record.since] + record.messages
-        told[record.agent] = (*messages, record.completion.message)
+        messages = shown.get(record.agent, ())[: record.since] + record.messages
+        shown[record.agent] = (*messages, record.completion.message)
         if record.tools is not None:
             tools[record.agent] = record.tools
         request = Request(

@@ -1,4 +1,4 @@
-"""What a run says: the manifest of a run directory, one record per attempt, and a path that it changed."""
+"""The values of a run: the manifest, one record per attempt, and changed paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXT_BY_TEXT: Callable[[Any, Any, Any], Any] = deep_mapping(_TEXT, _TEXT)
 
 @attrs.frozen
 class Change:
-    """One path that differs. Modes are git's (100644, 100755, 120000), ids are blobs; empty where there is none.
+    """One changed path. Modes are git's (100644, 100755, 120000), ids are blobs; empty if the file does not exist.
 
     A link is a change with mode 120000 whose blob is its target.
     """
@@ -33,7 +33,7 @@ class Change:
 
 
 class Integrity(enum.StrEnum):
-    """The words, from harmless to worst. Each but the first is also the name of a label, which has the evidence."""
+    """Integrity labels, from harmless to worst. Each but the first is also the name of a label, with evidence."""
 
     CLEAN = "clean"
     TOUCHED_PROTECTED = "touched_protected"
@@ -47,13 +47,13 @@ _ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
 
 
 def worst(labels: Iterable[str]) -> Integrity:
-    """The worst word among names of labels; names that are none of the words count for nothing."""
+    """The worst integrity among names of labels; other labels are ignored."""
     return Integrity(max((name for name in labels if name in _ORDER), key=_ORDER.__getitem__, default=Integrity.CLEAN))
 
 
 @attrs.frozen(kw_only=True)
 class Label:
-    """A remark on an attempt that is not its score, with its evidence."""
+    """A label of an attempt, independent of its score, with evidence."""
 
     name: str = attrs.field(validator=_TEXT)
     evidence: str = attrs.field(default="", validator=_TEXT)
@@ -61,7 +61,7 @@ class Label:
 
 @attrs.frozen(kw_only=True)
 class Score:
-    """A scorer's judgement. ``exit_code`` is that of the passing command, or ``None`` if it did not end by itself."""
+    """A scorer's result. ``exit_code`` is that of the passing command, or ``None`` if it did not exit."""
 
     passed: bool = attrs.field(validator=instance_of(bool))
     exit_code: int | None = attrs.field(validator=optional(instance_of(int)))
@@ -70,12 +70,12 @@ class Score:
     labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
     explanation: str = attrs.field(default="", validator=_TEXT)
     tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
-    """How each test ended, by id: ``passed``, ``failed``, ``error``, ...; ``None`` where nobody asked or knows."""
+    """The result of each test by id: ``passed``, ``failed``, ``error``, ...; ``None`` if not requested or unknown."""
 
 
 @attrs.frozen(kw_only=True)
 class ModelInfo:
-    """The model of an attempt, with what was asked of it."""
+    """The model of an attempt, with its sampling settings."""
 
     provider: str
     name: str
@@ -87,7 +87,7 @@ class ModelInfo:
 
 @attrs.frozen(kw_only=True)
 class Timestamps:
-    """Local wall-clock times with offset, ISO 8601; durations are measured elsewhere, by the monotonic clock."""
+    """Local wall-clock times with offset, ISO 8601; durations are measured by the monotonic clock."""
 
     started_at: str
     ended_at: str
@@ -95,7 +95,7 @@ class Timestamps:
 
 @attrs.frozen(kw_only=True)
 class BaselineValidation:
-    """Whether the failing command failed before the agent came."""
+    """Whether the failing command failed before the agent ran."""
 
     attempted: bool = False
     failed_as_expected: bool = False
@@ -113,7 +113,7 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class SandboxInfo:
-    """Where the attempt ran, and whether anything held it there."""
+    """Where the attempt ran, and whether that was isolated."""
 
     name: str
     isolated: bool
@@ -123,7 +123,7 @@ class SandboxInfo:
 
 @attrs.frozen(kw_only=True)
 class AttemptUsage:
-    """What the attempt used."""
+    """The usage of the attempt."""
 
     steps: int = 0
     llm_calls: int = 0
@@ -135,7 +135,7 @@ class AttemptUsage:
 
 @attrs.frozen(kw_only=True)
 class AttemptLimits:
-    """What the attempt was allowed, in seconds and tool calls."""
+    """The limits of the attempt, in seconds and tool calls."""
 
     timeout_sec: float
     tool_timeout_sec: float
@@ -144,7 +144,7 @@ class AttemptLimits:
 
 @attrs.frozen(kw_only=True)
 class AttemptRecord:
-    """One line of ``attempts.jsonl``. ``scored: false`` means missing, never a fail."""
+    """One line of ``attempts.jsonl``. ``scored: false`` means an infrastructure error, never a failure."""
 
     schema: int = SCHEMA
     run_id: str
@@ -168,7 +168,7 @@ class AttemptRecord:
     sandbox: SandboxInfo
     labels: tuple[Label, ...] = ()
     integrity: Integrity = Integrity.CLEAN
-    """The worst word of its labels; records of before there were such words have none."""
+    """The worst integrity of its labels."""
     usage: AttemptUsage
     limits: AttemptLimits
     artifact_paths: Mapping[str, str]
@@ -176,7 +176,7 @@ class AttemptRecord:
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """One resolved setting and the layer it comes from."""
+    """One resolved setting and the layer that set it."""
 
     value: Any
     origin: str
@@ -184,19 +184,19 @@ class Setting:
 
 @attrs.frozen(kw_only=True)
 class TaskEntry:
-    """A task as a run knew it."""
+    """A task as used by a run."""
 
     id: str
     digest: str
     path: str
     commit: str
     quarantined: str = ""
-    """Why the suite's ``flakes.yaml`` keeps it out of headlines, as it was when the run was planned; mostly empty."""
+    """Why ``flakes.yaml`` excluded it from headline figures when the run was planned; usually empty."""
 
 
 @attrs.frozen(kw_only=True)
 class PluginEntry:
-    """A plugin as a run knew it."""
+    """A plugin as used by a run."""
 
     name: str
     distribution: str
@@ -207,8 +207,8 @@ class PluginEntry:
 class HarnessInfo:
     """The harness that made a run.
 
-    ``git_sha`` is its commit, where that is known; ``dirty`` says that the checkout had other files than that.
-    ``source`` is ``checkout``, ``package index``, or the address that pip installed it from.
+    ``git_sha`` is its commit, if known; ``dirty``: the checkout had uncommitted changes. ``source`` is ``checkout``,
+    ``package index``, or the address that pip installed it from.
     """
 
     version: str
@@ -218,14 +218,14 @@ class HarnessInfo:
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """For display."""
         commit = self.git_sha[:12] or (f"from {self.source}" if self.source else "")
         return f"{self.version} {commit}{' with uncommitted changes' * self.dirty}".strip()
 
 
 @attrs.frozen(kw_only=True)
 class Resumption:
-    """One time that a run was taken up again; ``changes`` says what was no longer as before."""
+    """One resume of a run; ``changes`` lists what had changed since."""
 
     at: str
     argv: tuple[str, ...]
@@ -234,7 +234,7 @@ class Resumption:
 
 @attrs.frozen(kw_only=True)
 class ReproducedRun:
-    """The run whose plan this one makes again, and what is no longer as it was then, in words."""
+    """The run whose plan this one repeats, and the differences."""
 
     run_id: str
     directory: str
@@ -243,9 +243,9 @@ class ReproducedRun:
 
 @attrs.frozen(kw_only=True)
 class RunManifest:
-    """``run.json``: enough to run it again and to refuse a comparison.
+    """``run.json``: enough to repeat a run and to refuse an invalid comparison.
 
-    ``model`` is what its provider said of it; what was asked of it is in ``config``.
+    ``model`` has the facts reported by its provider; the requested settings are in ``config``.
     """
 
     schema: int = SCHEMA
@@ -265,6 +265,6 @@ class RunManifest:
     platform: Mapping[str, str]
     model: ModelFacts | None = None
     presets: str = ""
-    """Version of the presets of models (``configs/models.yaml``) or ``none``; also where no setting comes from them."""
+    """Version of the model presets (``configs/models.yaml``) or ``none``; also if no setting comes from them."""
     resumed: tuple[Resumption, ...] = ()
     like: ReproducedRun | None = None

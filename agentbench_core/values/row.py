@@ -1,4 +1,4 @@
-"""A record as reports read it: the fields that are named here, decoded without a converter for speed."""
+"""A record as read by reports: only these fields, decoded without a converter for speed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RowLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One record, in the fields that reports count. Names are those of ``AttemptRecord``."""
+    """One record, with the fields that reports count. Names are those of ``AttemptRecord``."""
 
     schema: int
     attempt_id: str
@@ -71,7 +71,7 @@ class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RecordKey(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What tells whether a record is the result of its attempt."""
+    """Identifies the attempt in the plan."""
 
     attempt_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""What a ``task.yaml`` says. Field by field the user's own schema; see ``docs/task.md``."""
+"""The schema of ``task.yaml``; see ``docs/task.md``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 from agentbench_core.schema import option
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
-"""Ids of tasks and suites: safe as a directory name on every file system."""
+"""Ids of tasks and suites: valid directory names on every file system."""
 
 _WEEK = 604_800  # seconds
 _NAMED_TESTS = 5
@@ -44,12 +44,12 @@ DEFAULT_PROTECTED = (
     "**/*.[dD][iI][sS][tT]-[iI][nN][fF][oO]",
     "**/*.[eE][gG][gG]-[iI][nN][fF][oO]",
 )
-"""Restored before scoring unless the task says otherwise. Anchored where a project may own the same name."""
+"""Restored before scoring unless the task changes it. Anchored where a project may use the same name elsewhere."""
 
 
 @attrs.frozen(kw_only=True)
 class Repo:
-    """Where the code comes from."""
+    """Source of the code."""
 
     url: str = option(
         help="https, ssh or file URL, or a path relative to task.yaml: repository, bundle or directory",
@@ -60,7 +60,7 @@ class Repo:
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSettings:
-    """What the task runs in, and its limits."""
+    """Environment and limits of the task."""
 
     docker_image: str = option("agentbench/py-runner:0.1.0", help="ignored by sandboxes without images")
     python: str = option("3.11", help="checked in the environment after setup", pattern=r"3\.\d+(\.\d+)?")
@@ -78,7 +78,7 @@ class EnvironmentSettings:
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """Commands that make the environment, run once."""
+    """Commands that set up the environment, run once."""
 
     commands: tuple[str, ...] = option((), help="run in order in the workspace; the first failure ends the setup")
     capture: tuple[str, ...] = option(("python -V", "pip -V", "pip freeze"), help="run after setup and logged")
@@ -86,7 +86,7 @@ class Setup:
 
 @attrs.frozen(kw_only=True)
 class Validation:
-    """What must fail before and pass after."""
+    """Commands and tests that must fail before and pass after the fix."""
 
     failing_command: str = option(
         help="must fail before the fix; its output on the public tree is shown to the agent", pattern=_ANYTHING
@@ -107,13 +107,13 @@ class Validation:
 
     @property
     def expected_tests(self) -> tuple[str, ...]:
-        """All test ids that must pass after the fix; empty when the exit code alone decides."""
+        """All test ids that must pass after the fix; empty if only the exit code decides."""
         return (*self.fail_to_pass, *self.pass_to_pass)
 
 
 @attrs.frozen(kw_only=True)
 class AgentSettings:
-    """What the agent may do."""
+    """Restrictions on the agent."""
 
     entrypoint: str = option("baseline", help="agent to use if neither the command line nor the variant specifies one")
     max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
@@ -125,7 +125,7 @@ class AgentSettings:
 
 @attrs.frozen(kw_only=True)
 class Oracle:
-    """The reference solution, which proves the task solvable."""
+    """The reference solution, which proves that the task can be solved."""
 
     patch: str = option("", help="unified diff next to task.yaml")
     script: str = option("", help="YAML list of tool calls next to task.yaml, instead of a patch")
@@ -133,7 +133,7 @@ class Oracle:
 
 @attrs.frozen(kw_only=True)
 class Artifacts:
-    """What is kept."""
+    """Files to keep."""
 
     keep_workspace: bool = option(True, help="keep the final state of the workspace as repo/")
     full_logs: bool = option(False, help="also keep the full logs")
@@ -142,7 +142,7 @@ class Artifacts:
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSpec:
-    """All that makes an environment: the value under which sandboxes cache what they prepare."""
+    """Everything that determines an environment; sandboxes cache environments by this value."""
 
     commit: str
     settings: EnvironmentSettings
@@ -151,7 +151,7 @@ class EnvironmentSpec:
 
 @attrs.frozen(kw_only=True)
 class TaskSpec:
-    """One problem."""
+    """One task."""
 
     id: str = option(help="unique in its suite", pattern=NAME_PATTERN)
     suite: str = option(help="the suite it belongs to", pattern=NAME_PATTERN)
@@ -179,7 +179,7 @@ def digest(value: object) -> str:
 def not_passed(
     expected: Collection[str], found: Mapping[str, str] | None, told: Mapping[str, str] | None = None
 ) -> str:
-    """Which of the expected tests did not pass, in words; empty when all did. ``told`` has more words on each."""
+    """Which of the expected tests did not pass, as text; empty if all did. ``told`` has details on each."""
     if found is None:
         return "the tests wrote no result file"
     words = found if told is None else told

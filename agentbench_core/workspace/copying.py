@@ -1,4 +1,4 @@
-"""Copy a whole tree and remove a whole tree, however deep, odd or unreadable it is."""
+"""Copy and remove whole trees, however deep, unusual or unreadable."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 def fork(source: Path, target: Path) -> None:
-    """Copy a tree to a new place, with its ``.git``; the two share nothing that a write to one could change.
+    """Copy a tree to a new path, with its ``.git``; a write to one never changes the other.
 
-    Links stay links, modes stay without setuid and setgid, times stay, owners stay when we are root. Blocks are
-    shared copy-on-write where the file system can, holes stay holes, hard links become files of their own,
-    FIFOs, devices and sockets are left out.
+    Keeps links, modes without setuid and setgid, times, and owners if running as root. Blocks are shared copy-on-write
+    if the file system supports it, holes stay holes, hard links become separate files, FIFOs, devices and sockets are
+    skipped.
 
     Args:
-        source: nobody else may be writing to it.
+        source: must not be written to at the same time.
         target: must not exist; its parent must.
 
     Raises:
-        OSError: the target exists, or something cannot be read or written; then the target is removed again.
+        OSError: the target exists, or something cannot be read or written; then the target is removed.
     """
     target.mkdir(mode=0o700)
     try:
@@ -47,7 +47,7 @@ def fork(source: Path, target: Path) -> None:
 
 @attrs.frozen
 class _Level:
-    """A directory on the way down: both sides of it, and what is still to be copied."""
+    """A directory on the way down: both sides of it, and the entries that are still to be copied."""
 
     source: os.stat_result
     target: os.stat_result
@@ -55,10 +55,10 @@ class _Level:
 
 
 class _Copy:
-    """One copy under way: the two directories that it is in, and whether the file system can share blocks.
+    """One copy in progress: its two current directories, and whether the file system can share blocks.
 
-    It goes down by names and up by ``..``, which must be the directory that it came from: resolving whole paths
-    would cost the square of the depth.
+    It descends by names and ascends by ``..``, which must be the directory that it came from: resolving whole paths
+    would take quadratic time in the depth.
     """
 
     def __init__(self, source: Path, target: Path) -> None:
@@ -97,7 +97,7 @@ class _Copy:
         return _Level(os.fstat(self._from), os.fstat(self._to), iter(entries))
 
     def _leave(self, level: _Level, above: _Level | None) -> None:
-        # A directory gets its mode once it is full: a read-only one could not be filled.
+        # A directory gets its mode after its content: a read-only one could not be filled.
         full = os.dup(self._to)
         try:
             if above is not None:
@@ -171,7 +171,7 @@ def _copy_bytes(source: int, target: int, status: os.stat_result) -> None:
         try:
             start = os.lseek(source, start, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # only a hole is left
                 return
             raise
         end = os.lseek(source, start, os.SEEK_HOLE)
@@ -189,12 +189,12 @@ def _copy_range(source: int, target: int, start: int, end: int) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it, or a file or link; nothing is done when it does not exist.
+    """Remove a directory with its contents, or a file or link; does nothing if it does not exist.
 
-    Never follows a link, needs neither recursion nor long paths, and opens up directories that their modes close.
+    Never follows a link, needs neither recursion nor long paths, and makes directories accessible.
 
     Raises:
-        OSError: something belongs to another user or is mounted; the rest is gone.
+        OSError: something belongs to another user or is a mount point; everything else was removed.
     """
     parent = os.open(path.parent, opening.DIRECTORY)
     try:
@@ -210,7 +210,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _open_for_removal(parent: int, name: str) -> int | None:
-    """Open a directory whose owner may then do everything in it; unlink what is none, and return None."""
+    """Open a directory and give its owner all permissions; unlink anything else, and return None."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if not stat.S_ISDIR(mode):
@@ -224,22 +224,22 @@ def _open_for_removal(parent: int, name: str) -> int | None:
 
 
 def _open_up(parent: int, name: str) -> None:
-    with suppress(PermissionError):  # not ours; what follows says so, or works all the same
+    with suppress(PermissionError):  # not ours; later calls may fail, or work anyway
         if sys.platform != "linux":
             os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
             return
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
-            if stat.S_ISDIR(os.fstat(fd).st_mode):  # chmod follows links, a descriptor of a directory is none
+            if stat.S_ISDIR(os.fstat(fd).st_mode):  # chmod follows links, but the descriptor of a directory is not one
                 Path(f"/proc/self/fd/{fd}").chmod(0o700)
         finally:
             os.close(fd)
 
 
 def _empty(root: int) -> None:
-    """Remove what is in an open directory. Directories deeper down are moved up first, so none is ever deep.
+    """Remove the contents of an open directory. Deeper directories are moved up first, so none is ever deep.
 
-    What resists does not keep the rest; the first trouble is raised at the end.
+    Continues after errors; the first one is raised at the end.
     """
     trouble: list[OSError] = []
     queue = os.listdir(root)

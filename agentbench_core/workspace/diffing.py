@@ -9,14 +9,14 @@ from agentbench_core.workspace.hunks import split_lines
 from agentbench_core.workspace.paths import needs_quotes, quoted
 
 _CONTEXT = 3
-_BINARY_LOOK = 8000  # bytes; git looks at as many for a NUL
-_COMPARED_MAX = 20_000  # lines; more are shown as replaced as a whole, since comparing costs their square
+_BINARY_LOOK = 8000  # bytes searched for a NUL, as in git
+_COMPARED_MAX = 20_000  # lines; more are shown as replaced as a whole, since comparing takes quadratic time
 
 _Opcode = tuple[str, int, int, int, int]
 
 
 def unified_diff(path: str, old: bytes | None, new: bytes | None, *, mode: str = "100644") -> str:
-    """The difference between two contents of a file; empty when there is none.
+    """The difference between two contents of a file; empty if there is none.
 
     Args:
         path: relative, with ``/``.
@@ -24,7 +24,7 @@ def unified_diff(path: str, old: bytes | None, new: bytes | None, *, mode: str =
         new: None for a file that is deleted.
         mode: git's mode in the header of a created or deleted file.
 
-    Contents with a NUL or that are not UTF-8 become one line, ``Binary files ... differ``.
+    Contents with a NUL, or that are not UTF-8, become one line, ``Binary files ... differ``.
     """
     if old == new:
         return ""
@@ -61,7 +61,7 @@ def _name(prefix: str, path: str) -> str:
 
 
 def _tab(name: str) -> str:
-    """Git ends a name with spaces in it with a tab, so that no reader takes the rest for a timestamp."""
+    """Git ends a name that contains spaces with a tab, so that the rest is not read as a timestamp."""
     return "\t" if " " in name and not name.startswith('"') else ""
 
 
@@ -89,7 +89,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
-    """What to do to ``old``: equal, replace, delete and insert, in order and without gaps."""
+    """The operations on ``old``: equal, replace, delete and insert, in order and without gaps."""
     shortest = min(len(old), len(new))
     head = next((at for at in range(shortest) if old[at] != new[at]), shortest)
     rest = shortest - head
@@ -106,7 +106,7 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
 
 
 def _groups(codes: list[_Opcode]) -> Iterator[list[_Opcode]]:
-    """Hunks: changes with three lines around them, joined where six lines or fewer are between."""
+    """Hunks: changes with three lines of context, merged if at most six lines are between them."""
     group: list[_Opcode] = []
     for at, code in enumerate(codes):
         tag, i1, i2, j1, j2 = code

@@ -1,8 +1,7 @@
-"""The only way in which git is started: on a repository that belongs to the harness.
+"""The only code that starts git, always on a repository that belongs to the harness.
 
-Git trusts the configuration, the attributes and the hooks of the tree it works in, so it never works in one:
-``GIT_DIR`` is a bare repository of ours, files go in as bytes through ``fast-import`` and come out as bytes
-through ``cat-file``.
+Git trusts the configuration, attributes and hooks of its working tree, so it never runs in one: ``GIT_DIR`` is a bare
+repository of ours, files are written as bytes with ``fast-import`` and read as bytes with ``cat-file``.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _SETTINGS = (
     *("-c", "core.attributesFile=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "protocol.ext.allow=never"),
-    *("-c", "core.protectNTFS=false"),  # a file called `.git::x` or `a\\.git` is odd, and is kept
+    *("-c", "core.protectNTFS=false"),  # accept unusual names such as `.git::x` or `a\\.git`
     *("-c", "core.protectHFS=false"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
-    *("-c", "fetch.unpackLimit=1"),  # a pack appears whole or not at all: what is there is complete
+    *("-c", "fetch.unpackLimit=1"),  # packs are written atomically, so whatever exists is complete
     *("-c", "fetch.recurseSubmodules=no"),
     *("-c", "pack.compression=1"),
 )
@@ -63,7 +62,7 @@ _POLL = 0.2  # seconds; how late an ended deadline may kill
 
 
 class GitFailedError(SandboxError):
-    """Git ended with an error; ``stderr`` is what it said."""
+    """Git ended with an error; ``stderr`` has its output."""
 
     def __init__(self, what: str, stderr: str) -> None:
         super().__init__(f"git {what} failed: {stderr.strip() or 'no error message'}")
@@ -71,11 +70,11 @@ class GitFailedError(SandboxError):
 
 
 def _environment(git_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
-    kept.pop("SSH_ASKPASS", None)
-    ssh = kept.get("GIT_SSH_COMMAND", "ssh")
+    retained = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+    retained.pop("SSH_ASKPASS", None)
+    ssh = retained.get("GIT_SSH_COMMAND", "ssh")
     return {
-        **kept,
+        **retained,
         **_ENVIRONMENT,
         "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes",
         "GIT_DIR": str(git_dir),
@@ -90,7 +89,7 @@ class Git:
         self.git_dir = git_dir
 
     def create(self) -> None:
-        """Make the repository; nothing happens when it is there."""
+        """Create the repository, unless it exists."""
         for name in ("objects/pack", "objects/info", "refs/heads"):
             (self.git_dir / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
@@ -119,7 +118,7 @@ class Git:
         stdin: int | IO[bytes] = subprocess.PIPE,
         env: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], None]]]:
-        """Start git and wait for it when the block ends; with the process comes a function that kills it.
+        """Start git and wait for it at the end of the block; yields the process and a function that kills it.
 
         Raises what :meth:`run` raises, unless the block killed it. A block that raises kills it.
         """
@@ -137,7 +136,7 @@ class Git:
             watch = threading.Thread(target=_kill_at, args=(deadline, over, kill), name="git-deadline", daemon=True)
             watch.start()
             try:
-                with suppress(BrokenPipeError):  # git ended early: its exit code says why
+                with suppress(BrokenPipeError):  # git ended early: its exit code has the reason
                     yield process, kill
                     if process.stdin is not None:
                         process.stdin.close()
@@ -167,12 +166,12 @@ class Git:
                 start_new_session=True,
             )
         except FileNotFoundError as error:
-            if error.filename != "git":  # the repository itself is gone
+            if error.filename != "git":  # the repository itself was removed
                 raise
             raise UnavailableError("git is not installed", remedy="Install git 2.30 or newer.") from None
 
     def lines(self, *arguments: str, deadline: Deadline) -> Generator[bytes, None, None]:
-        """What a git command with ``-z`` prints, line by line: there may be no end of it. Close it to end early.
+        """The output lines of a git command with ``-z``; possibly endless. Close it to end early.
 
         Raises what :meth:`run` raises, and InputError for an endless line.
         """
@@ -186,7 +185,7 @@ class Git:
                     raise InputError(f"git {arguments[0]} prints a name with more than {_LONGEST_LINE} bytes")
 
     def resolve(self, name: str, deadline: Deadline) -> str | None:
-        """The id that a name or expression means, or None when it means nothing here."""
+        """The id of a name or expression, or None if it does not exist."""
         try:
             output = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", name, deadline=deadline)
         except GitFailedError:
@@ -194,7 +193,7 @@ class Git:
         return output.decode().strip()
 
     def blobs(self, ids: Iterable[str], deadline: Deadline) -> Generator[bytes, None, None]:
-        """The contents of blobs, in the order asked for; one at a time in memory. Close it to end early."""
+        """The contents of blobs, in the requested order; one at a time in memory. Close it to end early."""
         with tempfile.TemporaryFile() as wanted:
             wanted.writelines(f"{blob}\n".encode() for blob in ids)
             wanted.seek(0)
@@ -203,9 +202,9 @@ class Git:
 
     @contextmanager
     def commit(self, ref: str, deadline: Deadline, *, base_tree: str = "") -> Iterator[CommitWriter]:
-        """Write one commit without parents as ``ref``, from files given as bytes; read its ids after the block.
+        """Write one commit without parents as ``ref``, from files given as bytes; its ids are set after the block.
 
-        Author, dates and message are always the same, so that equal files make the same commit everywhere.
+        Author, dates and message are constant, so that equal files give equal commits everywhere.
         """
         options = ("--quiet", "--done", "--date-format=raw", "--force", "--depth=0")
         with self.start("fast-import", *options, deadline=deadline) as (process, _):
@@ -215,7 +214,7 @@ class Git:
 
 
 class CommitWriter:
-    """One ``git fast-import`` under way. Paths may be any bytes, as surrogate escapes."""
+    """One ``git fast-import`` process. Paths may be any bytes, as surrogate escapes."""
 
     def __init__(self, process: subprocess.Popen[bytes], ref: str, base_tree: str) -> None:
         assert process.stdin is not None
@@ -231,7 +230,7 @@ class CommitWriter:
             self._in.write(f'M 040000 {base_tree} ""\n'.encode())
 
     def add(self, path: str, mode: str, size: int, chunks: Iterable[bytes]) -> None:
-        """A file (or link) with its content. Raises ValueError when ``chunks`` do not hold ``size`` bytes."""
+        """A file (or link) with its content. Raises ValueError if ``chunks`` do not have ``size`` bytes."""
         self._in.write(b"M %s inline %s\ndata %d\n" % (mode.encode(), _quoted(path), size))
         for chunk in chunks:
             self._in.write(chunk)
@@ -241,15 +240,15 @@ class CommitWriter:
         self._in.write(b"\n")
 
     def add_known(self, path: str, mode: str, blob: str) -> None:
-        """A file whose blob the repository has."""
+        """A file whose blob is already in the repository."""
         self._in.write(b"M %s %s %s\n" % (mode.encode(), blob.encode(), _quoted(path)))
 
     def remove(self, path: str) -> None:
-        """Take a path out of the base tree."""
+        """Remove a path of the base tree."""
         self._in.write(b"D %s\n" % _quoted(path))
 
     def finish(self) -> None:
-        """Ask for the ids. Called at the end of the block."""
+        """Read the ids. Called at the end of the block."""
         self._in.write(b'get-mark :1\nls :1 ""\ndone\n')
         self._in.flush()
         self.commit = self._out.readline().decode().strip()
@@ -271,7 +270,7 @@ def _read_batch(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         size = int(rest[1])
         data = stdout.read(size)
         if len(data) != size or not stdout.read(1):
-            return  # git died: its exit code says why
+            return  # git died: its exit code has the reason
         yield data
 
 

@@ -1,4 +1,4 @@
-"""What a patch is made of: values, without any file."""
+"""The parts of a patch, as plain values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentbench_core.errors import ToolError
 
 
 class BadPatchError(ToolError):
-    """The text is no patch that can be used. ``error_type`` is ``bad_patch``."""
+    """The text is not a valid patch. ``error_type`` is ``bad_patch``."""
 
     def __init__(self, message: str) -> None:
         super().__init__("bad_patch", message)
 
 
-class PatchConflict(ToolError):  # noqa: N818 - the word that patch and git use
-    """The patch is sound but the file is not what it expects. ``error_type`` is ``patch_conflict``."""
+class PatchConflict(ToolError):  # noqa: N818 - the term of patch and git
+    """The patch is valid but does not match the file. ``error_type`` is ``patch_conflict``."""
 
     def __init__(self, message: str) -> None:
         super().__init__("patch_conflict", message)
@@ -25,7 +25,7 @@ class PatchConflict(ToolError):  # noqa: N818 - the word that patch and git use
 
 @attrs.frozen
 class Line:
-    """A line that is kept (space), removed (``-``) or added (``+``). ``text`` has its newline, if the file has one."""
+    """A context line (space), or one removed (``-``) or added (``+``). ``text`` includes its newline, if any."""
 
     sign: Literal[" ", "-", "+"]
     text: str
@@ -33,7 +33,7 @@ class Line:
 
 @attrs.frozen
 class Hunk:
-    """One change with what stands around it. ``start`` is the line of the old file that it begins at, from 1."""
+    """One change with its context. ``start`` is its first line in the old file, from 1."""
 
     header: str
     start: int
@@ -41,18 +41,18 @@ class Hunk:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The lines that must stand in the old file."""
+        """The lines expected in the old file."""
         return tuple(line.text for line in self.lines if line.sign != "+")
 
     @property
     def after(self) -> tuple[str, ...]:
-        """The lines that stand there afterwards."""
+        """The lines after the change."""
         return tuple(line.text for line in self.lines if line.sign != "-")
 
 
 @attrs.frozen
 class FilePatch:
-    """What a patch does to one file. ``executable`` is None where it says nothing about the mode."""
+    """The changes of a patch to one file. ``executable`` is None if it does not state the mode."""
 
     path: str
     kind: Literal["create", "modify", "delete"]

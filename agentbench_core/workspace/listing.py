@@ -1,4 +1,4 @@
-"""What a hostile tree has in it, directory by directory, with one open file descriptor at a time."""
+"""List a hostile tree, directory by directory, with one open file descriptor at a time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agentbench_core.workspace import opening
 from agentbench_core.workspace.paths import is_repository_name
 
 DEPTH_MAX = 256
-"""Directories below one another that a walk goes into."""
+"""Maximum depth of directories that a walk enters."""
 ENTRIES_MAX = 500_000
-"""Entries that a walk lists before it refuses the tree."""
+"""Maximum number of entries of a tree."""
 NAMES_MAX = 256 << 20
-"""Characters of all paths together; deep directories of long names would fill the memory with few entries."""
+"""Maximum characters of all paths: deep directories of long names would fill the memory with few entries."""
 TREE_SIZE_MAX = 16 << 30
-"""Bytes of all files together; sparse ones cost nothing to make, and days to read."""
+"""Maximum bytes of all files: sparse files are cheap to create, and take days to read."""
 
 _NOT_THE_TREES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
@@ -32,16 +32,16 @@ EntryKind = Literal["file", "link", "special", "repository", "directory", "deep"
 class TreeEntry:
     """One name in a tree.
 
-    ``kind`` is ``repository`` for anything called ``.git``, ``deep`` for a directory below the 256th level and
-    ``unreadable`` for a directory that cannot be listed; neither is gone into. A walk yields no ``directory``.
-    ``path`` holds bytes that are not UTF-8 as surrogate escapes; ``size`` is in bytes.
+    ``kind`` is ``repository`` for anything named ``.git``, ``deep`` for a directory below the 256th level and
+    ``unreadable`` for a directory that cannot be listed; these are not entered. A walk yields no ``directory``.
+    ``path`` has bytes that are not UTF-8 as surrogate escapes; ``size`` is in bytes.
     """
 
     path: str
     kind: EntryKind
     status: os.stat_result
     target: str = ""
-    """Where a link points to."""
+    """The target of a link."""
 
     @property
     def mode(self) -> int:
@@ -79,13 +79,13 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
     Args:
         root: an open directory.
         path: relative to it; empty for itself.
-        git: treat ``.git`` as a name like any other.
+        git: treat ``.git`` like any other name.
 
     Raises:
         OSError: it cannot be opened or listed.
     """
     prefix = f"{path}/" if path else ""
-    found: list[TreeEntry] = []
+    results: list[TreeEntry] = []
     room = NAMES_MAX
     directory = opening.open_beneath(root, path, opening.DIRECTORY)
     try:
@@ -97,19 +97,19 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
                     target = os.readlink(entry.name, dir_fd=directory) if kind == "link" else ""
                 except OSError as error:
                     if error.errno in (errno.ENOENT, errno.EINVAL):
-                        continue  # gone, or no longer a link, since it was listed
+                        continue  # removed, or no longer a link
                     raise
-                found.append(TreeEntry(prefix + entry.name, kind, status, target))
-                room -= len(found[-1].path)
-                if len(found) > ENTRIES_MAX or room < 0:
+                results.append(TreeEntry(prefix + entry.name, kind, status, target))
+                room -= len(results[-1].path)
+                if len(results) > ENTRIES_MAX or room < 0:
                     raise too_many()
     finally:
         os.close(directory)
-    return sorted(found, key=_sort_key)
+    return sorted(results, key=_sort_key)
 
 
 def too_many() -> ToolError:
-    """The refusal of a tree with more than ``ENTRIES_MAX`` entries, or with endless names."""
+    """The error for a tree with more than ``ENTRIES_MAX`` entries, or with too long names."""
     names = f"{NAMES_MAX >> 20} MiB of names"
     return ToolError("too_many_files", f"the tree has more than {ENTRIES_MAX} entries or {names}")
 

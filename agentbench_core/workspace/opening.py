@@ -1,7 +1,7 @@
-"""Open below a directory without following a link, whatever somebody else does to the tree meanwhile.
+"""Open files below a directory without following links, safe against concurrent changes of the tree.
 
-On Linux the kernel does it in one call, ``openat2`` with ``RESOLVE_BENEATH``; elsewhere the path is walked part
-by part with ``O_NOFOLLOW``. A check of the path before a plain ``open`` loses the race against a rename.
+On Linux the kernel does it in one call, ``openat2`` with ``RESOLVE_BENEATH``; elsewhere the path is walked part by
+part with ``O_NOFOLLOW``. Checking the path before a plain ``open`` would be a race with renames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentbench_core.errors import PathEscapeError, ToolError
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """Flags that open a directory for listing."""
 PARENT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""Flags that open a directory only to name things in it."""
+"""Flags that open a directory only as a starting point for other paths."""
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 """Flags that read a file; a FIFO does not block."""
 
@@ -26,7 +26,7 @@ _OPENAT2 = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _AT_FDCWD = -100
 _LONGEST = 4000  # bytes in one call; PATH_MAX is 4096 with the NUL
-_TRIES = 256  # EAGAIN means that a rename came in between
+_TRIES = 256  # EAGAIN means a concurrent rename
 
 
 class _How(ctypes.Structure):
@@ -74,7 +74,7 @@ def _open_part(directory: int, name: str, flags: int) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except NotADirectoryError:
-        # O_DIRECTORY comes before O_NOFOLLOW in the kernel: say "link" where it is one.
+        # The kernel checks O_DIRECTORY before O_NOFOLLOW: report a link as such.
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
         raise
@@ -95,7 +95,7 @@ def _open_by_parts(directory: int, path: str, flags: int) -> int:
 def open_beneath(directory: int, path: str, flags: int) -> int:
     """Open ``path`` (relative, without ``..``; empty: the directory itself) below an open directory.
 
-    Raises OSError: ELOOP where a link is in the way, EXDEV where the path would leave.
+    Raises OSError: ELOOP for a link in the path, EXDEV for a path that leads outside.
     """
     if not path:
         return os.open(".", flags, dir_fd=directory)
@@ -103,12 +103,12 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
     if not has_openat2() or len(encoded) > _LONGEST:
         return _open_by_parts(directory, path, flags)
     if flags & os.O_DIRECTORY:
-        flags &= ~os.O_NOFOLLOW  # together they would call a link "not a directory"
+        flags &= ~os.O_NOFOLLOW  # with both, a link is reported as "not a directory"
     return _openat2(directory, encoded, flags)
 
 
 def refusal(path: str, error: OSError) -> ToolError | OSError:
-    """What to raise for an error at a path that somebody else chose; other errors come back as they are."""
+    """The exception for an error at a path chosen by others; other errors are returned unchanged."""
     match error.errno:
         case errno.ENOENT:
             return ToolError("not_found", f"{path!r} does not exist")

@@ -1,9 +1,9 @@
-"""Read unified diffs that a model or a person wrote, strictly where it is a matter of safety.
+"""Parse unified diffs written by models or people; strict only where safety requires it.
 
-Never ``git apply`` or ``patch`` on the host: both can be made to read or write outside the tree. What is
-accepted: git's headers or bare ``---``/``+++`` lines, new and deleted files, quoted names, timestamps, wrong
-line counts and wrong line numbers. What is refused: paths that leave the tree, links, submodules, other modes,
-renames, copies, binary patches, combined diffs, ed scripts, and text that is no part of a patch.
+Never run ``git apply`` or ``patch`` on the host: both can be made to read or write outside the tree. Accepted: git's
+headers or bare ``---``/``+++`` lines, new and deleted files, quoted names, timestamps, wrong line counts and wrong
+line numbers. Rejected: paths that leave the tree, links, submodules, other modes, renames, copies, binary patches,
+combined diffs, ed scripts, and text that is not part of a patch.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _REFUSED = {
 
 
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
-    """Read a unified diff.
+    """Parse a unified diff.
 
-    Lines end with ``\\n``; a carriage return before it belongs to the line. Line counts of a hunk that are wrong
-    are ignored: then the hunk ends where the next header begins.
+    Lines end with ``\\n``; a carriage return before it belongs to the line. Wrong line counts of a hunk are ignored:
+    then the hunk ends at the next header.
 
     Raises:
-        BadPatchError: not a patch, or one that asks for what is refused; says which line of it.
-        PathEscapeError: a name in it leads out of the tree or into ``.git``.
+        BadPatchError: not a patch, or one with rejected content; names the line.
+        PathEscapeError: a name in it leads outside the tree or into ``.git``.
     """
     try:
         text.encode("utf-8", "surrogateescape")
@@ -76,7 +76,7 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
 
 @attrs.define
 class _Header:
-    """What stands above the hunks of one file."""
+    """The header of one file."""
 
     git_line: str = ""
     old: str = ""
@@ -102,7 +102,7 @@ class _Reader:
     # --- position ------------------------------------------------------------------------------------------------
 
     def _line(self, ahead: int = 0) -> str:
-        """A line without its carriage return; empty behind the end."""
+        """The current line without its carriage return; empty after the end."""
         at = self._at + ahead
         return self._lines[at].removesuffix("\r") if at < len(self._lines) else ""
 
@@ -241,7 +241,7 @@ class _Reader:
         return Hunk(match[0], int(match[1]), lines)
 
     def _end_by_counts(self, old: int, new: int) -> int | None:
-        """Where the hunk ends if its counts are right; None when they are not."""
+        """The end of the hunk if its counts are right, else None."""
         at = self._at
         while old > 0 or new > 0:
             if at >= len(self._lines):
@@ -273,7 +273,7 @@ class _Reader:
         return at
 
     def _is_boundary(self, at: int) -> bool:
-        """Whether the end, another hunk or another file is there. ``--- x`` alone may be a removed ``-- x``."""
+        """Whether this is the end, another hunk or another file. ``--- x`` alone may be a removed ``-- x``."""
         following = self._lines[at : at + 3]
         if not following or following[0].startswith(("@@ -", "diff --git ")):
             return True

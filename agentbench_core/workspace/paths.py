@@ -1,4 +1,4 @@
-"""Paths inside a workspace: what they may look like, and how git writes them in patches."""
+"""Paths inside a workspace: validation, and git's quoting in patches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 
 from agentbench_core.errors import PathEscapeError
 
-# HFS+ leaves these out when it compares names, so `.g\u200cit` is `.git` there (CVE-2014-9390).
+# HFS+ ignores these when it compares names, so `.g\u200cit` is `.git` there (CVE-2014-9390).
 _IGNORED_ON_HFS = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 
 
 TOOL_CACHES = frozenset({".pytest_cache", ".mypy_cache", ".ruff_cache", ".DS_Store"})
-"""What tools leave behind wherever they run; nobody's work, and no part of a change."""
+"""Caches that tools leave behind; never part of a change."""
 
 NOTHING = "/dev/null"
-"""The name of the side on which a file does not exist."""
+"""The name for the side of a diff without a file."""
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-"""A name in quotes; the group is what :func:`unquoted` reads."""
+"""A quoted name; the group is the input of :func:`unquoted`."""
 _PREFIXES = {("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w")}  # git's own, and its mnemonic ones
 _PAIRS = _PREFIXES | {pair[::-1] for pair in _PREFIXES}  # a diff in reverse
 _NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
@@ -26,7 +26,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def is_repository_name(name: str) -> bool:
-    """Whether some file system takes ``name`` for ``.git``: any case, trailing dots or spaces, ``git~1``."""
+    """Whether some file system treats ``name`` as ``.git``: any case, trailing dots or spaces, ``git~1``."""
     return name.translate(_IGNORED_ON_HFS).rstrip(" .").casefold() in (".git", "git~1")
 
 
@@ -63,7 +63,7 @@ def _escaped(byte: int) -> str:
 
 
 def needs_quotes(path: str) -> bool:
-    """Whether git quotes such a path: control characters, quotes, backslashes, and all that is not ASCII."""
+    """Whether git quotes such a path: control characters, quotes, backslashes, and non-ASCII characters."""
     return any(len(_escaped(byte)) > 1 for byte in path.encode("utf-8", "surrogateescape"))
 
 
@@ -73,7 +73,7 @@ def quoted(path: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """What stands between git's quotes. Raises ValueError for an escape that git does not write."""
+    """The content between git's quotes. Raises ValueError for an escape that git does not write."""
 
     def byte(match: re.Match[bytes]) -> bytes:
         escape = match[1]
@@ -86,7 +86,7 @@ def unquoted(text: str) -> str:
 
 
 def file_meant(old: str, new: str) -> str | None:
-    """The one file that two names mean, without git's ``a/`` and ``b/``; None when they are two files."""
+    """The one file behind two names, without git's ``a/`` and ``b/``; None if they are two files."""
     if NOTHING in (old, new):
         name = new if old == NOTHING else old
         prefix, slash, rest = name.partition("/")
@@ -107,6 +107,6 @@ def file_of_git_line(line: str) -> str | None:
             return file_meant(unquoted(match[1]), unquoted(match[2])) if match else None
         except ValueError:
             return None
-    # Names may have spaces in them. Both halves are equally long, since renames are refused.
+    # Names may contain spaces. Both halves are equally long, since renames are rejected.
     middle = len(rest) // 2
     return file_meant(rest[:middle], rest[middle + 1 :]) if rest[middle : middle + 1] == " " else None

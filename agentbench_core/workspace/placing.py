@@ -1,4 +1,4 @@
-"""Find the place of each hunk in a file, and put it there: exactly, or not at all."""
+"""Locate each hunk of a patch in a file and apply it: exactly, or not at all."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import attrs
 from agentbench_core.workspace.hunks import FilePatch, Hunk, PatchConflict, split_lines
 
 _COMPARED = 50  # lines of a hunk
-_SHOWN = 12  # lines of a file or a hunk that a message shows
+_SHOWN = 12  # lines of a file or a hunk in a message
 
 
 @attrs.frozen
 class Applied:
-    """The new text, and for each hunk by how many lines its place was off (0: exactly where it said)."""
+    """The new text, and for each hunk its offset in lines (0: exactly at the stated line)."""
 
     text: str
     moved: tuple[int, ...]
 
 
 def apply_hunks(patch: FilePatch, old: str) -> Applied:
-    """The text of a file after a patch. All hunks or none.
+    """Apply a patch to the text of a file: all hunks or none.
 
-    A hunk goes where it says if all its kept and removed lines stand there, otherwise to the nearest place where
-    they all do; never where only some do. Two such places equally near are refused.
+    A hunk is applied at its stated line if all its context and removed lines match there, otherwise at the nearest
+    position where all of them match, never at a partial match. Two such positions at the same distance are an error.
 
-    Line ends: they must fit as well. The one exception: a hunk without carriage returns that fits nowhere goes
-    where it fits a file with ``\\r\\n``, and its added lines get ``\\r\\n`` too.
+    Line endings must match as well, with one exception: a hunk without carriage returns that matches nowhere is applied
+    to a file with ``\\r\\n``, and its added lines get ``\\r\\n`` too.
 
     Args:
         patch: for one file.
-        old: its text; empty for a file that is created.
+        old: its text; empty for a new file.
 
     Raises:
-        PatchConflict: a hunk fits nowhere or in two places; says which, what it expects and what stands there.
+        PatchConflict: a hunk matches nowhere or twice; with the expected and the actual lines.
     """
     lines = split_lines(old)
     if patch.kind == "create" and lines:
@@ -59,7 +59,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
 
 
 def _expected(hunk: Hunk) -> int:
-    """Where a hunk says it goes, as an index; one with nothing to find goes into an empty file."""
+    """The stated line of a hunk as an index; a hunk without old lines applies to an empty file."""
     return max(0, hunk.start - 1) if hunk.before else 0
 
 
@@ -89,11 +89,11 @@ def _with_crlf(hunk: Hunk) -> Hunk:
 
 
 def _places(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
-    """Every index from ``first`` on where all wanted lines stand.
+    """Every index from ``first`` on where all wanted lines match.
 
-    Knuth, Morris and Pratt: trying each index anew takes minutes on a large file of equal lines.
+    Knuth, Morris and Pratt: comparing at each index takes minutes on a large file of equal lines.
     """
-    fallback = [0] * len(wanted)  # after a mismatch behind i lines: how many of them need not be looked at again
+    fallback = [0] * len(wanted)  # after a mismatch behind i lines: how many of them still match
     size = 0
     for at in range(1, len(wanted)):
         while size and wanted[at] != wanted[size]:
@@ -145,7 +145,7 @@ def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> st
 
 
 def _most_alike(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
-    """Where the most of the first wanted lines stand in their places; of several such, the nearest."""
+    """The index where most of the first wanted lines match; of several, the nearest."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted[:_COMPARED]):
         if line.strip():
@@ -157,7 +157,7 @@ def _most_alike(wanted: Sequence[str], lines: Sequence[str], expected: int) -> i
 
 
 def _alike(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
-    """Where the lines stand but for white space."""
+    """The index where the lines match except for whitespace."""
     places = _places([_squeezed(line) for line in wanted], [_squeezed(line) for line in lines], 0)
     return places[0] if places else None
 

@@ -1,4 +1,4 @@
-"""Write the pristine tree of a commit: its files as raw bytes, and a ``.git`` of one commit, made by hand."""
+"""Write the pristine tree of a commit: its files as raw bytes, and a ``.git`` with that one commit."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from agentbench_core.workspace.paths import components, quoted
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 512 << 20
-"""Bytes of one file of a task's repository."""
+"""Maximum size of one file of a task's repository, in bytes."""
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_POINTER_MAX = 1024  # bytes; the format's own limit
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
-# The files are the blobs, byte for byte. Without this, git in the workspace would expect them converted.
+# Files are the blobs, byte for byte. Without this, git in the workspace would expect converted files.
 _ATTRIBUTES = "* -text -ident -filter !eol !working-tree-encoding\n"
 
 
 @attrs.define
 class Bounds:
-    """How much a tree may hold: a few bytes of a repository can mean endless files, and endless memory.
+    """Limits of a tree: a few bytes of a repository can expand to unlimited files and memory.
 
-    Raises InputError, which names what is ``where``.
+    Raises InputError with the path ``where``.
     """
 
     where: str
@@ -56,7 +56,7 @@ class Bounds:
 
 
 def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: Deadline) -> None:
-    """Write the files of a commit into an empty directory, and a ``.git`` beside them.
+    """Write the files of a commit into an empty directory, with a ``.git``.
 
     Args:
         git: has the commit.
@@ -66,7 +66,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
         deadline: kills git.
 
     Raises:
-        InputError: the commit has what no workspace may have.
+        InputError: the commit contains something that is not allowed in a workspace.
     """
     tree_id = git.resolve(f"{commit}^{{tree}}", deadline)
     if tree_id is None:
@@ -90,7 +90,7 @@ def write_workspace(git: Git, source: str, commit: str, into: Path, deadline: De
 
 
 def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator[tuple[str, str, str]]:
-    """Path, mode and blob of every file; refuses what cannot be a workspace."""
+    """Path, mode and blob of every file; raises InputError for what is not allowed in a workspace."""
     seen: set[str] = set()
     bounds = Bounds(where)
     for line in git.lines("ls-tree", "-r", "-z", "-l", tree_id, deadline=deadline):
@@ -114,12 +114,12 @@ def _entries(git: Git, tree_id: str, where: str, deadline: Deadline) -> Iterator
 
 
 def _write_git(git: Git, tree_id: str, git_dir: Path, deadline: Deadline) -> None:
-    """Write a ``.git`` by hand: the objects of one commit, its branch and its index. Git is not started in it."""
+    """Write a ``.git``: the objects of one commit, its branch and its index. Git is not run in the workspace."""
     head = git.run("commit-tree", tree_id, "-m", "Source tree", deadline=deadline).decode().strip()
     pack = git_dir / "objects/pack"
     for directory in (pack, git_dir / "objects/info", git_dir / "refs/heads", git_dir / "refs/tags", git_dir / "info"):
         directory.mkdir(parents=True)
-    # Git renames the finished pack, so it must be begun where it ends: a rename leads to no other file system.
+    # Git renames the finished pack, so it must be created on the same file system.
     here = {
         "GIT_OBJECT_DIRECTORY": str(git_dir / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(str(git.git_dir.resolve() / "objects")),

@@ -1,8 +1,8 @@
-"""Get the pristine tree of a task: one commit, and nothing that came after it.
+"""Write the pristine tree of a task: one commit without later history.
 
-A workspace gets the files as raw bytes and a ``.git`` with one commit that no other repository has: no remotes,
-no reflog, no tags, no later object. What a server has is kept in a bare repository per URL in the user's cache,
-so that a second checkout needs no network.
+A workspace gets the files as raw bytes and a ``.git`` with one commit that no other repository has: no remotes, no
+reflog, no tags, no later objects. Fetched data is cached in a bare repository per URL in the user's cache, so that a
+second checkout needs no network.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CHUNK = 1 << 20
 
 @attrs.frozen
 class _Source:
-    """Where a task's code comes from: a ``directory`` as it is, or something that git fetches from."""
+    """The source of a task's code: a plain ``directory``, or something that git fetches from."""
 
     url: str
     path: Path | None = None
@@ -50,7 +50,7 @@ class _Source:
 
     @property
     def name(self) -> str:
-        """For messages: without a password."""
+        """For messages: without the password."""
         return _masked(self.url)
 
 
@@ -59,15 +59,15 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
 
     Args:
         repo: URL (https, ssh, file, or a path to a repository, bundle or plain directory) and full commit SHA.
-        beside: the directory of ``task.yaml``; relative paths start there.
-        into: must not exist; is removed again when something fails.
-        deadline: ends the waiting for the cache's lock and kills git.
-        cache: where the bare repositories are kept; default: the user's cache directory.
+        beside: the directory of ``task.yaml``, the base of relative paths.
+        into: must not exist; removed again after an error.
+        deadline: for waiting for the cache's lock, and for git.
+        cache: the directory of the bare repositories; default: the user's cache directory.
 
     Raises:
         InputError: unknown commit, changed directory, submodule, Git LFS pointer, or a path that would escape.
         UnavailableError: git is missing, or the repository cannot be reached.
-        DeadlineExceeded: not in time.
+        DeadlineExceeded: the deadline has passed.
     """
     source = _locate(repo.url, beside)
     with _fetched(source, repo.commit, cache, into.parent, deadline) as git:
@@ -80,14 +80,14 @@ def checkout(repo: Repo, *, beside: Path, into: Path, deadline: Deadline, cache:
 
 
 def directory_commit(directory: Path) -> str:
-    """SHA of the one commit that a plain directory becomes; what ``repo.commit`` must be for it.
+    """SHA of the commit created from a plain directory; ``repo.commit`` must be equal to it.
 
     Its tree has all regular files (executable if their owner may execute them) and links, as raw bytes, without
     anything named ``.git``, ``__pycache__``, ``.pytest_cache``, ``.mypy_cache``, ``.ruff_cache`` or
     ``.DS_Store``. No parents; AgentBench <agentbench@localhost> at 946684800 +0000; message ``Source tree``.
 
     Raises:
-        InputError: not a directory, or it holds what git cannot keep.
+        InputError: not a directory, or it contains something that git cannot store.
         UnavailableError: git is missing.
     """
     with tempfile.TemporaryDirectory(prefix="agentbench-") as scratch:
@@ -161,16 +161,16 @@ def _add(tree: Tree, entry: TreeEntry, writer: CommitWriter, directory: Path) ->
 
 @contextmanager
 def _fetched(source: _Source, commit: str, cache: Path | None, nearby: Path, deadline: Deadline) -> Iterator[Git]:
-    """A bare repository that has the commit and its tree. Made ``nearby``, it goes when its caller's place goes."""
+    """A bare repository with the commit and its tree. If ``nearby``, it is removed with the caller's directory."""
     if source.plain:
         assert source.path is not None
         with tempfile.TemporaryDirectory(prefix="source-", dir=nearby) as scratch:
             git = Git(Path(scratch))
-            found = _import_directory(git, source.path, deadline)
-            if found != commit:
+            result = _import_directory(git, source.path, deadline)
+            if result != commit:
                 raise InputError(
                     f"the content of {source.path} has changed: task.yaml pins commit {commit}, "
-                    f"the directory is {found}",
+                    f"the directory is {result}",
                     remedy="Restore the directory, or update repo.commit if the change is intended.",
                 )
             yield git
@@ -193,7 +193,7 @@ def _has(git: Git, commit: str, deadline: Deadline) -> bool:
 
 
 def _sweep(git_dir: Path) -> None:
-    """Remove what a git that was killed left behind. Ours is the lock, so nobody else is fetching."""
+    """Remove leftovers of a git process that was killed. We hold the lock, so no other process is fetching."""
     for left in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
         left.unlink(missing_ok=True)
 
@@ -215,7 +215,7 @@ def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
 
 
 def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
-    """Bring the commit into the cache: only its tree where the server lets us, everything where not."""
+    """Fetch the commit into the cache: only its tree if the server supports it, else everything."""
     remote = source.url if source.path is None else str(source.path)
     options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
     attempts: list[Callable[[], object]] = [
@@ -239,15 +239,15 @@ def _fetch(git: Git, source: _Source, commit: str, deadline: Deadline) -> None:
 
 
 def _unreachable(source: _Source, error: GitFailedError) -> UnavailableError | InputError:
-    said = _masked(error.stderr.strip())
+    message = _masked(error.stderr.strip())
     if source.bundle:
-        return InputError(f"the bundle {source.path} cannot be used: {said}")
-    if "dubious ownership" in said:
+        return InputError(f"the bundle {source.path} cannot be used: {message}")
+    if "dubious ownership" in message:
         return InputError(
             f"{source.name} cannot be fetched: it belongs to another user, and git refuses repositories of other users",
             remedy="Create your own clone or bundle of it, and use that as repo.url.",
         )
     return UnavailableError(
-        f"{source.name} cannot be fetched: {said}",
+        f"{source.name} cannot be fetched: {message}",
         remedy="Check the network, the URL and your access (ssh keys; git's configuration is not read).",
     )

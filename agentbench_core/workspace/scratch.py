@@ -1,4 +1,4 @@
-"""A private place for files that live no longer than the process that owns it."""
+"""A private directory for files that live as long as the process that owns it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from agentbench_core.workspace.tree import remove_tree
 LOCK = "owner.lock"
 UNFINISHED = ".new"
 UNFINISHED_AGE = 60.0
-"""Seconds after which a directory that is not locked yet counts as dead: its owner died between two lines."""
+"""Seconds after which a directory without a lock counts as dead: its owner died while creating it."""
 
 
 class Scratch:
-    """A directory below the system's temporary one, made at first use, held by a lock while its owner lives.
+    """A directory below the system's temporary one, created on first use, locked while its owner lives.
 
-    The operating system frees the lock when the owner dies, however it dies; :meth:`sweep` then finds it.
-    Threads may share it.
+    The operating system releases the lock when the owner dies; :meth:`sweep` then removes the directory. Threads may
+    share it.
     """
 
     def __init__(self, purpose: str) -> None:
@@ -41,24 +41,24 @@ class Scratch:
 
     @property
     def path(self) -> Path:
-        """Where it lies, without links. Raises SandboxError once it is closed."""
+        """Its path, without links. Raises SandboxError after it is closed."""
         with self._mutex:
             if self._closed:
                 raise SandboxError(f"the scratch directory for {self._purpose!r} is closed")
             if self._path is None:
                 made = Path(tempfile.mkdtemp(prefix=_prefix(self._purpose), suffix=UNFINISHED)).resolve()
-                # Not thread-local: another thread than the one that made it may close it.
+                # Not thread-local: another thread than the one that created it may close it.
                 self._lock = filelock.FileLock(made / LOCK, thread_local=False)
                 self._lock.acquire()
-                self._path = made.rename(made.with_suffix(""))  # locked: from here on it is dead when its owner is
+                self._path = made.rename(made.with_suffix(""))  # locked: from here on, it is dead when its owner is
             return self._path
 
     def place(self, name: str) -> Path:
-        """A path that nothing has yet, alone in a directory of its own; ``name`` is its last part."""
+        """A new path in a directory of its own; ``name`` is its last part."""
         return self.fresh(name) / name
 
     def fresh(self, name: str) -> Path:
-        """A new empty directory with ``name`` in its own."""
+        """A new empty directory that contains nothing else, at ``name``."""
         root = self.path
         with self._mutex:
             self._count += 1
@@ -68,7 +68,7 @@ class Scratch:
 
     @staticmethod
     def alive(path: Path) -> bool:
-        """Whether the scratch directory at ``path`` has an owner that lives; what others own is taken for alive."""
+        """Whether the owner of the scratch directory at ``path`` lives; directories of other users count as alive."""
         try:
             if not _may_be_dead(path):
                 return True
@@ -81,12 +81,12 @@ class Scratch:
 
     @staticmethod
     def discard(path: Path) -> None:
-        """Remove something below it early; what resists goes at the end, or is swept by the next owner."""
+        """Remove something below it early; what cannot be removed is removed at the end, or by the next owner."""
         with contextlib.suppress(OSError):
             remove_tree(path)
 
     def close(self) -> Path | None:
-        """Remove everything, for good. Idempotent. Gives the directory if it resists: the next sweep tries again."""
+        """Remove everything. Idempotent. Returns the directory if it could not be removed: the next sweep retries."""
         with self._mutex:
             self._closed = True
             path, self._path = self._path, None
@@ -115,14 +115,14 @@ def _prefix(purpose: str) -> str:
 
 @contextlib.contextmanager
 def _without_owner(path: Path) -> Iterator[None]:
-    """Holds the lock of a directory whose owner is dead. Raises BlockingIOError if the owner lives, else OSError.
+    """Lock a directory whose owner is dead. Raises BlockingIOError if the owner lives, else OSError.
 
-    Creates nothing, as filelock would: its owner may be removing the directory, and then it must not come back.
+    Creates nothing, unlike filelock: the owner may be removing the directory, which must not be created again.
     """
     try:
         lock = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        path.lstat()  # still there: its owner died before it had a lock, or removes it right now
+        path.lstat()  # it exists: its owner died before it had a lock, or is removing it now
         yield
         return
     try:
@@ -133,7 +133,7 @@ def _without_owner(path: Path) -> Iterator[None]:
 
 
 def _may_be_dead(path: Path) -> bool:
-    """Ours, a real directory, and not just being made; whether its owner lives, the lock says."""
+    """Whether it is ours, a real directory, and not being created; the lock shows whether its owner lives."""
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False

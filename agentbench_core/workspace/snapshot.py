@@ -1,7 +1,7 @@
-"""Freeze a workspace and say what changed in it, without ever trusting what is in it.
+"""Freeze a workspace and compute its changes, without trusting anything in it.
 
-Files go as bytes into a bare repository of ours: no ``.gitignore``, no filter, no nested repository and no index
-of the workspace has a say in what is seen. Freeze only after the workspace's processes are dead.
+Files are written as bytes to a bare repository of ours: no ``.gitignore``, filter, nested repository or index of the
+workspace affects the result. Freeze only after the workspace's processes are dead.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from agentbench_core.workspace.listing import TreeEntry
 from agentbench_core.workspace.tree import Tree
 
 FILE_SIZE_MAX = 64 * 1024 * 1024
-"""Bytes; a larger file is reported with its digest, and left out."""
+"""Bytes; larger files are reported with their digest, and excluded."""
 DIFF_SIZE_MAX = 16 << 20
-"""Bytes; a diff ends there, with a line that says how much is missing, and the digest of the whole."""
+"""Bytes; a longer diff is cut, with a line that states the missing size and the digest of the whole."""
 _DIGEST_MAX = 1 << 30  # bytes; of larger files only the size is reported
 _WHOLE = 1024 * 1024  # bytes; larger files are streamed
 _CHUNK = 1024 * 1024
@@ -41,7 +41,7 @@ _DIFF = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-text
 
 @attrs.frozen
 class Snapshot:
-    """A tree as it was: the id of its git tree, and what git cannot keep of it, one line each."""
+    """The state of a tree: the id of its git tree, and what git cannot store of it, one line each."""
 
     tree: str
     oddities: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Snapshot:
 
 @attrs.frozen
 class Frozen:
-    """What an agent did to a workspace: the changes, and what became odd."""
+    """The result of an agent's work on a workspace: the changes, and unusual files."""
 
     snapshot: Snapshot
     changes: tuple[Change, ...]
@@ -57,11 +57,11 @@ class Frozen:
 
 
 class Snapshots:
-    """Snapshots of trees, kept in one bare repository. Threads may share it.
+    """Snapshots of trees, stored in one bare repository. Threads may share it.
 
     Args:
-        directory: becomes the repository; made when it is missing. Nothing from a sandbox may write to it.
-        deadline: for all that is done here, unless a call brings its own.
+        directory: becomes the repository; created if missing. Nothing from a sandbox may write to it.
+        deadline: for all operations, unless a call passes its own.
     """
 
     def __init__(self, directory: Path, deadline: Deadline) -> None:
@@ -75,10 +75,10 @@ class Snapshots:
         """Freeze a tree. Memory stays flat: files are streamed.
 
         Raises:
-            ToolError: what is in the tree cannot be frozen: ``too_many_files``, ``too_large``, ``no_access``.
-            SandboxError: somebody still writes to the tree, or git failed.
+            ToolError: the tree cannot be frozen: ``too_many_files``, ``too_large``, ``no_access``.
+            SandboxError: the tree is still being written to, or git failed.
             UnavailableError: git is missing.
-            DeadlineExceeded: not in time.
+            DeadlineExceeded: the deadline has passed.
         """
         deadline = deadline or self._deadline
         taking = _Taking(self._known)
@@ -86,19 +86,19 @@ class Snapshots:
         with _opened(workspace) as tree, self._git.commit(ref, deadline) as writer:
             for entry in tree.walk():
                 taking.take(tree, entry, writer)
-        with self._lock:  # only now has the repository what was sent to it
+        with self._lock:  # only now are the sent blobs in the repository
             self._known |= taking.sent
         return Snapshot(writer.tree, tuple(taking.oddities))
 
     def freeze(self, base: Snapshot, workspace: Path, deadline: Deadline | None = None) -> Frozen:
-        """Take a snapshot and compare it with where the work began. Raises as :meth:`take` does."""
+        """Take a snapshot and compare it with the base. Raises like :meth:`take`."""
         taken = self.take(workspace, deadline)
         before = set(base.oddities)
         new = tuple(oddity for oddity in taken.oddities if oddity not in before)
         return Frozen(taken, self.changes(base, taken, deadline), new)
 
     def changes(self, base: Snapshot, other: Snapshot, deadline: Deadline | None = None) -> tuple[Change, ...]:
-        """What differs, sorted by path. A rename is a deletion and an addition."""
+        """The changes, sorted by path. A rename is a deletion and an addition."""
         if base.tree == other.tree:
             return ()
         arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", base.tree, other.tree)
@@ -109,14 +109,14 @@ class Snapshots:
     def diff(
         self, base: Snapshot, other: Snapshot, changes: Collection[Change], deadline: Deadline | None = None
     ) -> bytes:
-        """The patch of these changes between the two, and of no other; binary files are in it as well.
+        """The patch of only these changes between the two snapshots, including binary files.
 
-        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that says so; the changes themselves are never cut.
+        Cut after ``DIFF_SIZE_MAX`` bytes, with a last line that states so; the changes themselves are never cut.
         """
         if not changes:
             return b""
         deadline = deadline or self._deadline
-        # Path arguments would mean directories and globs too: compare with a tree that has just these changes.
+        # Path arguments would also match directories and globs: compare with a tree that has just these changes.
         with self._git.commit(f"refs/snapshots/{uuid.uuid4().hex}", deadline, base_tree=base.tree) as writer:
             for change in sorted(changes, key=lambda change: change.kind != "deleted"):
                 if change.kind == "deleted":
@@ -131,7 +131,7 @@ class Snapshots:
     def contents(
         self, changes: Sequence[Change], deadline: Deadline | None = None
     ) -> Iterator[tuple[Change, bytes, bytes]]:
-        """Each change with the bytes of its file before and after, one at a time; empty where there was or is none."""
+        """Each change with the content of its file before and after, one at a time; empty if there is no file."""
         blobs = [blob for change in changes for blob in (change.old_blob, change.new_blob) if blob]
         with closing(self._git.blobs(blobs, deadline or self._deadline)) as contents:
             for change in changes:
@@ -141,10 +141,10 @@ class Snapshots:
     def restore(
         self, changes: Collection[Change], into: Tree, *, links: bool = False, deadline: Deadline | None = None
     ) -> None:
-        """Write the new state of these changes into a tree; what they delete is removed there.
+        """Write the new state of these changes into a tree, and remove deleted files there.
 
         Raises:
-            PathEscapeError: a change is a link and ``links`` is false; nothing was written then.
+            PathEscapeError: a change is a link and ``links`` is false; then nothing was written.
             ToolError: a path cannot be written in that tree.
         """
         wanted = [change for change in changes if change.kind != "deleted"]
@@ -162,7 +162,7 @@ class Snapshots:
 
 
 class _Taking:
-    """One snapshot being taken: what was sent, and what is odd."""
+    """One snapshot in progress: what was sent, and what is unusual."""
 
     def __init__(self, known: set[bytes]) -> None:
         self._known = known
@@ -196,7 +196,7 @@ class _Taking:
         fd = file.fileno()
         mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
         size = os.fstat(fd).st_size
-        # Most files are as they were in the last snapshot: their digest is all that git needs then.
+        # Most files are unchanged since the last snapshot: then git only needs their digest.
         whole = file.read(_WHOLE) if size < _WHOLE else None
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         for chunk in (whole,) if whole is not None else _chunks(fd):
@@ -212,7 +212,7 @@ class _Taking:
 
 
 def _opened(workspace: Path) -> Tree:
-    """Whoever worked in a directory may have taken it away, or closed it."""
+    """The directory may have been removed, or made inaccessible."""
     try:
         return Tree(workspace)
     except OSError as error:
@@ -222,15 +222,15 @@ def _opened(workspace: Path) -> Tree:
 
 
 def _cut(stream: IO[bytes]) -> bytes:
-    """What a stream gives, up to ``DIFF_SIZE_MAX``; the rest is only counted and digested."""
-    kept = stream.read(DIFF_SIZE_MAX)
-    size, digest = len(kept), hashlib.sha256(kept)
+    """The content of a stream up to ``DIFF_SIZE_MAX``; the rest is only counted and digested."""
+    retained = stream.read(DIFF_SIZE_MAX)
+    size, digest = len(retained), hashlib.sha256(retained)
     while chunk := stream.read(_CHUNK):
         size += len(chunk)
         digest.update(chunk)
-    if size == len(kept):
-        return kept
-    return kept + f"\n# cut: {len(kept)} of {size} bytes; sha256 of the whole: {digest.hexdigest()}\n".encode()
+    if size == len(retained):
+        return retained
+    return retained + f"\n# cut: {len(retained)} of {size} bytes; sha256 of the whole: {digest.hexdigest()}\n".encode()
 
 
 def _chunks(fd: int) -> Iterator[bytes]:
@@ -257,7 +257,7 @@ def _oddities(entry: TreeEntry) -> Iterator[str]:
 
 
 def _too_large(fd: int, entry: TreeEntry) -> str:
-    """With a digest, so that one that was changed in its place is not as odd as it was before."""
+    """With a digest, so that a modified file is reported as changed."""
     facts = f"{entry.size} bytes"
     if entry.size <= _DIGEST_MAX:
         digest = hashlib.sha1(usedforsecurity=False)

@@ -1,7 +1,7 @@
-"""The files of a workspace, read and written from outside it.
+"""Read and write the files of a workspace from outside.
 
-A workspace is hostile: it may hold links, FIFOs, devices, hard links and very deep directories, and somebody may
-rename them while we look. No path is resolved twice, no link is followed, nothing is written in place.
+A workspace is hostile: it may contain links, FIFOs, devices, hard links and very deep directories, and entries may be
+renamed at any time. No path is resolved twice, no link is followed, no file is modified in place.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _PERMISSIONS = 0o777  # never setuid, setgid or sticky
 
 
 class Tree:
-    """A directory whose contents are hostile. Implements the contract ``Workspace``; threads may share it.
+    """A directory with hostile contents. Implements the contract ``Workspace``; threads may share it.
 
-    Raises NotADirectoryError or FileNotFoundError when ``root`` is no directory. Holds it open until ``close``.
+    Raises NotADirectoryError or FileNotFoundError if ``root`` is not a directory. Keeps it open until ``close``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -45,7 +45,7 @@ class Tree:
         self.close()
 
     def close(self) -> None:
-        """Let go of the root. Idempotent; every later call on the tree fails."""
+        """Close the root. Idempotent; every later call on the tree fails."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -53,7 +53,7 @@ class Tree:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def open(self, path: str) -> int:
-        """A file descriptor of a regular file, for reading; the caller closes it. Raises as :meth:`read` does."""
+        """A file descriptor of a regular file, for reading; the caller closes it. Raises like :meth:`read`."""
         components(path)
         try:
             fd = opening.open_beneath(self._fd, path, opening.READ)
@@ -69,7 +69,7 @@ class Tree:
 
         Raises:
             ToolError: ``not_found``, ``not_a_file``, ``no_access``.
-            PathEscapeError: the path leads out of the tree, through a link or into ``.git``.
+            PathEscapeError: the path leads outside the tree, through a link or into ``.git``.
         """
         with os.fdopen(self.open(path), "rb", buffering=0) as file:
             data = bytearray()
@@ -78,7 +78,7 @@ class Tree:
         return bytes(data)
 
     def is_executable(self, path: str) -> bool:
-        """Whether its owner may execute a regular file. Raises as :meth:`read` does."""
+        """Whether its owner may execute a regular file. Raises like :meth:`read`."""
         fd = self.open(path)
         try:
             return bool(os.fstat(fd).st_mode & stat.S_IXUSR)
@@ -86,11 +86,11 @@ class Tree:
             os.close(fd)
 
     def files(self, root: str = "") -> Iterator[str]:
-        """Every regular file below ``root`` (a file: itself), sorted; ``.git`` is left out, links are not followed.
+        """Every regular file below ``root`` (of a file: itself), sorted; excludes ``.git``, does not follow links.
 
         Raises:
             ToolError: ``not_found``, ``not_a_file``, ``too_many_files``.
-            PathEscapeError: ``root`` leads out of the tree, through a link or into ``.git``.
+            PathEscapeError: ``root`` leads outside the tree, through a link or into ``.git``.
         """
         if root:
             components(root)
@@ -105,25 +105,25 @@ class Tree:
             raise opening.refusal(root, error) from None
 
     def walk(self) -> Iterator[TreeEntry]:
-        """Everything in the tree but directories and what is in a ``.git``, sorted by the bytes of the paths.
+        """Everything in the tree except directories and the contents of ``.git``, sorted by the bytes of the paths.
 
-        Goes 256 directories deep; what is below is reported as ``deep``. Raises ToolError ``too_many_files``.
+        Enters 256 levels of directories; deeper ones are reported as ``deep``. Raises ToolError ``too_many_files``.
         """
         return listing.walk(self._fd)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def write(self, path: str, data: bytes, *, executable: bool | None = None) -> None:
-        """Write a file as a whole, making its directories; other names of the same file keep what they had.
+        """Write a whole file, creating its parent directories; other hard links of the file keep the old content.
 
         Args:
             path: relative, with ``/``.
-            data: all of it.
-            executable: ``None`` keeps the mode of a file that is there; a new one is not executable.
+            data: the whole content.
+            executable: ``None`` keeps the mode of an existing file; a new one is not executable.
 
         Raises:
-            ToolError: ``not_a_file`` when a directory or something special is there, ``no_access``.
-            PathEscapeError: the path leads out of the tree, through a link or into ``.git``, or is a link.
+            ToolError: ``not_a_file`` if a directory or special file has that path, ``no_access``.
+            PathEscapeError: the path leads outside the tree, through a link or into ``.git``, or is a link.
         """
         *parents, name = components(path)
         try:
@@ -136,7 +136,7 @@ class Tree:
             raise opening.refusal(path, error) from None
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link, also in the place of a file. Its target is not checked. Raises as :meth:`write`."""
+        """Create a symbolic link, also replacing a file. Its target is not checked. Raises like :meth:`write`."""
         *parents, name = components(path)
         try:
             parent = self._make_parents(parents)
@@ -151,11 +151,11 @@ class Tree:
             raise opening.refusal(path, error) from None
 
     def remove(self, path: str) -> None:
-        """Remove a file (or link, or FIFO, but no directory), and the directories that become empty.
+        """Remove a file (or link, or FIFO, but not a directory), and parent directories that become empty.
 
         Raises:
             ToolError: ``not_found``, ``not_a_file``, ``no_access``.
-            PathEscapeError: the path leads out of the tree, through a link or into ``.git``.
+            PathEscapeError: the path leads outside the tree, through a link or into ``.git``.
         """
         *parents, name = components(path)
         try:
@@ -173,7 +173,7 @@ class Tree:
         self._prune(parents)
 
     def _prune(self, parents: list[str]) -> None:
-        """Remove directories from the innermost outwards, until one is not empty."""
+        """Remove directories from the innermost outwards, up to one that is not empty."""
         while parents:
             *parents, name = parents
             try:
@@ -188,7 +188,7 @@ class Tree:
                 os.close(above)
 
     def _make_parents(self, parents: list[str]) -> int:
-        """Open the directory of a file, making what is missing. The caller closes it."""
+        """Open the parent directory of a file, creating it if missing. The caller closes it."""
         path = "/".join(parents)
         try:
             return opening.open_beneath(self._fd, path, opening.PARENT)
@@ -238,7 +238,7 @@ def _temporary_name() -> str:
 
 
 def _old_mode(parent: int, path: str, name: str) -> int | None:
-    """Permissions of the regular file that is there; None when there is nothing. Refuses what is no file."""
+    """Permissions of the existing regular file; None if there is none. Raises ToolError for anything else."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -270,7 +270,7 @@ def _rename(parent: int, temporary: str, name: str) -> None:
 
 
 def _give_to_owner_of(parent: int, name: str) -> None:
-    """As root, let what we make belong to whom the directory belongs: the user that the sandbox runs as."""
+    """If running as root, give new files to the owner of the directory: the user that the sandbox runs as."""
     if os.geteuid() == 0:
         owner = os.fstat(parent)
         os.chown(name, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)

@@ -71,7 +71,10 @@ BROKEN = {
         GOOD.replace("summary=", "capabilities='needs_llm', summary="),
         "the capabilities of agent 'greeter' must be a list, not a string: 'needs_llm'",
     ),
-    "no summary": (GOOD.replace('summary="', 'summary=None and "'), "the summary of agent 'greeter' is not a string: None"),
+    "no summary": (
+        GOOD.replace('summary="', 'summary=None and "'),
+        "the summary of agent 'greeter' is not a string: None",
+    ),
     "a command and not where it is": (
         """
         from agentbench_core import hookimpl

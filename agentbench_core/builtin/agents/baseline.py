@@ -12,12 +12,12 @@ from agentbench_core.builtin.options import BaselineOptions
 
 @attrs.frozen
 class Baseline:
-    """Shows a model what fails, and lets it read, search, patch and run until the failing command passes."""
+    """Shows a model the failure, and lets it read, search, patch and run until the failing command passes."""
 
     options: BaselineOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Work until the command passes, or the model gets no further."""
+        """Work until the command passes, or the model makes no more progress."""
         prompt = Prompt.read("agentbench_core.builtin", "system_v1")
         chat = Conversation(context, prompt.text)
         chat.add_user(context.instruction)

@@ -10,7 +10,7 @@ from agentbench_core.builtin.options import NoOptions, ScriptedOptions
 
 @attrs.frozen
 class Scripted:
-    """Makes the tool calls of its script: the upper control, which must pass every fair task."""
+    """Makes the tool calls of the reference solution: the positive control, which must pass every valid task."""
 
     options: ScriptedOptions
 
@@ -27,10 +27,10 @@ class Scripted:
 
 @attrs.frozen
 class Idle:
-    """Does nothing: the lower control, which must pass no task."""
+    """Does nothing: the no-op control, which must not pass any task."""
 
     options: NoOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Look at nothing, change nothing."""
+        """Return without any call."""
         return AgentResult(message="no-op control: made no changes (expected)")

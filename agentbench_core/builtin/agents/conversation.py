@@ -1,4 +1,4 @@
-"""A conversation of an agent with a model that calls tools, and the prompt that it begins with."""
+"""The conversation of an agent with a model that calls tools, and its system prompt."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from agentbench_core import (
 )
 
 _BYTES_PER_TOKEN = 3.0
-"""A guess on the careful side, until the first answer tells."""
+"""A conservative estimate, until the first response reports its size."""
 _FULL = 0.95
-"""Share of the window at which something must go: counts of tokens are estimates."""
+"""Share of the window at which output is dropped: token counts are estimates."""
 _LEFT = 0.7
-"""Share of the window that is left full then, so that not every turn has to drop something."""
+"""Share of the window to keep when dropping, so that not every turn has to drop something."""
 _SMALLEST = 0.25
-"""Share of the window that is for what is read, however much a model may write."""
-_SHORTEST = 400  # characters of output that are not worth dropping
-_BEGINNING = 100  # characters of dropped output that say what it was
+"""Minimum share of the window for input, however long responses may be."""
+_SHORTEST = 400  # characters; shorter output is never dropped
+_BEGINNING = 100  # characters kept at the beginning of dropped output
 
 
 @attrs.frozen
 class Prompt:
     """A prompt. ``version``, for ``AgentResult.prompt_version``, is its name and the digest of its file or text.
 
-    ``file`` holds the bytes that it was read from, if any.
+    ``file`` is the content that it was read from, if any.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """``system_v1@sha256:...``: what ``sha256sum system_v1.txt`` prints; another word is another version."""
+        """``system_v1@sha256:...``, the digest printed by ``sha256sum system_v1.txt``; changes with every character."""
         return f"{self.name}@sha256:{hashlib.sha256(self.file or self.text.encode()).hexdigest()}"
 
     @classmethod
     def read(cls, package: str, name: str) -> Prompt:
-        """The file ``prompts/NAME.txt`` of a package."""
+        """Read ``prompts/NAME.txt`` of a package."""
         file = (importlib.resources.files(package) / "prompts" / f"{name}.txt").read_bytes()
         return cls(name, file.decode().strip(), file)
 
@@ -58,8 +58,8 @@ class Prompt:
 class Conversation:
     """The messages of one agent with its model.
 
-    Kept inside the model's window by dropping the oldest output first: that of tools, and words that were said as
-    droppable. A call and its result stay together, always. Not thread-safe.
+    Stays inside the model's context window by dropping the oldest output first: results of tools, and truncatable
+    messages. A call and its result stay together. Not thread-safe.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Conversation:
         tools: Sequence[ToolSpec] | None = None,
         window: int | None = None,
     ) -> None:
-        """Begin with a system prompt.
+        """Start with a system prompt.
 
         Args:
-            context: the attempt; its ``llm`` must be there.
+            context: the attempt; its ``llm`` must be set.
             system: the first message.
-            tools: what the model may call; those of the context when not given.
-            window: tokens that the model can read and write, where nobody else says.
+            tools: tools that the model may call; by default those of the context.
+            window: context window in tokens, used if the provider does not report it.
         """
         assert context.llm is not None, (
             "an agent that uses a conversation must be registered with the capability needs_llm"
@@ -94,19 +94,19 @@ class Conversation:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What has been said so far, as the model will read it."""
+        """The messages so far, as sent to the model."""
         return tuple(self._messages)
 
     def add_user(self, text: str, *, truncatable: bool = False) -> None:
-        """Add words for the model. ``truncatable``: they hold output, of which the first line is enough later on."""
+        """Add a user message. ``truncatable``: it contains output, which may later be cut to its first line."""
         if truncatable:
             self._truncatable.add(len(self._messages))
         self._add(Message(role="user", content=text))
 
     def complete(self) -> Completion:
-        """The model's next answer, taken into the conversation. Begins a turn.
+        """Request the model's next response, and add it to the conversation. Starts a turn.
 
-        When the server finds the request too long all the same, older output goes and the model is asked again, until
+        If the server reports that the request is too long, older output is dropped and the request repeated, until
         nothing is left to drop.
         """
         self.turns += 1
@@ -120,12 +120,12 @@ class Conversation:
         if answer.usage and answer.usage.prompt_tokens:
             self._bytes_per_token = min(max(asked / answer.usage.prompt_tokens, 1.0), 8.0)
         self._last_turn = len(self._messages)
-        if answer.message.content or answer.message.tool_calls:  # some servers refuse a message without either
+        if answer.message.content or answer.message.tool_calls:  # some servers reject a message without either
             self._add(answer.message)
         return answer
 
     def call_tools(self, answer: Completion) -> Sequence[ToolResult]:
-        """Make every call of an answer, in order, and take in the results. The model is told what is left."""
+        """Make every tool call of a response, in order, and add the results and the remaining budget."""
         results = []
         for number, call in enumerate(answer.message.tool_calls, start=1):
             results.append(self._context.tools.call(call))
@@ -133,7 +133,7 @@ class Conversation:
         return results
 
     def add_tool_result(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
-        """Take in the result of a call that the agent has made or answered itself."""
+        """Add the result of a call that the agent made or answered itself."""
         left = self._context.budget.left if last else ""
         text = shown(result) + (f"\n[left: {left}]" if left else "")
         self._add(Message(role="tool", content=text, tool_call_id=call.id))
@@ -150,26 +150,27 @@ class Conversation:
             self._shrink(room * _LEFT * self._bytes_per_token)
 
     def _shrink(self, target: float) -> bool:
-        """Drop output, the oldest first, until ``target`` bytes are left; says whether anything went."""
+        """Drop the oldest output until ``target`` bytes are left. Returns whether anything was dropped."""
         before = self._bytes
         for index, message in enumerate(self._messages):
             if self._bytes <= target:
                 break
-            said = index in self._truncatable
-            if not (said or message.role == "tool") or len(message.content) <= _SHORTEST:
+            text = index in self._truncatable
+            if not (text or message.role == "tool") or len(message.content) <= _SHORTEST:
                 continue
-            kept = 0 if index < self._last_turn else _BEGINNING  # of what nobody has read yet, a beginning
-            if said:
-                kept = max(kept, min(len(message.content.partition("\n")[0]), 2 * _BEGINNING))
-            dropped = len(message.content) - kept
-            note = f"{message.content[:kept]}\n[{dropped} characters of output dropped: the conversation grew too long]"
+            retained = 0 if index < self._last_turn else _BEGINNING  # keep a beginning of unread output
+            if text:
+                retained = max(retained, min(len(message.content.partition("\n")[0]), 2 * _BEGINNING))
+            dropped = len(message.content) - retained
+            note = f"[{dropped} characters of output dropped: the conversation grew too long]"
+            note = f"{message.content[:retained]}\n{note}"
             self._messages[index] = attrs.evolve(message, content=note.strip())
             self._bytes += self._messages[index].size - message.size
         return self._bytes < before
 
 
 def shown(result: ToolResult) -> str:
-    """A tool's result as a model reads it: text as it is, short values on one line each."""
+    """A tool result as shown to a model: text unchanged, short values on one line each."""
     error = [] if result.ok else [f"error: {result.error_type}: {result.error_message}"]
     return "\n".join([*error, *(_field(name, value) for name, value in result.fields.items())]) or "done"
 

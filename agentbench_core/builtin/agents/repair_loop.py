@@ -1,4 +1,4 @@
-"""The loop of an agent that repairs a program with a model: ask, call tools, run the failing command again."""
+"""The loop of an agent that repairs a program with a model: complete, call tools, rerun the failing command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_core import AgentResult, AttemptContext, Completion, ToolCall, T
 from agentbench_core.builtin.agents.conversation import Conversation
 from agentbench_core.builtin.options import RepairOptions
 
-_SHOWN = 6000  # characters of a command's output that a model is shown again
+_SHOWN = 6000  # characters of a command's output shown to a model after a rerun
 
 _REFUSALS = {"refusal": "the model refuses", "context_overflow": "the conversation no longer fits into the model"}
 _CUT_SHORT = frozenset({"timeout", "internal_error"})
@@ -20,7 +20,7 @@ _PASSES = AgentResult(message="the failing command passes")
 
 @attrs.frozen(kw_only=True)
 class CommandRun:
-    """What the failing command did when it was run again. Equal failures have equal digests."""
+    """The result of running the failing command again. Equal failures have equal digests."""
 
     passed: bool
     output: str
@@ -31,7 +31,7 @@ class CommandRun:
         """Read it from the result of the tool that ran the command."""
         fields = result.fields
         printed = f"{fields.get('stdout', '')}{fields.get('stderr', '')}"
-        # That it was killed is part of a failure; after how many seconds is not.
+        # A kill is part of the failure; the number of seconds before it is not.
         failure = f"{result.error_type}\0{fields.get('exit_code')}\0{normalize_failure(printed)}"
         return cls(
             passed=result.ok and fields.get("exit_code") == 0,
@@ -41,7 +41,7 @@ class CommandRun:
 
 
 def rerun(context: AttemptContext) -> CommandRun:
-    """Run the failing command, by the first tool that runs commands: one step. Raises ToolError if there is none."""
+    """Run the failing command with the first tool that runs commands: one step. Raises ToolError without such a one."""
     tool = shell(context)
     if tool is None:
         raise ToolError("unknown_tool", "no tool here runs commands")
@@ -54,7 +54,7 @@ def shell(context: AttemptContext) -> str | None:
 
 
 def is_rerun(context: AttemptContext, call: ToolCall, result: ToolResult) -> bool:
-    """Whether the model has run the failing command itself, as it is run otherwise."""
+    """Whether the model has run the failing command itself, with the same tool and arguments."""
     given = {name: value for name, value in call.arguments.items() if value}
     if call.tool != shell(context) or given.pop("command", None) != context.failing_command:
         return False
@@ -63,7 +63,7 @@ def is_rerun(context: AttemptContext, call: ToolCall, result: ToolResult) -> boo
 
 
 def opening(command: str, now: CommandRun | None) -> str:
-    """What a model is told at the beginning where the command does not tell when the work is done."""
+    """The first message if the command cannot tell when the work is done."""
     why = (
         "Nobody can run the command here, so it is not run again after your changes."
         if now is None
@@ -73,7 +73,7 @@ def opening(command: str, now: CommandRun | None) -> str:
 
 
 def told(command: str, found: CommandRun, *, failed_before: bool, patched: bool) -> str:
-    """What a model is told of a run that it has not seen; ``patched``: it comes after a change of the model's."""
+    """The message about a run that the model has not seen; ``patched``: after a change by the model."""
     output = found.output.strip()
     if len(output) > _SHOWN:
         output = f"{output[: _SHOWN // 3]}\n[...]\n{output[-2 * _SHOWN // 3 :]}"
@@ -85,11 +85,11 @@ def told(command: str, found: CommandRun, *, failed_before: bool, patched: bool)
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
-    """Let the model work until the failing command passes, or the rules say that it will not.
+    """Let the model work until the failing command passes, or until ``options`` say that it makes no progress.
 
-    The command is run once before, and again after each answer that may have changed something. Where that cannot tell
-    whether the work is done, because it passes from the start (hidden tests judge) or nobody may run it, the model
-    says when it is.
+    The command is run once before, and again after each response that may have changed something. If it cannot show
+    whether the work is done, because it passes from the start (hidden tests decide) or no tool runs it, the model
+    decides when it is done.
     """
     context.report_prompt_version(prompt_version)
     loop = _RepairLoop(chat, context, rules, rerun(context) if shell(context) else None)
@@ -97,7 +97,7 @@ def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOption
 
 
 class _RepairLoop:
-    """One attempt: what is known of the failing command, and what has happened how often in a row."""
+    """One attempt: the last run of the failing command, and counts of consecutive failures."""
 
     def __init__(
         self, chat: Conversation, context: AttemptContext, rules: RepairOptions, last: CommandRun | None
@@ -105,9 +105,9 @@ class _RepairLoop:
         self.chat = chat
         self.context = context
         self.rules = rules
-        self.last = last  # None: nobody may run the command
+        self.last = last  # None: no tool runs the command
         self.effects = {spec.name: spec.effect for spec in context.tools.specs}
-        self.model_decides = not self.is_failing  # it says when the work is done
+        self.model_decides = not self.is_failing  # the model decides when the work is done
         self.may_be_changing = False  # a command has run since, and may have left a process that changes files
         self.same_failures = self.failed_calls = self.idle_turns = 0
 
@@ -130,7 +130,7 @@ class _RepairLoop:
                 return ended
 
     def _after_calls(self, answer: Completion, results: Sequence[ToolResult]) -> AgentResult | None:
-        """How it ends when the model has called tools, if it ends."""
+        """The result after tool calls, if the attempt ends there."""
         self.idle_turns = 0
         for result in results:
             self.failed_calls = 0 if result.ok else self.failed_calls + 1
@@ -145,7 +145,7 @@ class _RepairLoop:
         return None
 
     def _after_words(self, answer: Completion) -> AgentResult | None:
-        """How it ends when the model has called nothing, if it ends; otherwise the model is asked to go on."""
+        """The result after a response without tool calls, if the attempt ends there; else asks the model to go on."""
         self.idle_turns += 1
         if self.may_be_changing and self.is_failing:
             self.may_be_changing = False
@@ -160,26 +160,26 @@ class _RepairLoop:
         return None
 
     def _is_done(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> bool:
-        """Whether the command passes after these calls. It is run again if they may have changed what it does."""
-        found, changed, patched = None, False, False
+        """Whether the command passes after these calls. It is rerun if they may have changed its result."""
+        outcome, changed, patched = None, False, False
         for call, result in zip(calls, results, strict=True):
             if is_rerun(self.context, call, result):
-                found, changed = CommandRun.of(result), False
+                outcome, changed = CommandRun.of(result), False
             elif self._may_change_files(call, result):
-                found, changed = None, True
+                outcome, changed = None, True
                 edited = self.effects.get(call.tool) == "edits"
                 patched |= edited
                 self.may_be_changing |= not edited
-        if found is not None:
-            return self._take_in(found, patched=patched, seen=True)
+        if outcome is not None:
+            return self._take_in(outcome, patched=patched, seen=True)
         return changed and self.last is not None and self._take_in(rerun(self.context), patched=patched)
 
     def _may_change_files(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether a call may have changed files. A refused call changes nothing; any other call may have."""
+        """Whether a call may have changed files. A refused call changes nothing; any other call may."""
         return self.effects.get(call.tool) != "reads" and (result.ok or result.error_type in _CUT_SHORT)
 
     def _take_in(self, found: CommandRun, *, patched: bool = False, seen: bool = False) -> bool:
-        """Take in how the command does, and tell the model what it has not seen. Says whether the work is done."""
+        """Record a run of the command, and show the model what it has not seen. Returns whether the work is done."""
         if found.passed and not self.model_decides:
             return True
         before, failed_before, self.last = self.last, self.is_failing, found

@@ -43,13 +43,13 @@ class _Edit:
 
 @attrs.frozen
 class ApplyPatch:
-    """A unified diff: every hunk of every file, or nothing."""
+    """Applies a unified diff: every hunk of every file, or nothing."""
 
     options: NoOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The description for models."""
         description = (
             "Change, create or delete files by a unified diff. All hunks are applied or none. "
             "Context lines must match the file exactly; line numbers may be off."
@@ -57,7 +57,7 @@ class ApplyPatch:
         return ToolSpec.of("apply_patch", description, _ApplyPatch, "edits")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``changed_files``; and ``moved``: by how many lines hunks were off, per file, where they were."""
+        """``changed_files``; and ``moved``: by file, the offset in lines of hunks that were not where they stated."""
         wanted = load(arguments, _ApplyPatch, where="apply_patch")
         patches = parse_patch(wanted.unified_diff)
         for patch in patches:
@@ -72,7 +72,7 @@ class ApplyPatch:
 
 
 def _edit(patch: FilePatch, workspace: Workspace) -> _Edit:
-    """What a patch makes of one file, without writing it."""
+    """The result of a patch for one file, without writing it."""
     before = _read(patch.path, workspace)
     if patch.kind == "create":
         if before is not None:
@@ -89,7 +89,7 @@ def _edit(patch: FilePatch, workspace: Workspace) -> _Edit:
 
 
 def _write(edits: Sequence[_Edit], workspace: Workspace) -> None:
-    """All edits, or none: what was written before one that fails is taken back.
+    """Make all edits or none: if one fails, the earlier ones are reverted.
 
     Deletions come first, so that a file can become a directory.
     """

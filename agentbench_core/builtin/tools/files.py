@@ -13,9 +13,9 @@ from agentbench_core import ToolContext, ToolError, ToolResult, ToolSpec, load, 
 from agentbench_core.builtin.options import ListFilesOptions, ReadFileOptions, SearchOptions
 
 LARGEST_FILE = 8 << 20
-"""Bytes of a file that tools read."""
+"""Maximum bytes that tools read of a file."""
 
-# The query is an argument, never part of the script: the sandbox's own tools see it, the host's never do.
+# The query is an argument, never part of the script: it is interpreted inside the sandbox, never on the host.
 _IN_SANDBOX = """
 if command -v rg >/dev/null 2>&1
 then exec rg --no-config --no-follow --hidden --glob '!.git' --line-number --no-heading --color never -e "$1" -- .
@@ -34,17 +34,17 @@ class _ListFiles:
 
 @attrs.frozen
 class ListFiles:
-    """Paths below a directory, sorted and capped."""
+    """Lists paths below a directory, sorted and capped."""
 
     options: ListFilesOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The description for models."""
         return ToolSpec.of("list_files", "List the files of the repository, sorted.", _ListFiles, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``paths``, and ``omitted``: how many more there are."""
+        """``paths``, and ``omitted``: the number of paths beyond the cap."""
         wanted = load(arguments, _ListFiles, where="list_files")
         meant = path_matcher((wanted.glob or "**",))
         root = "" if wanted.root in ("", ".", "./") else wanted.root.rstrip("/")
@@ -53,8 +53,8 @@ class ListFiles:
             context.deadline.check()
             if meant(path):
                 paths.append(path)
-        kept = paths[: self.options.max_paths]
-        return ToolResult.success(paths=kept, omitted=len(paths) - len(kept))
+        retained = paths[: self.options.max_paths]
+        return ToolResult.success(paths=retained, omitted=len(paths) - len(retained))
 
 
 @attrs.frozen(kw_only=True)
@@ -66,17 +66,17 @@ class _ReadFile:
 
 @attrs.frozen
 class ReadFile:
-    """Text of a file, or some lines of it, capped."""
+    """Reads text of a file, or some of its lines, capped."""
 
     options: ReadFileOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The description for models."""
         return ToolSpec.of("read_file", "Read a text file, or some of its lines.", _ReadFile, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``text``, ``total_lines``, and ``omitted_chars``: how much the cap left out at the end."""
+        """``text``, ``total_lines``, and ``omitted_chars``: the number of characters cut at the end."""
         wanted = load(arguments, _ReadFile, where="read_file")
         data = context.workspace.read(wanted.path, limit=LARGEST_FILE)
         if b"\0" in data[:8192]:
@@ -86,8 +86,8 @@ class ReadFile:
         if first > max(last, 1) or first > max(len(lines), 1):
             raise ToolError("bad_range", f"{wanted.path!r} has {len(lines)} lines; asked for {first} to {last}")
         text = "".join(lines[first - 1 : last])
-        kept = text[: self.options.max_chars]
-        return ToolResult.success(text=kept, total_lines=len(lines), omitted_chars=len(text) - len(kept))
+        retained = text[: self.options.max_chars]
+        return ToolResult.success(text=retained, total_lines=len(lines), omitted_chars=len(text) - len(retained))
 
 
 @attrs.frozen(kw_only=True)
@@ -99,35 +99,35 @@ class _Search:
 
 @attrs.frozen
 class Search:
-    """Matching lines as ``path:line:text``.
+    """Finds matching lines as ``path:line:text``.
 
-    The query is looked for as text, here; found nowhere, it is run as a regular expression inside the sandbox:
-    code is full of characters that mean something to one, and a hostile one must not stop the host.
+    The query is searched as text, on the host. If it occurs nowhere, it is run as a regular expression inside the
+    sandbox: code often contains regex characters, and a hostile expression must not block the host.
     """
 
     options: SearchOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The description for models."""
         return ToolSpec.of("search", "Search the repository for text or a regular expression.", _Search, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as one."""
+        """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as a regex."""
         wanted = load(arguments, _Search, where="search")
         meant = path_matcher((wanted.glob or "**",))
         cap = min(wanted.max_results, self.options.max_results)
         regex = False
-        found = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))
-        if not found and _SPECIAL.search(wanted.query):
+        results = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))
+        if not results and _SPECIAL.search(wanted.query):
             regex = True
-            found = list(itertools.islice(_in_sandbox(wanted.query, meant, context), cap + 1))
-        lines = [line[:_LONGEST_LINE] for line in found[:cap]]
-        return ToolResult.success(matches=lines, more=len(found) > cap, regex=regex)
+            results = list(itertools.islice(_in_sandbox(wanted.query, meant, context), cap + 1))
+        lines = [line[:_LONGEST_LINE] for line in results[:cap]]
+        return ToolResult.success(matches=lines, more=len(results) > cap, regex=regex)
 
 
 def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
-    needle = query.encode("utf-8", "surrogatepass")  # a model may say half a character; no file has it
+    needle = query.encode("utf-8", "surrogatepass")  # models may send lone surrogates; no file contains them
     for path in context.workspace.files():
         context.deadline.check()
         if not meant(path):

@@ -20,17 +20,17 @@ class _Run:
 
 @attrs.frozen
 class Run:
-    """A shell command in the sandbox. A non-zero exit is a result, not an error."""
+    """Runs a shell command in the sandbox. A non-zero exit code is a result, not an error."""
 
     options: RunOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
+        """The description for models."""
         return ToolSpec.of("run", "Run a shell command in the repository.", _Run, "runs")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``exit_code``, ``stdout``, ``stderr``; on a timeout all of them too, with ``exit_code`` null."""
+        """``exit_code``, ``stdout``, ``stderr``; after a timeout also, with ``exit_code`` null."""
         wanted = load(arguments, _Run, where="run")
         deadline = context.deadline.within(wanted.timeout_sec) if wanted.timeout_sec else context.deadline
         result = context.sandbox.exec(wanted.command, deadline=deadline, env=wanted.env or {})

@@ -1,1 +1,1 @@
-"""One attempt, in six phases; what attempts share."""
+"""One attempt, in six phases, and the state that attempts share."""

@@ -1,4 +1,4 @@
-"""The agent's phase: its thread, how it ends, and its sub-agents."""
+"""The agent phase: the agent's thread, its outcome, and its sub-agents."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from agentbench_core.values.messages import Usage
 from agentbench_core.values.record import Label
 
 GRACE_SEC = 5.0
-"""How long an agent may take to notice that its time is over before its thread is abandoned."""
+"""How long an agent may take to stop after its deadline before its thread is abandoned."""
 
-_SHOWN = 20_000  # characters of the failing command's output that go into an instruction
+_SHOWN = 20_000  # characters of the failing command's output in an instruction
 
 
 @attrs.frozen(kw_only=True)
 class AgentPhaseResult:
-    """How the agent phase ended, and what it used."""
+    """The outcome of the agent phase, and its usage."""
 
     outcome: Outcome
     message: str
@@ -83,7 +83,7 @@ class AgentPhase:
         self._recording = recording
         self._files = recording.files
         self._log = recording.log
-        self._deadline = deadline.within(math.inf)  # ends with the attempt's, or earlier when we end it
+        self._deadline = deadline.within(math.inf)  # ends with the attempt's deadline, or earlier
         self._model = model
         self._monitor = monitor
         self._stop = StopSignal()
@@ -94,7 +94,7 @@ class AgentPhase:
         )
 
     def run(self, workspace: Path) -> AgentPhaseResult:
-        """Let the agent work until it ends or is ended; afterwards nothing of it runs in the sandbox."""
+        """Run the agent until it ends or is stopped; afterwards none of its processes is left in the sandbox."""
         agent: Agent = self._plan.agent.make()
         meter = self._meter()
         with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ class AgentPhase:
                     monitor=self._monitor,
                 )
             )
-            # From its end on, threads that the agent left behind find every call refused.
+            # From then on, every call from threads that the agent left behind is refused.
             stack.callback(self._deadline.end, Interrupted("the agent phase is over"))
             if meter:
                 stack.callback(meter.close)
@@ -176,7 +176,7 @@ class AgentPhase:
             self._stop.set(stop)
 
     def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
-        """Run the agent in a thread that can be left behind: a thread cannot be killed."""
+        """Run the agent in a thread that can be abandoned, since a thread cannot be killed."""
         name = f"agent {self._plan.task.spec.id}"
         solved = attend(lambda: agent.solve(context), name, self._deadline, grace=GRACE_SEC)
         ended: list[object] = []
@@ -192,11 +192,11 @@ class AgentPhase:
         elif self._deadline.expired:
             self._note(self._deadline.check)
         elif isinstance(ended[0], BudgetExceeded):
-            self._note(self._budget.check)  # an agent may look for itself, and let it pass
+            self._note(self._budget.check)  # an agent may check its budget and ignore the exception
         return ended[0] if ended else None
 
     def _outcome(self, ended: object) -> Outcome:
-        """The end as a word; what ended the agent from outside counts even if the agent swallowed it."""
+        """The outcome; a stop from outside counts even if the agent caught the exception."""
         error = self._stop.error
         if error is None:
             return Outcome(ended.ended) if isinstance(ended, AgentResult) else Outcome.AGENT_ERROR
@@ -205,7 +205,7 @@ class AgentPhase:
         return next(outcome for kind, outcome in _OUTCOMES.items() if isinstance(error, kind))
 
     def _message(self, ended: object) -> str:
-        """The end in words; an exception of the agent's own leaves its traceback as evidence."""
+        """The explanation; the traceback of an agent's own exception is kept as evidence."""
         if self._stop.error is not None:
             return self._stop.error.message
         if isinstance(ended, AgentResult):
@@ -223,46 +223,46 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
     SandboxError: Outcome.SANDBOX_ERROR,
     AgentBenchError: Outcome.AGENT_ERROR,
 }
-"""What ended an agent from outside, as noted by the harness itself; what an agent raises is the agent's."""
+"""The stop from outside, as noted by the harness. Exceptions of the agent itself do not count."""
 
 
 def _said(how: Callable[[object], str], value: object) -> str:
-    """An agent's object as text, whatever its own code for that does."""
+    """An agent's object as text, even if its ``repr`` fails."""
     try:
         return how(value)
-    except Exception:  # noqa: BLE001 - an agent that cannot even say what it is
+    except Exception:  # noqa: BLE001 - the agent's own code may raise anything
         return f"something of type {type(value).__name__}"
 
 
 def baseline_output(baseline: Baseline) -> str:
-    """What the agent is shown of the baseline: what the failing command printed on the public tree."""
+    """The output of the failing command on the public tree, as shown to the agent."""
     public = baseline.public
     late = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
     return public.stdout.text + public.stderr.text + late
 
 
 def instruction(task: Task, failure_output: str) -> str:
-    """What the agent is told: the task's description, or one made from the failing command and its output."""
+    """The agent's instruction: the task's description, or one built from the failing command and its output."""
     command = task.spec.validation.failing_command
-    told = task.spec.description or f"The command `{command}` fails in this repository. Find the cause and fix it."
+    shown = task.spec.description or f"The command `{command}` fails in this repository. Find the cause and fix it."
     if len(failure_output) > _SHOWN:
         half = _SHOWN // 2
         failure_output = f"{failure_output[:half]}\n[...]\n{failure_output[-half:]}"
-    return f"{told.strip()}\n\nThe command `{command}` prints:\n\n{failure_output.strip()}\n"
+    return f"{shown.strip()}\n\nThe command `{command}` prints:\n\n{failure_output.strip()}\n"
 
 
 _MOST = 1000
-"""Delegations of one attempt: an agent that only delegates would use up nothing."""
+"""Most delegations of one attempt: delegating alone uses no budget."""
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @attrs.define(kw_only=True)
 class SubAgents:
-    """Makes the contexts of an attempt's agents, from the first one down."""
+    """Creates the contexts of an attempt's agents."""
 
     base: Callable[..., AttemptContext]
-    """A context but for what differs from agent to agent."""
+    """The parts of a context that are the same for all agents."""
     toolbox: MeteredToolbox
     meter: Meter | None
     log: EventLog

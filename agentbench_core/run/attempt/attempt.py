@@ -2,15 +2,15 @@
 
 ::
 
-    source       pristine tree at the commit, no other history
-    environment  set-up once per task, cached
-    baseline     fresh start, failing_command must fail
+    source       pristine tree at the commit, without later history
+    environment  setup, once per task, cached
+    baseline     fresh start: failing_command must fail
     agent        fresh sandbox: agent.solve(context) -> llm, tools
-    freeze       the agent's processes are dead; the change against the prepared tree, filtered
-    score        fresh start of the same environment + change + protected files as they were
+    freeze       agent processes are dead; filtered change against the prepared tree
+    score        fresh start of the same environment + change + original protected files
 
-Whatever happens, an attempt of a run ends in exactly one record. ``validate-tasks`` and ``tasks attack`` make attempts
-of the same kind, and record nothing.
+Every attempt of a run ends in exactly one record. ``validate-tasks`` and ``tasks attack`` make attempts the same
+way, without recording them.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> Attempt
     log = AttemptLog(store, plan.attempt_id)
     log.emit(TaskStarted(task_id=task.id, repeat=plan.repeat, supersedes=plan.supersedes), durable=True)
     files = store.attempt_files(task.id, plan.repeat)
-    found = run_attempt(plan, session, Recording(log=log, files=files, directory=files.directory))
+    result = run_attempt(plan, session, Recording(log=log, files=files, directory=files.directory))
     try:
-        write_evidence(plan, found, files, setup=session.shared.setup_output(plan.task))
+        write_evidence(plan, result, files, setup=session.shared.setup_output(plan.task))
     except OSError as error:
         log.emit(Warning_(message=f"evidence is incomplete: {error}"))
-    record, why = conclusion(plan, found, files.directory)
+    record, why = conclusion(plan, result, files.directory)
     log.ended = True
     files.close()
     store.record(record, why)
@@ -71,19 +71,19 @@ def run_attempt(
     judge_empty: bool = False,
     each_test: bool = False,
 ) -> AttemptResult:
-    """Go through the phases as far as they lead: for a run, and also to validate and to attack tasks.
+    """Run the phases until one ends the attempt: for a run, and for validating and attacking tasks.
 
     Args:
-        plan: which agent on which task, and who judges.
-        session: what it shares with other attempts.
-        recording: where its events and evidence go.
-        baseline: use this baseline, and continue even if it makes the task invalid. Validation reports every broken
+        plan: the agent, the task and the scorer.
+        session: state shared with other attempts.
+        recording: destination of events and evidence.
+        baseline: use this baseline, and continue even if it makes the task invalid: validation reports every broken
             rule of a task, not only the first.
         judge_empty: also score an empty change.
-        each_test: also report how each test ended if the task names no tests.
+        each_test: also report the result of each test if the task names no tests.
 
     Raises:
-        RunStoppedError: records cannot be written any more. Whatever else happens is in what is returned.
+        RunStoppedError: records cannot be written any more. All other errors are part of the result.
     """
     attempt = _Attempt(
         plan=plan,
@@ -97,7 +97,7 @@ def run_attempt(
         attempt.go()
     except RunStoppedError:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever it is, and be it a scorer's SystemExit, ends in a record
+    except BaseException as error:  # noqa: BLE001 - every end is recorded, also a scorer's SystemExit
         attempt.found.outcome = attempt.outcome_of(error)
         attempt.found.error = error
     return attempt.found
@@ -114,23 +114,23 @@ class _Attempt:
     found: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
-    """Of this phase, or of the next one."""
+    """The monitor of the current phase, or of the next one."""
 
     def go(self) -> None:
-        """Go through the phases as far as they lead."""
-        shared, task, found, log = self.session.shared, self.plan.task, self.found, self.recording.log
-        found.queued_sec = round(found.started - self.session.opened, 6)
+        """Run the phases until one ends the attempt."""
+        shared, task, result, log = self.session.shared, self.plan.task, self.found, self.recording.log
+        result.queued_sec = round(result.started - self.session.opened, 6)
         with self._phase("source"):
             pristine = shared.source(task, self.monitor)
         with self._phase("environment"):
-            prepared = found.prepared = shared.environment(task, pristine, log, self.monitor)
+            prepared = result.prepared = shared.environment(task, pristine, log, self.monitor)
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
             baseline = self.given or shared.baseline(task, prepared.environment, log, self.monitor)
-            found.baseline = baseline
+            result.baseline = baseline
             trouble = None if self.given else baseline.trouble or self._calibration_trouble(prepared)
         if trouble:
-            found.outcome, found.problem = trouble
+            result.outcome, result.problem = trouble
             return
         with self._fork(prepared) as workspace:
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
@@ -139,19 +139,19 @@ class _Attempt:
                 agent = AgentPhase(
                     self.plan, prepared.environment, baseline, self.recording, deadline, model, self.monitor
                 )
-                found.agent = agent.run(workspace)
-                found.outcome = found.agent.outcome
+                result.agent = agent.run(workspace)
+                result.outcome = result.agent.outcome
             with self._phase("freeze"), shared.turns.slot() as waited:
                 deadline.extend(waited)
                 self.monitor.add_wait(waited)
-                change = found.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
+                change = result.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
                 self._keep(workspace, change)
-        if (change.included or self.judge_empty) and found.outcome not in UNSCORED:
+        if (change.included or self.judge_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
-                found.score = self._score(prepared, change, deadline)
-        if found.outcome not in UNSCORED:
+                result.score = self._score(prepared, change, deadline)
+        if result.outcome not in UNSCORED:
             snapshots, directory = shared.snapshots, self.recording.directory
-            found.audit_labels = audit_attempt(self.plan, prepared, baseline, change, snapshots, directory)
+            result.audit_labels = audit_attempt(self.plan, prepared, baseline, change, snapshots, directory)
 
     def _check_environment(self, digest: str) -> None:
         before = self.plan.environment_digest
@@ -162,7 +162,7 @@ class _Attempt:
             )
 
     def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
-        """Why the scorer cannot judge the task here, found out before an agent costs anything."""
+        """Why the scorer cannot score this task, checked before an agent costs anything."""
         known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
             return Outcome.SETUP_FAILED, known.obstacle
@@ -199,7 +199,7 @@ class _Attempt:
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Time and watch a phase; do not begin it when the run is stopped, nor before there is room on the disk."""
+        """Time and monitor a phase. It does not start if the run was stopped, and waits for disk space."""
         self.session.stop.check()
         waited = self.session.space.wait()
         self.monitor.add_wait(waited)
@@ -216,7 +216,7 @@ class _Attempt:
             self.monitor = PhaseMonitor()
 
     def outcome_of(self, error: BaseException) -> Outcome:
-        """What an exception that left a phase says; agents' own ends never come here."""
+        """The outcome of an exception from a phase; the agent phase handles its own."""
         if isinstance(error, Interrupted):
             self.found.problem = error.message
             return Outcome.INTERRUPTED

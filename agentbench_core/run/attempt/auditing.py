@@ -1,4 +1,4 @@
-"""Have auditors look at a scored attempt, or at a task. What they find is beside the score."""
+"""Run auditors on a scored attempt, or on a task. Their labels do not change the score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentbench_core.values.limits import Deadline
 from agentbench_core.values.record import Change, Integrity, Label
 from agentbench_core.workspace.snapshot import Snapshots
 
-_SECONDS = 300.0  # for a task, apart from its own time, which is for agents
+_SECONDS = 300.0  # for auditing a task; not part of the task's own time limit
 
 
 def audit_attempt(
@@ -50,7 +50,7 @@ def audit_attempt(
             labels += auditor.audit_attempt(audit)
         except Interrupted:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever an agent left that nobody foresaw: suspect, and scored
+        except Exception as error:  # noqa: BLE001 - agents may leave unexpected data: label the attempt, keep its score
             reason = f"auditor {ready.name} failed to audit the attempt: {type(error).__name__}: {error}"
             labels.append(Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=reason))
     return tuple(labels)
@@ -58,7 +58,7 @@ def audit_attempt(
 
 @attrs.frozen(kw_only=True)
 class TaskAuditing:
-    """The audit of one task. ``solved`` is what its reference solution changes, if that is known."""
+    """The audit of one task. ``solved`` is the change of its reference solution, if known."""
 
     plan: AttemptPlan
     shared: PreparedTasks
@@ -69,9 +69,9 @@ class TaskAuditing:
     note: Callable[[str], None]
 
     def problems(self, stop: Deadline) -> Sequence[TaskProblem]:
-        """What all auditors find. Raises SandboxError, Interrupted."""
+        """The problems found by all auditors. Raises SandboxError, Interrupted."""
         deadline = stop.within(_SECONDS)
-        found: list[TaskProblem] = []
+        results: list[TaskProblem] = []
         for ready in self.plan.variant.auditors:
             audit = TaskAudit(
                 **_told(self.plan, self.baseline),
@@ -84,8 +84,8 @@ class TaskAuditing:
                 note=self.note,
             )
             auditor: Auditor = ready.make()
-            found += auditor.audit_task(audit)
-        return found
+            results += auditor.audit_task(audit)
+        return results
 
     @contextlib.contextmanager
     def _open_sandbox(self, deadline: Deadline) -> Iterator[Sandbox]:
@@ -103,7 +103,7 @@ class TaskAuditing:
 
 
 def _told(plan: AttemptPlan, baseline: Baseline) -> Mapping[str, Any]:
-    """What both kinds of audits have in common."""
+    """The common part of both kinds of audits."""
     task, output = plan.task, baseline_output(baseline)
     return {
         "task_id": task.spec.id,

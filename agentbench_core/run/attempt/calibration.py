@@ -1,7 +1,7 @@
-"""Let a scorer find out what to expect of a task in an environment: once, and kept beside the task.
+"""Let a scorer calibrate itself on a task in an environment: once, cached next to the task.
 
-What it found is bound to the task, its reference solution, the environment and the scorer: with another one of these
-it is found out again, before anything is scored.
+The result is bound to the task, its reference solution, the environment and the scorer. If one of these changes, the
+scorer calibrates again before anything is scored.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from agentbench_core.values.task import digest
 from agentbench_core.workspace.tree import Tree
 
 DIRECTORY = "expectations"
-"""Below a task's directory; a file per environment and scorer."""
+"""The directory inside a task's directory, with one file per environment and scorer."""
 CAPABILITY = "calibrates"
 _KEPT = ("data", "summary", "weakness")
 _SESSIONS = 5
-"""How many times the time of one verdict a calibration may take."""
+"""The time limit of a calibration, as a multiple of that of one verdict."""
 _LARGEST = 256 << 20  # bytes of a file
 
 
 class ReferenceRefusedError(Exception):
-    """The reference solution could not be applied: there was no time, an edit was not allowed, or a call failed."""
+    """The reference solution could not be applied: a timeout, a forbidden edit, or a failed call."""
 
     def __init__(self, how: Literal["late", "not_editable", "failed"], reason: str) -> None:
         super().__init__(reason)
@@ -55,12 +55,12 @@ class ReferenceRefusedError(Exception):
 
 @attrs.define
 class ApplyReference:
-    """An agent that applies the reference solution, and keeps why it could not."""
+    """An agent that applies the reference solution and records why it could not."""
 
     refused: ReferenceRefusedError | None = None
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Make the calls in order, up to the first one that is refused."""
+        """Make the calls in order, up to the first one that fails."""
         try:
             _apply(context.tools, context.script)
         except ReferenceRefusedError as error:
@@ -72,11 +72,11 @@ class ApplyReference:
 def reference_change(
     plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, recording: Recording, deadline: Deadline
 ) -> FrozenChange:
-    """Apply the reference solution to a fork, and freeze what it changed.
+    """Apply the reference solution to a fork, and freeze its change.
 
     Raises:
-        ReferenceRefusedError: a call was refused, or there was no time.
-        SandboxError: the machinery broke.
+        ReferenceRefusedError: a call failed or timed out.
+        SandboxError: the sandbox failed.
     """
     workspace = shared.fork(plan.task, prepared.environment, "workspace", hidden=False)
     try:
@@ -101,9 +101,9 @@ def _apply(tools: Toolbox, calls: Sequence[ToolCall]) -> None:
             reason = f"the reference solution has {len(calls)} calls: {error.message}"
             raise ReferenceRefusedError("failed", reason) from None
         if not result.ok:
-            said = f"{_named(number, calls, call)} failed: {result.error_type}: {result.error_message}"
+            message = f"{_named(number, calls, call)} failed: {result.error_type}: {result.error_message}"
             forbidden = result.error_type == "not_editable"
-            raise ReferenceRefusedError("not_editable" if forbidden else "failed", said)
+            raise ReferenceRefusedError("not_editable" if forbidden else "failed", message)
 
 
 def _named(number: int, calls: Sequence[ToolCall], call: ToolCall) -> str:
@@ -119,19 +119,19 @@ def calibration(
     anew: bool = False,
     waited: Callable[[float], None] = lambda seconds: None,
 ) -> Calibration | None:
-    """What a scorer knows of a task; ``None`` if it is none that calibrates.
+    """The calibration of a task's scorer; ``None`` for a scorer that does not calibrate.
 
     Args:
-        plan: which task, who will judge, and with which tools and limits the reference solution is applied.
+        plan: the task, the scorer, and the tools and limits for applying the reference solution.
         prepared: the task's environment.
-        shared: what attempts share; one of them calibrates, and the others wait.
+        shared: state shared by attempts; one of them calibrates while the others wait.
         log: for warnings.
-        anew: do it even if the result of an earlier run is there.
-        waited: called with the seconds that it took, also where another thread did it.
+        anew: ignore the cached result of an earlier run.
+        waited: called with the seconds spent, also if another thread did the work.
 
     Raises:
-        SandboxError: the machinery broke.
-        Interrupted: it was stopped.
+        SandboxError: the sandbox failed.
+        Interrupted: the run was stopped.
     """
     if not plan.scorer.can(CAPABILITY):
         return None
@@ -151,12 +151,12 @@ def _kept_or_made(
     bound = _bound(plan, prepared)
     place = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
     path = task.directory / DIRECTORY / f"{place}.json"
-    if not anew and (kept := _read(path, bound)) is not None:
-        return kept
+    if not anew and (retained := _read(path, bound)) is not None:
+        return retained
     made = _make(plan, prepared, shared, log)
     if made.data and not (made.obstacle or made.not_failing):
-        found = {name: getattr(made, name) for name in _KEPT}
-        text = json.dumps({"for": bound, "digest": _sum(found), **found}, indent=1, ensure_ascii=True) + "\n"
+        results = {name: getattr(made, name) for name in _KEPT}
+        text = json.dumps({"for": bound, "digest": _sum(results), **results}, indent=1, ensure_ascii=True) + "\n"
         try:
             path.parent.mkdir(exist_ok=True)
             replace_text(path, text)
@@ -166,7 +166,7 @@ def _kept_or_made(
 
 
 def _bound(plan: AttemptPlan, prepared: Prepared) -> dict[str, Any]:
-    """What a calibration depends on."""
+    """Everything that a calibration depends on."""
     task, scorer = plan.task, plan.scorer
     solution = json.dumps(dump(task.script), sort_keys=True).encode("utf-8", "surrogatepass")
     return {
@@ -183,16 +183,16 @@ def _sum(found: dict[str, Any]) -> str:
 
 
 def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
-    """What an earlier run kept; nothing of a file that is damaged, or of something else."""
+    """The cached result of an earlier run; ``None`` if it is damaged or bound to something else."""
     try:
         if path.stat().st_size > _LARGEST:
             return None
         plain = json.loads(path.read_bytes())
-        found = {name: plain[name] for name in _KEPT}
-        if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _sum(found):
+        results = {name: plain[name] for name in _KEPT}
+        if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _sum(results):
             return None
         return Calibration(
-            data=dict(found["data"]), summary=tuple(map(str, found["summary"])), weakness=str(found["weakness"])
+            data=dict(results["data"]), summary=tuple(map(str, results["summary"])), weakness=str(results["weakness"])
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -201,7 +201,7 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
 def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog) -> Calibration:
     task = plan.task
     deadline = shared.stop.within(_SESSIONS * plan.limits.timeout_sec)
-    warnings = WarningLog(lambda message: log.emit(Warning_(message=message)))  # its tool calls are no agent's
+    warnings = WarningLog(lambda message: log.emit(Warning_(message=message)))  # its tool calls are not an agent's
     quiet = Recording(log=warnings, files=MemoryEvidence())
     made: list[Path] = []
 
@@ -214,11 +214,11 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
         def fork(solved: bool) -> Path:
             if solved and not task.script:
                 raise CalibrationError("the task has no reference solution; add one under `oracle`")
-            kept = change().included if solved else ()
+            retained = change().included if solved else ()
             workspace = shared.fork(task, prepared.environment, "calibration", hidden=False)
             made.append(workspace)
             with Tree(workspace) as tree:
-                shared.snapshots.restore(kept, tree)
+                shared.snapshots.restore(retained, tree)
             shared.add_hidden(task, workspace)
             return workspace
 

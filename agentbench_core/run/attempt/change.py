@@ -1,4 +1,4 @@
-"""What an agent changed: frozen, filtered, and ready to be put on a fresh copy."""
+"""The change of an agent: frozen, filtered, and ready to be applied to a fresh copy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agentbench_core.workspace.snapshot import Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
 _KEPT_FILE_BYTES = 64 << 20
-_KEPT_BYTES = 1 << 30  # of all files of one attempt
+_KEPT_BYTES = 1 << 30  # total size of the files of one attempt
 _KEPT_FILES = 50_000
-_TOLD = 20  # of what was left out
+_TOLD = 20  # excluded files listed by name
 
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """``kept`` is what gets judged; the rest is dropped and labelled. ``dropped`` names it."""
+    """``included`` is scored; everything else is excluded and labelled. ``excluded`` lists it."""
 
     included: tuple[Change, ...]
     excluded: tuple[str, ...]
@@ -35,11 +35,11 @@ class FrozenChange:
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
-    """The change of a workspace against the prepared tree.
+    """The change of a workspace relative to the prepared tree.
 
-    Caches of tools count as nothing. Dropped: links, protected files, hidden tests' places, and what the task
-    does not let the agent edit. A path that ``editable_globs`` names wins over the protection, and is labelled.
-    A workspace that cannot be frozen (gone, closed, endless) is its agent's doing, and is no change.
+    Tool caches are ignored. Excluded are links, protected files, paths of hidden tests, and files that the task does
+    not allow the agent to edit. A path in ``editable_globs`` overrides the protection, with a label. A workspace that
+    cannot be frozen (removed, unreadable, unlimited) is the agent's fault and counts as no change.
     """
     try:
         frozen = snapshots.freeze(base, workspace)
@@ -50,7 +50,7 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     protected = protected_paths(task)
     editable = editable_paths(task)
     named = task.agent.editable_globs
-    kept: list[Change] = []
+    retained: list[Change] = []
     dropped: dict[str, list[str]] = {}
     for change in frozen.changes:
         if not TOOL_CACHES.isdisjoint(change.path.split("/")):
@@ -65,32 +65,32 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         elif not editable(change.path):
             dropped.setdefault("dropped_not_editable", []).append(change.path)
         else:
-            kept.append(change)
+            retained.append(change)
     labels = [Label(name=name, evidence=name_some(paths)) for name, paths in sorted(dropped.items())]
     if frozen.oddities:
         labels.append(Label(name="odd_files", evidence=name_some(frozen.oddities)))
-    judged = {change.path for change in kept}
+    judged = {change.path for change in retained}
     return FrozenChange(
-        included=tuple(kept),
+        included=tuple(retained),
         excluded=(*sorted({*itertools.chain(*dropped.values())} - judged), *frozen.oddities),
-        diff=snapshots.diff(base, frozen.snapshot, kept),
+        diff=snapshots.diff(base, frozen.snapshot, retained),
         labels=tuple(labels),
     )
 
 
 def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
-    """The Python files of a workspace whose change would be judged."""
+    """The Python files of a workspace whose changes would be scored."""
     editable, protected, named = editable_paths(task), protected_paths(task), task.agent.editable_globs
     with Tree(workspace) as tree:
-        found = [path for path in tree.files() if path.endswith(".py") and editable(path)]
-    return tuple(path for path in found if path in named or not protected(path))
+        results = [path for path in tree.files() if path.endswith(".py") and editable(path)]
+    return tuple(path for path in results if path in named or not protected(path))
 
 
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:
-    """Copy the regular files of a workspace into ``repo/``, for readers; it decides nothing.
+    """Copy the regular files of a workspace into ``repo/``, for readers; verdicts do not depend on it.
 
-    No links, and no ``.git`` that a reader's own git would obey. Gives what was left out: files that cannot be
-    read, that are too large, and what comes after too much.
+    Skips links, and ``.git``, which a reader's own git would obey. Returns what was skipped: files that are unreadable
+    or too large, and everything beyond the limits.
     """
     left_out: list[str] = []
     try:

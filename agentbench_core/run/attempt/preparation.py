@@ -1,4 +1,4 @@
-"""What all attempts at a task share: its source, its environment and its baseline, each made once."""
+"""Shared by all attempts on a task: source, environment and baseline, each prepared once."""
 
 from __future__ import annotations
 
@@ -35,61 +35,61 @@ from agentbench_core.workspace.tree import Tree, fork
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """A task's environment, and the snapshot of its workspace that every diff starts from."""
+    """A task's environment, and the snapshot of its workspace, the base of every diff."""
 
     environment: Environment
     base: Snapshot
 
 
 _NOT_RUN = (126, 127)
-"""Exit codes of a shell for what cannot be executed, and what is not there."""
+"""Exit codes of a shell for a program that cannot be executed, or does not exist."""
 _MISSING = re.compile(
     r"^\S*python[\d.]*: No module named (?:pytest|py\.test|nose2?|tox|nox)$|^g?make(?:\[\d+\])?: \*\*\* .* Error 127$",
     re.MULTILINE,
 )
-"""What an interpreter and make print when the program that runs the tests is missing; their exit codes do not tell."""
+"""Output of an interpreter or make if the test program is missing; their exit codes do not distinguish this."""
 
 
 @attrs.frozen(kw_only=True)
 class Baseline:
-    """The failing command before the agent: ``public`` is shown to agents, ``verdict`` had the hidden tests."""
+    """The failing command before the agent: ``public`` is shown to agents, ``verdict`` includes the hidden tests."""
 
     public: ExecResult
     verdict: ExecResult
     timeout_ok: bool = False
-    """Whether to run out of time is to fail as it must: of a task whose bug hangs."""
+    """Whether a timeout counts as the expected failure: for a task whose bug hangs."""
     duration_sec: float = 0.0
 
     @property
     def event(self) -> BaselineFinished:
-        """How it ended."""
+        """The result of the failing command."""
         code = self.verdict.exit_code
         return BaselineFinished(exit_code=code, failed_as_expected=self.failed, duration_sec=self.duration_sec)
 
     @property
     def failed(self) -> bool:
-        """Whether it failed, as it must: not for want of the program, nor of time, unless the task allows that."""
+        """Whether it failed for the right reason: not a missing program, nor a timeout unless the task allows that."""
         return self.trouble is None
 
     @property
     def trouble(self) -> tuple[Outcome, str] | None:
-        """Why no agent should be given this task."""
+        """Why the task is not given to an agent."""
         if self.verdict.timed_out and self.timeout_ok:
             return None
         if self.verdict.timed_out:
             return Outcome.SETUP_FAILED, "the failing command timed out on the unchanged repository"
         if self.verdict.exit_code in _NOT_RUN or _MISSING.search(self.verdict.stderr.text):
-            said = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
-            return Outcome.SETUP_FAILED, f"the failing command could not be started: {said}"
+            message = (self.verdict.stderr.text or self.verdict.stdout.text).strip()
+            return Outcome.SETUP_FAILED, f"the failing command could not be started: {message}"
         if self.verdict.ok:
             return Outcome.INVALID_TASK, "the failing command exits with 0 on the unchanged repository"
         return None
 
 
 class PreparedTasks:
-    """Shared by all attempts of a command, whatever their variant. Thread-safe.
+    """Prepared environments of tasks, shared by all attempts of a command, of all variants. Thread-safe.
 
-    ``monitor`` is told what an attempt waited for, and of the commands that it ran for all.
+    ``monitor`` receives waiting times, and results of commands that run on behalf of all attempts.
     """
 
     def __init__(self, provider: SandboxProvider, scratch: Scratch, stop: Deadline) -> None:
@@ -104,7 +104,7 @@ class PreparedTasks:
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
         self.turns = CpuSlots(stop)
         self.place = scratch.path
-        """Where all forks lie."""
+        """The parent directory of all forks."""
 
     def source(self, task: Task, monitor: PhaseMonitor | None = None) -> Path:
         """The pristine tree at the task's commit. Raises SetupError."""
@@ -112,7 +112,7 @@ class PreparedTasks:
         return self._sources.get(task.directory, lambda: self._checkout(task), self.stop, waited)
 
     def environment(self, task: Task, pristine: Path, log: EventLog, monitor: PhaseMonitor | None = None) -> Prepared:
-        """The task after its set-up. Raises SetupError, SandboxError."""
+        """The task after its setup. Raises SetupError, SandboxError."""
         monitor, here = monitor or PhaseMonitor(), False
 
         def prepare() -> Prepared:
@@ -144,14 +144,14 @@ class PreparedTasks:
             self._setups[task.directory].tell(log)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
-        """What the set-up printed, whether it went well or not, to standard output and standard error."""
+        """The output of the setup, also of a failed one: standard output and standard error."""
         recorder = self._setups.get(task.directory)
         return (recorder.stdout, recorder.stderr) if recorder else (Output(), Output())
 
     def baseline(
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
-        """How the failing command ends on the unchanged tree."""
+        """The result of the failing command on the unchanged tree."""
         monitor, here = monitor or PhaseMonitor(), False
 
         def make() -> Baseline:
@@ -168,7 +168,7 @@ class PreparedTasks:
     def run_baseline(
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
-        """The same, measured once more in fresh starts."""
+        """The same, measured again in fresh starts."""
         monitor = monitor or PhaseMonitor()
         command = task.spec.validation.failing_command
         log.emit(BaselineStarted(command=command))
@@ -204,7 +204,7 @@ class PreparedTasks:
 
     @staticmethod
     def add_hidden(task: Task, workspace: Path) -> None:
-        """Write the hidden tests into a workspace, each in place of what is there; other files below stay."""
+        """Write the hidden tests into a workspace, replacing existing files; other files there stay."""
         if not task.hidden:
             return
         name, places = task.spec.validation.files.strip("/"), hidden_paths(task)
@@ -215,11 +215,11 @@ class PreparedTasks:
                 tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
-        """Remove a fork. What resists goes when the run ends, or is swept by the next one."""
+        """Remove a fork. What cannot be removed is removed at the end of the run, or by the next run."""
         self._scratch.discard(workspace.parent)
 
     def empty(self, name: str) -> Path:
-        """A new empty directory, to be discarded too."""
+        """A new empty directory, also removed by :meth:`discard`."""
         directory = self._scratch.place(name)
         directory.mkdir()
         return directory
@@ -250,13 +250,13 @@ class PreparedTasks:
 
 
 def hidden_paths(task: Task) -> tuple[str, ...]:
-    """Where the hidden tests lie in a workspace that has them."""
+    """The paths of the hidden tests in a workspace that contains them."""
     name = task.spec.validation.files.strip("/")
     return tuple(f"{name}/{file.path}" for file in task.hidden)
 
 
 def _in_the_way(tree: Tree, name: str, places: Sequence[str]) -> Iterator[str]:
-    """Entries below ``name`` where hidden tests cannot be written, and bytecode of files that they replace."""
+    """Entries below ``name`` that block hidden tests, and bytecode of the files that they replace."""
     files = set(places)
     directories = {name, *itertools.chain.from_iterable(_above(place, name) for place in places)}
     for entry in tree.walk():
@@ -266,13 +266,13 @@ def _in_the_way(tree: Tree, name: str, places: Sequence[str]) -> Iterator[str]:
         if path in directories or (path in files and entry.kind != "file"):
             yield path
         elif parent.endswith("/__pycache__") and source in files:
-            yield path  # Python trusts it if size and second of the source are the same
+            yield path  # Python trusts it if the size and the second of the source match
         elif not files.isdisjoint(_above(path, name)):
             yield path
 
 
 def _above(path: str, name: str) -> Iterator[str]:
-    """The directories of a path that lie below ``name``."""
+    """The parent directories of a path, below ``name``."""
     while (path := path.rpartition("/")[0]).startswith(f"{name}/"):
         yield path
 
@@ -281,7 +281,7 @@ def _above(path: str, name: str) -> Iterator[str]:
 def open_preparations(
     variant: Variant, tasks: Sequence[Task], stop: Deadline, note: Callable[[str], None]
 ) -> Iterator[PreparedTasks]:
-    """The variant's provider, which can do ``tasks`` here, and a place for forks; both are given back at the end.
+    """The variant's sandbox provider after its preflight for ``tasks``, and a directory for forks; closed at the end.
 
     Raises UnavailableError.
     """

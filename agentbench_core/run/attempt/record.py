@@ -1,4 +1,4 @@
-"""From what an attempt found to its record and its facts on disk."""
+"""From the result of an attempt to its record and its files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def local_time(moment: datetime.datetime | None = None) -> str:
 
 @attrs.define(kw_only=True)
 class AttemptResult:
-    """What is known of an attempt so far; phases fill it in."""
+    """The result of an attempt, filled in phase by phase."""
 
     started_at: str = attrs.field(factory=local_time)
     started: float = attrs.field(factory=time.monotonic)
@@ -54,34 +54,34 @@ class AttemptResult:
     outcome: Outcome = Outcome.SANDBOX_ERROR
     prepared: Prepared | None = None
     facts: Mapping[str, str] = attrs.field(factory=dict)
-    """What is known of an environment that could not be prepared."""
+    """Facts about an environment whose setup failed."""
     baseline: Baseline | None = None
     agent: AgentPhaseResult | None = None
     change: FrozenChange | None = None
     score: Score | None = None
     audit_labels: tuple[Label, ...] = ()
     problem: str = ""
-    """What ended it before or beside the agent, in words."""
+    """Explanation of an end before or outside the agent phase."""
     error: BaseException | None = None
-    """The exception that ended it, if one did."""
+    """The exception that ended the attempt, if any."""
 
 
 def explanation(found: AttemptResult) -> str:
-    """Why an attempt ended as it did, in the words of whoever ended it."""
-    return _explanation(found).encode("utf-8", "backslashreplace").decode()  # half an emoji is no text
+    """Why an attempt ended as it did, as reported by the component that ended it."""
+    return _explanation(found).encode("utf-8", "backslashreplace").decode()  # escapes lone surrogates
 
 
 def _explanation(found: AttemptResult) -> str:
     if found.problem:
         return found.problem
-    said = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
+    messages = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
     if found.change is not None and not found.change.included:
-        said.append("the agent made no scorable changes")
-    return "; ".join(part.strip() for part in said if part.strip())
+        messages.append("the agent made no scorable changes")
+    return "; ".join(part.strip() for part in messages if part.strip())
 
 
 def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> AttemptRecord:
-    """The record of an attempt whose files lie in ``directory``."""
+    """The record of an attempt with files in ``directory``."""
     score, agent = found.score, found.agent
     judged = verdict(
         Happened(
@@ -132,10 +132,10 @@ def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> Att
 
 
 def conclusion(plan: AttemptPlan, found: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
-    """The record and its explanation; of findings that make none, the record that says so."""
+    """The record and its explanation; for a result that cannot be recorded, an infrastructure error."""
     try:
         return make_record(plan, found, directory), explanation(found)
-    except Exception:  # noqa: BLE001 - one record each, also when a plugin gave what nobody foresaw
+    except Exception:  # noqa: BLE001 - one record per attempt, even if a plugin returned unexpected data
         found = AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc())
         return make_record(plan, found, directory), explanation(found)
 
@@ -143,9 +143,9 @@ def conclusion(plan: AttemptPlan, found: AttemptResult, directory: Path) -> tupl
 def write_evidence(
     plan: AttemptPlan, found: AttemptResult, files: AttemptFiles, *, setup: tuple[Output, Output]
 ) -> None:
-    """What lies beside the record, whatever the end: the task as used, logs, timings, environment.
+    """Write the files next to the record, for every outcome: the task as used, logs, timings, environment.
 
-    ``setup`` is what the set-up printed, to standard output and standard error.
+    ``setup`` is the output of the setup: standard output and standard error.
     """
     files.write("task.yaml", plan.task.text)
     full = plan.task.spec.artifacts.full_logs
@@ -156,7 +156,7 @@ def write_evidence(
 
 
 def write_facts(plan: AttemptPlan, found: AttemptResult, files: AttemptFiles) -> None:
-    """``meta/timings.json`` (seconds per phase, and what each one met) and ``meta/environment.json``."""
+    """``meta/timings.json`` (seconds and resources per phase) and ``meta/environment.json``."""
     load = {phase: dump(met) for phase, met in found.load.items()}
     files.write_json("meta/timings.json", {"queued_sec": found.queued_sec, "phases_sec": found.timings, "load": load})
     settings = plan.task.spec.environment
@@ -218,7 +218,7 @@ def _labels(plan: AttemptPlan, found: AttemptResult) -> tuple[Label, ...]:
 
 
 def _pressure(found: AttemptResult) -> tuple[Label, ...]:
-    """What took the time of those phases that ran out of it, where that was not their own work."""
+    """Labels of phases that timed out for a reason other than their own work."""
     late = {"agent": found.outcome is Outcome.TIMED_OUT, "score": bool(found.score and found.score.timed_out)}
     met = [(phase, found.timings[phase], found.load[phase]) for phase, is_late in late.items() if is_late]
     labels = [pressure(*each) for each in met]
@@ -226,7 +226,7 @@ def _pressure(found: AttemptResult) -> tuple[Label, ...]:
 
 
 def _artifacts(plan: AttemptPlan, directory: Path) -> Mapping[str, str]:
-    """What there is of the files that readers look for first; paths are relative to ``task_dir``."""
+    """The most important files that exist, by name; paths are relative to ``task_dir``."""
     paths = {"task_dir": layout.task_directory(plan.task.spec.id, plan.repeat)}
     for phase in ("setup", "failing", "passing"):
         for stream in ("stdout", "stderr"):

@@ -1,4 +1,4 @@
-"""Have a scorer judge a frozen change."""
+"""Score a frozen change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentbench_core.workspace.tree import Tree
 
 @attrs.frozen(kw_only=True)
 class ScoringRun:
-    """A scorer on one task, with what it works on."""
+    """One task with its scorer, environment and recording."""
 
     plan: AttemptPlan
     prepared: Prepared
@@ -35,7 +35,7 @@ class ScoringRun:
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
-        """The judgement of a change; time that runs out is one. Raises SandboxError, Interrupted."""
+        """Score a change; a timeout is a result. Raises SandboxError, Interrupted."""
         spec = self.plan.task.spec
         known = calibration(
             self.plan, self.prepared, self.shared, self.recording.log, waited=lambda sec: self._waited(deadline, sec)
@@ -67,7 +67,7 @@ class ScoringRun:
             score = unless(self.shared.stop, lambda: scorer.score(context), f"scorer {self.plan.task.spec.id}")
         except DeadlineExceeded:
             score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests timed out")
-        except ToolError as error:  # such as a file where the tests have a directory
+        except ToolError as error:  # for example a file where the tests have a directory
             score = Score(passed=False, exit_code=None, explanation=f"the change does not apply: {error}")
         finally:
             for path in made:
@@ -91,7 +91,7 @@ class ScoringRun:
 
     def _waited(self, deadline: Deadline, seconds: float) -> None:
         self.monitor.add_wait(seconds)
-        deadline.extend(seconds)  # the time of others
+        deadline.extend(seconds)  # waiting for other attempts does not count
 
     @staticmethod
     def _remember(made: list[Path], path: Path) -> Path:

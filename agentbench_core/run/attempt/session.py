@@ -1,4 +1,4 @@
-"""What the attempts of one command share, opened before the first of them and closed after the last."""
+"""State shared by the attempts of one command, opened before the first and closed after the last."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from agentbench_core.values.record import Score
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """Prepared tasks, models by variant, the interrupt, room on the disk, and who listens."""
+    """Prepared tasks, models by variant, the interrupt, disk guard, and the observer."""
 
     shared: PreparedTasks
     offered: Mapping[str, OpenModel]
-    """Providers that can work here."""
+    """Models after their preflight, by variant."""
     stop: Deadline
-    """Ends with the command, or earlier when a person stops it."""
+    """Ends with the command, or earlier if the user interrupts it."""
     space: DiskGuard
     observer: RunObserver
     models: Mapping[str, RunModel] = attrs.field(factory=dict)
-    """The same with the money of a run."""
+    """Models by variant, with the budget of the run."""
     opened: float = attrs.field(factory=time.monotonic)
-    """When the attempts began, or this part of them, by the monotonic clock."""
+    """Start of the attempts, or of this part of a resumed run, on the monotonic clock."""
 
     def baseline(self, task: Task, log: AttemptEvents) -> Baseline:
         """The baseline of a task, in its prepared environment. Raises SetupError, SandboxError, Interrupted."""
@@ -45,7 +45,7 @@ class Session:
         return self.shared.baseline(task, prepared.environment, log)
 
     def score(self, plan: AttemptPlan, result: AttemptResult, recording: Recording) -> Score:
-        """What the plan's scorer says of the change that an attempt came to. Raises SandboxError, Interrupted."""
+        """Score the change of an attempt with the plan's scorer. Raises SandboxError, Interrupted."""
         assert result.prepared is not None, "the attempt came to a change"
         assert result.change is not None, "the attempt came to a change"
         judge = ScoringRun(plan=plan, prepared=result.prepared, shared=self.shared, recording=recording)
@@ -62,20 +62,20 @@ def open_session(
     max_cost_usd: float | None = None,
     min_free_mb: int = 0,
 ) -> Iterator[Session]:
-    """Try out every component, ask sandbox and models whether they can work here, and make room for workspaces.
+    """Instantiate every component, run the preflights of sandbox and models, and create the scratch directory.
 
     Args:
-        variants: what attempts will need; they have the same sandbox.
-        tasks: what the sandbox must be able to prepare.
-        listener: told of what a person should know.
-        workers: attempts at once, for providers that limit their callers.
-        max_cost_usd: what each run may cost.
-        min_free_mb: below this, attempts wait for room on the disk.
+        variants: what attempts will use; all have the same sandbox.
+        tasks: the tasks that the sandbox must be able to prepare.
+        listener: receives notes for the user.
+        workers: number of parallel attempts, for providers that limit their callers.
+        max_cost_usd: maximum cost of each run.
+        min_free_mb: attempts wait while less disk space is free.
 
     Raises:
-        PluginError: a component cannot be made.
-        InputError: a model cannot be used so.
-        UnavailableError: the sandbox or a model cannot work here; both are named if both cannot.
+        PluginError: a component cannot be created.
+        InputError: the settings of a model are invalid.
+        UnavailableError: the sandbox or a model is not available; lists both if both are not.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_ctrl_c())

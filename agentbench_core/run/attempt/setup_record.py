@@ -1,4 +1,4 @@
-"""What a task's set-up did: told as it happens, kept with the environment, and told again by every attempt there."""
+"""The setup of a task: logged while it runs, cached with the environment, and logged again by later attempts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = 64 << 20  # bytes of a file
 
 @attrs.frozen(kw_only=True)
 class SetupCommand:
-    """A command of the set-up that has ended."""
+    """A finished setup command."""
 
     command: str
     exit_code: int | None
@@ -34,20 +34,20 @@ class SetupCommand:
 
 
 class SetupRecorder:
-    """Implements ``SetupLog``: events as it happens, output kept for the logs."""
+    """Implements ``SetupLog``: emits events, and keeps the output for the logs."""
 
     def __init__(self, log: EventLog, monitor: PhaseMonitor) -> None:
         self._log = log
         self._monitor = monitor
         self.commands: list[SetupCommand] = []
-        """Those that have ended, in order."""
+        """Finished commands, in order."""
 
     def started(self, command: str) -> None:
-        """A command begins."""
+        """A command starts."""
         self._log.emit(SetupCommandStarted(command=command))
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command ended."""
+        """A command has ended."""
         self._monitor.add(result)
         stdout, stderr = (each.data.decode("utf-8", "backslashreplace") for each in (result.stdout, result.stderr))
         took = round(result.duration_sec, 6)
@@ -58,7 +58,7 @@ class SetupRecorder:
         self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=took))
 
     def tell(self, log: EventLog) -> None:
-        """The same events for an attempt that found the environment prepared, marked as ``cached``."""
+        """Emit the same events, marked as ``cached``, for an attempt in an environment that was already prepared."""
         for each in self.commands:
             log.emit(SetupCommandStarted(command=each.command, cached=True))
             log.emit(
@@ -69,12 +69,12 @@ class SetupRecorder:
 
     @property
     def stdout(self) -> Output:
-        """What the commands printed."""
+        """Standard output of the commands."""
         return self._output("stdout")
 
     @property
     def stderr(self) -> Output:
-        """What they printed to standard error."""
+        """Standard error of the commands."""
         return self._output("stderr")
 
     def _output(self, stream: str) -> Output:
@@ -83,9 +83,9 @@ class SetupRecorder:
 
 
 def keep(environment: str, commands: list[SetupCommand]) -> None:
-    """Keep what set up the environment with that digest, for runs that find it prepared; readable by this user only.
+    """Cache the setup log of the environment with that digest, for later runs; readable by this user only.
 
-    A disk that refuses costs later runs these logs, and nothing else.
+    If the disk is full, later runs lack these logs.
     """
     path = _place(environment)
     with contextlib.suppress(OSError):
@@ -97,13 +97,13 @@ def keep(environment: str, commands: list[SetupCommand]) -> None:
 
 
 def kept(environment: str) -> list[SetupCommand]:
-    """What :func:`keep` kept; nothing where that is not there, or damaged."""
+    """The log cached by :func:`keep`; empty if it is missing or damaged."""
     path = _place(environment)
     try:
         if path.stat().st_size > _LARGEST:
             return []
-        found: Any = json.loads(path.read_bytes())
-        return [load(each, SetupCommand, where=str(path)) for each in found]
+        result: Any = json.loads(path.read_bytes())
+        return [load(each, SetupCommand, where=str(path)) for each in result]
     except (OSError, ValueError, TypeError, RecursionError, InputError):
         return []
 

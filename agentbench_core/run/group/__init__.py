@@ -1,1 +1,1 @@
-"""A run of several variants."""
+"""Planning and running several variants."""

@@ -1,4 +1,4 @@
-"""Open the runs of a group: new ones, and those that are taken up again."""
+"""Open the runs of a command: new ones and resumed ones."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _SHOWN = 10  # names or differences in one message
 
 @attrs.frozen(kw_only=True)
 class RunPlan:
-    """What a command runs: variants that share tasks, and how.
+    """The plan of a command: variants, their tasks, and settings of the run.
 
-    ``resumed`` has, by variant, the run directories that are taken up again; without it all are new. ``changed_ok``:
-    also when results can depend on something that is no longer as it was. ``max_cost_usd`` is what each run may cost.
-    ``like`` has, by variant, the run directories whose plan is made again in new ones.
-    ``presets`` is the version of the presets of models that the settings were made with.
-    ``quarantined`` says why tasks are kept out of headlines, by id; they are attempted all the same, as evidence.
-    ``flaky`` says of tasks what was seen of their flakes, by id, whether they are quarantined or not.
+    ``resumed`` maps variants to run directories to resume; without it all runs are new. ``changed_ok``: resume even if
+    something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run.
+    ``like`` maps variants to the run directories whose plan is repeated.
+    ``presets`` is the version of the model presets behind the settings.
+    ``quarantined`` has the reason of each quarantined task, by id; they are attempted, but excluded from headlines.
+    ``flaky`` has the measured flakes of tasks by id, quarantined or not.
     """
 
     suite: str
@@ -73,7 +73,7 @@ class RunPlan:
             places = (task_directory(task.spec.id, number) for number in range(1, self.repeats + 1))
             ours |= {task.spec.id, str(task.directory.resolve()), *places}
         secret = {name for task in self.tasks for name in task.spec.artifacts.redact}
-        for variant in self.variants:  # options that name a variable hold the name of a secret
+        for variant in self.variants:  # options ending in _env contain the name of a secret variable
             secret |= {str(leaf.value) for key, leaf in variant.settings_with_origins.items() if key.endswith("_env")}
         return Redactor(os.environ, secret, ours=ours)
 
@@ -87,12 +87,12 @@ class RunWriter:
     plans: Sequence[AttemptPlan]
     planned: int
     recorded: int = 0
-    """How many of the planned attempts have their record."""
+    """Number of planned attempts that are already recorded."""
     stop: RunStop = attrs.field(factory=RunStop)
 
 
 def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: ModelFacts | None) -> RunManifest:
-    """The manifest of a variant's run, new or taken up again. Raises InputError when that is not the same run."""
+    """The manifest of a variant's run, new or resumed. Raises InputError if it is not the same run."""
     before = group.resumed.get(variant.name)
     now = make_manifest(
         run_id=before.manifest.run_id if before else str(ULID()),
@@ -111,7 +111,7 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     if before is None:
         return attrs.evolve(now, like=_likeness(group.like.get(variant.name), cleaned, variant))
     _check_plan(before, group)
-    list(before.every_record())  # damage is to be found before anything is written
+    list(before.every_record())  # detect damage before writing anything
     different = blocking_changes(before.manifest, cleaned, variant.plugins)
     if different and not group.changed_ok:
         raise InputError(
@@ -119,9 +119,9 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
             remedy="Restore it, or accept the mix with --changed-ok (recorded in run.json).",
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
-    kept = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
-    first = attrs.evolve(now, **kept)
-    same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # they may lie elsewhere now
+    retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
+    first = attrs.evolve(now, **retained)
+    same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # their paths may have changed
     return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
 
 
@@ -141,7 +141,7 @@ def _some(differences: Sequence[str]) -> Sequence[str]:
 
 
 def _check_plan(before: RunDirectory, group: RunPlan) -> None:
-    """What has a record must stay in the plan, also where the rest may change."""
+    """Recorded attempts must stay in the plan, even with ``changed_ok``."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
@@ -159,7 +159,7 @@ def _check_plan(before: RunDirectory, group: RunPlan) -> None:
 def open_run_writer(
     group: RunPlan, variant: Variant, manifest: RunManifest, observer: RunObserver
 ) -> Iterator[RunWriter]:
-    """The directory of a run, held, with the attempts that are left to make."""
+    """The directory of a run, locked, with the attempts that remain."""
     before = group.resumed.get(variant.name)
     directory = before.directory if before else _fresh(group, variant)
     store = Store(directory, group.redactor)
@@ -191,9 +191,9 @@ def open_run_writer(
             store.emit(Warning_(message=note))
             observer.note(f"{directory.name}: {note}")
         rest = resume(before, store, plans, changed_ok=group.changed_ok)
-        if rest.plans:  # otherwise it stays what it was, whatever has changed since
+        if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
             store.write_manifest(manifest)
-        (directory / SUMMARY).unlink(missing_ok=True)  # it will not be true any more
+        (directory / SUMMARY).unlink(missing_ok=True)  # it becomes outdated
         store.emit(RunResumed(kept=rest.recorded, attempts=len(rest.plans)))
         observer.resumed(rest.recorded)
         if not rest.plans:
@@ -204,7 +204,7 @@ def open_run_writer(
 
 
 def _begin(store: Store, manifest: RunManifest) -> None:
-    """Write the manifest of a new run. One that has none cannot be resumed, so it is not left behind."""
+    """Write the manifest of a new run. A directory without one cannot be resumed, so it is removed."""
     try:
         store.write_manifest(manifest)
     except RunStoppedError as error:
@@ -217,7 +217,7 @@ def _begin(store: Store, manifest: RunManifest) -> None:
 
 
 def _fresh(group: RunPlan, variant: Variant) -> Path:
-    """A new directory, with a number when another run of the same second has its name."""
+    """A new directory, with a number if another run of the same second has its name."""
     model = variant.model.name if variant.model else ""
     name = run_directory_name(datetime.datetime.now().astimezone(), group.suite, variant.name, model)
     try:

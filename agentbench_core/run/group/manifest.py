@@ -1,4 +1,4 @@
-"""``run.json``: what a run is, and what differs from an earlier one."""
+"""``run.json``: the description of a run, and its differences from an earlier one."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def make_manifest(
     presets: str,
     model: ModelFacts | None = None,
 ) -> RunManifest:
-    """The manifest of a run that begins now, on this machine. ``quarantined`` has a reason by the id of a task.
+    """The manifest of a run that starts now, on this machine. ``quarantined`` has reasons by task id.
 
-    ``presets`` is the version of the presets of models that the settings were made with.
+    ``presets`` is the version of the model presets behind the settings.
     """
     return RunManifest(
         run_id=run_id,
@@ -80,7 +80,7 @@ def make_manifest(
 
 
 def harness_info(home: Path) -> HarnessInfo:
-    """The harness that runs: from a checkout, or installed by pip."""
+    """The running harness: from a checkout, or installed by pip."""
     version = agentbench_core.__version__
     if (home / ".git").exists():
         changed = _git(home, "status", "--porcelain", "--", "agentbench_core", "plugins")
@@ -88,18 +88,18 @@ def harness_info(home: Path) -> HarnessInfo:
             version=version, git_sha=_git(home, "rev-parse", "HEAD"), dirty=bool(changed), source="checkout"
         )
     try:
-        told = importlib.metadata.distribution("agentbench-core").read_text("direct_url.json")
+        shown = importlib.metadata.distribution("agentbench-core").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
         return HarnessInfo(version=version, git_sha="", source="not installed")
-    if told is None:  # as pip leaves it for what was named, and not given by an address
+    if shown is None:  # pip writes no direct_url.json for a package from an index
         return HarnessInfo(version=version, git_sha="", source="package index")
-    origin = json.loads(told)
+    origin = json.loads(shown)
     commit = origin.get("vcs_info", {}).get("commit_id", "")
     return HarnessInfo(version=version, git_sha=commit, source=str(origin.get("url", "")))
 
 
 def _git(home: Path, *arguments: str) -> str:
-    """What git says of a checkout; nothing where it cannot be asked."""
+    """The git state of a checkout; empty if it is not available."""
     command = ["git", "-C", str(home), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
@@ -113,69 +113,69 @@ _HOW_NOT_WHAT = (
 )
 _PLACES = ("run.out", "run.tasks")
 _WINDOW = ("context_tokens", "answer_tokens")
-"""What agents heed of what a provider says of its model."""
+"""Facts about a model that agents depend on."""
 
 _ENVIRONMENT = "meta/environment.json"
 _CHANCE = frozenset({"cache"})
-"""Facts of an environment that may differ from one run to the next, and mean nothing."""
+"""Facts about an environment that may differ between runs without any effect."""
 
 _LONGEST = 200  # characters of a value in one difference
-_LINES = 5  # of a list, such as installed packages, in one difference
+_LINES = 5  # of a list in one difference, such as installed packages
 _SHOWN = 20  # differences on the console
 
 
 def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
-    """What results can depend on and is no longer as it was, in words.
+    """Changes since the run started that can affect results.
 
     Args:
         before: the manifest of the run.
-        now: the manifest that the same run would get now.
-        used: names of the plugins that the variant uses; others do not matter.
+        now: the manifest that the run would get now.
+        used: names of the plugins that the variant uses; others are ignored.
     """
-    found = []
+    results = []
     if before.harness != now.harness:
-        found.append(f"agentbench: {before.harness.shown} -> {now.harness.shown}")
+        results.append(f"agentbench: {before.harness.shown} -> {now.harness.shown}")
     plugins = [
         {plugin.name: f"{plugin.distribution} {plugin.version}" for plugin in manifest.plugins if plugin.name in used}
         for manifest in (before, now)
     ]
-    found += _differences("plugin", *plugins)
-    found += _differences("setting", *(_settings(manifest, _HOW_NOT_WHAT) for manifest in (before, now)))
-    found += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
-    found += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
-    if not found and before.variant_digest != now.variant_digest:
-        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
-    return tuple(found)
+    results += _differences("plugin", *plugins)
+    results += _differences("setting", *(_settings(manifest, _HOW_NOT_WHAT) for manifest in (before, now)))
+    results += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
+    results += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
+    if not results and before.variant_digest != now.variant_digest:
+        results.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
+    return tuple(results)
 
 
 def differences(before: RunManifest, now: RunManifest, used: Collection[str]) -> tuple[str, ...]:
-    """Everything that the manifests of a run and of one with the same plan say differently, in words.
+    """All differences between the manifests of a run and of one with the same plan.
 
-    Unlike :func:`changes`, also what results should not depend on: a reader is to judge that.
+    Unlike :func:`blocking_changes`, this includes what should not affect results: the reader decides.
 
     Args:
         before: the manifest of the run.
-        now: that of the run that makes its plan again.
+        now: the manifest of the run that repeats its plan.
         used: names of the plugins that the variant uses.
     """
-    found = [f"agentbench: {before.harness.shown} -> {now.harness.shown}"] if before.harness != now.harness else []
+    result = [f"agentbench: {before.harness.shown} -> {now.harness.shown}"] if before.harness != now.harness else []
     for line in _differences("plugin", _plugins(before), _plugins(now)):
         name = line.removeprefix("plugin ").partition(":")[0]
-        found.append(line if name in used else f"{line} (not used here)")
-    found += _differences("setting", *(_settings(manifest, _PLACES) for manifest in (before, now)))
-    found += _differences("model", *(_model(manifest) for manifest in (before, now)))
-    found += _differences("task", *(_tasks(manifest) for manifest in (before, now)))
-    found += _differences("platform", before.platform, now.platform)
-    if not found and before.variant_digest != now.variant_digest:
-        found.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
-    return tuple(found)
+        result.append(line if name in used else f"{line} (not used here)")
+    result += _differences("setting", *(_settings(manifest, _PLACES) for manifest in (before, now)))
+    result += _differences("model", *(_model(manifest) for manifest in (before, now)))
+    result += _differences("task", *(_tasks(manifest) for manifest in (before, now)))
+    result += _differences("platform", before.platform, now.platform)
+    if not result and before.variant_digest != now.variant_digest:
+        result.append(f"variant {now.variant}: {before.variant_digest} -> {now.variant_digest}")
+    return tuple(result)
 
 
 def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str, ...]:
-    """How the environments of a run differ from those of the run that it is like, as far as both have made some.
+    """How the environments of a run differ from those of the run whose plan it repeats, as far as both exist.
 
-    Their digests, and what the sandbox says of them: image, interpreter, packages. Which run.json does not know: it is
-    written before any environment is made. What cannot be read is not compared, which is said.
+    Compares digests and facts reported by the sandbox: image, interpreter, packages. run.json has none of these, since
+    it is written before environments are prepared. An unreadable run is reported as not compared.
     """
     try:
         then = open_run(Path(like.directory))
@@ -195,7 +195,7 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
 
 
 def in_words(like: ReproducedRun) -> str:
-    """What a person is told before such a run begins."""
+    """The note printed before such a run starts."""
     if not like.differences:
         return f"the same plan as {like.directory}, with no recorded difference"
     lines = like.differences[:_SHOWN]
@@ -230,18 +230,18 @@ def _tasks(manifest: RunManifest) -> Mapping[str, str]:
 
 
 def _environments(run: RunDirectory) -> Mapping[str, Mapping[str, str]]:
-    """The digest and the facts of each task's environment, by the id of the task."""
-    found: dict[str, Mapping[str, str]] = {}
+    """The digest and the facts of each task's environment, by task id."""
+    results: dict[str, Mapping[str, str]] = {}
     for record in run.records():
         digest = record.sandbox.environment_digest
-        if digest is not None and record.task_id not in found:
+        if digest is not None and record.task_id not in results:
             data = run.file(record.task_id, record.repeat, _ENVIRONMENT)
-            found[record.task_id] = {"digest": f"{record.sandbox.name} {digest}", **_facts(data)}
-    return found
+            results[record.task_id] = {"digest": f"{record.sandbox.name} {digest}", **_facts(data)}
+    return results
 
 
 def _facts(data: bytes | None) -> Mapping[str, str]:
-    """The facts in an attempt's file; none of one that is missing or damaged: the digest is in the record."""
+    """The facts in an attempt's file; empty if it is missing or damaged, since the record has the digest."""
     try:
         plain = json.loads(data or b"{}")
     except (ValueError, RecursionError):

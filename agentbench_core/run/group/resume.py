@@ -1,4 +1,4 @@
-"""Take up a run where it was left: nothing lost, nothing twice."""
+"""Resume a run where it stopped, without losing or repeating attempts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentbench_core.values.failures import Outcome
 from agentbench_core.values.record import AttemptRecord, AttemptUsage, RunManifest, Timestamps
 
 RETRIED_OUTCOMES = frozenset({Outcome.INTERRUPTED, Outcome.SANDBOX_ERROR, Outcome.LLM_ERROR, Outcome.SETUP_FAILED})
-"""Ends that say nothing of the agent and may be otherwise next time. An invalid task stays one."""
+"""Outcomes that say nothing about the agent and may differ next time. An invalid task stays invalid."""
 
 _STOPPED = "the harness stopped before this attempt had ended"
 _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
@@ -36,17 +36,17 @@ _BILLED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 @attrs.frozen(kw_only=True)
 class Remaining:
-    """What is left of a run: the attempts to make, and how many records stay."""
+    """The rest of a run: the attempts to make, and the number of recorded ones."""
 
     plans: tuple[AttemptPlan, ...]
     recorded: int
 
 
 def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Remaining:
-    """What is left of the planned attempts; unless ``changed_ok``, in the environments that the run had.
+    """The remaining attempts of the plan; unless ``changed_ok``, bound to the environments of the run.
 
-    An attempt that ended with its harness gets its record now: interrupted. What is tried again supersedes the
-    record that it had, and leaves its evidence aside.
+    An attempt that ended with a crash of the harness is recorded as interrupted. A retried attempt supersedes the
+    earlier record and archives its evidence.
     """
     by_place = {(plan.task.spec.id, plan.repeat): plan for plan in plans}
     for dead in _dead(run):
@@ -60,7 +60,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, cha
         record = last.get(place)
         plan = planned if changed_ok else attrs.evolve(planned, environment_digest=environments.get(place[0]))
         if record is None:
-            store.archive_attempt(*place, plan.attempt_id)  # of a begun attempt whose events were damaged
+            store.archive_attempt(*place, plan.attempt_id)  # of an attempt with damaged events
             rest.append(plan)
         elif record.outcome in RETRIED_OUTCOMES:
             store.archive_attempt(*place, record.attempt_id)
@@ -70,7 +70,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, cha
 
 @attrs.define(kw_only=True)
 class _OrphanedAttempt:
-    """An attempt that was begun and has no record, and what its events tell."""
+    """An attempt that has started and has no record, reconstructed from its events."""
 
     attempt_id: str
     task_id: str
@@ -81,7 +81,7 @@ class _OrphanedAttempt:
     used: Counter[str] = attrs.field(factory=Counter)
 
     def count(self, value: Mapping[str, Any]) -> None:
-        """Take in one event."""
+        """Add one event."""
         self.last = value["at"]
         self.used["steps"] += value["type"] == event_type(ToolCallStarted)
         self.used["llm_calls"] += value["type"] == event_type(LLMRequest) and value.get("exchange", 1) == 1
@@ -89,15 +89,15 @@ class _OrphanedAttempt:
             self.used.update({name: value[name] or 0 for name in _BILLED})
 
     def record(self, plan: AttemptPlan, manifest: RunManifest, store: Store) -> AttemptRecord:
-        """Its record, in the run as it was then."""
+        """Its record, with the facts of the run at that time."""
         plan = attrs.evolve(plan, attempt_id=self.attempt_id, supersedes=self.supersedes)
         directory = store.directory / task_directory(self.task_id, self.repeat)
-        found = AttemptResult(outcome=Outcome.INTERRUPTED, problem=_STOPPED)
+        result = AttemptResult(outcome=Outcome.INTERRUPTED, problem=_STOPPED)
         began, last = map(datetime.datetime.fromisoformat, (self.began, self.last))
         record = attrs.evolve(
-            make_record(plan, found, directory),
+            make_record(plan, result, directory),
             timestamps=Timestamps(started_at=local_time(began), ended_at=local_time(last)),
-            duration_sec=max(0.0, (last - began).total_seconds()),  # its monotonic clock ended with it
+            duration_sec=max(0.0, (last - began).total_seconds()),  # its monotonic clock is gone
             usage=AttemptUsage(**self.used),
             task_digest=next((task.digest for task in manifest.tasks if task.id == self.task_id), ""),
         )

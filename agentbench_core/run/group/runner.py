@@ -1,4 +1,4 @@
-"""Run a group: every variant on every task, as often as asked, some at once, each in its own run directory."""
+"""Run a plan: every variant on every task, with repeats, in parallel, each variant in its own run directory."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from agentbench_core.values.record import RunManifest
 
 @attrs.frozen(kw_only=True)
 class RunResult:
-    """One run of a group. ``status`` is ``completed``, ``interrupted``, or ``stopped`` for a ``reason``."""
+    """The result of one run. ``status`` is ``completed``, ``interrupted``, or ``stopped`` for a ``reason``."""
 
     directory: Path
     status: str
     reason: str = ""
     report_interrupted: bool = False
-    """Whether somebody did not want to wait for a reporter; the results are complete all the same."""
+    """Whether a reporter was interrupted; the results are complete anyway."""
 
 
 def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
-    """Make every planned attempt that has no record yet; on an interrupt mark what runs, and return what there is.
+    """Make every planned attempt without a record; on an interrupt, record running attempts and return.
 
     Raises:
-        UnavailableError: the sandbox or a model cannot work here; nothing was recorded.
-        InputError: there can be no run directory at that place, or a run cannot be resumed as it was.
+        UnavailableError: the sandbox or a model is not available; nothing was recorded.
+        InputError: the run directory cannot be created, or a run cannot be resumed.
         RunStoppedError: results cannot be written any more.
     """
     observer = SafeObserver(observer, group.redactor)
@@ -105,18 +105,18 @@ def _model(run: RunWriter, group: RunPlan, model: OpenModel) -> RunModel:
 
 
 def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, interrupts: Interrupts) -> None:
-    """All attempts of all runs; those of one task follow each other, since they share its environment."""
+    """All attempts of all runs, grouped by task, since those of a task share its environment."""
     queue = sorted(
         ((plan, run) for run in runs for plan in run.plans), key=lambda pair: (pair[0].task.spec.id, pair[0].repeat)
     )
     pool = ThreadPoolExecutor(group.workers, thread_name_prefix="attempt")
     try:
         pending = {pool.submit(_attempt, plan, session, run): run for plan, run in queue}
-        told = False
+        shown = False
         while pending:
             _collect(pending)
-            if interrupts.seen and not told:
-                told = True
+            if interrupts.seen and not shown:
+                shown = True
                 session.observer.note(
                     "interrupted: recording running attempts. Press Ctrl-C again to exit immediately."
                 )
@@ -127,7 +127,7 @@ def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, 
 
 
 def _attempt(plan: AttemptPlan, session: Session, run: RunWriter) -> bool:
-    """Make one attempt, unless the run was stopped before it began; then there is nothing to record."""
+    """Make one attempt, unless the run was stopped before."""
     if session.stop.expired or run.stop.reason:
         return False
     record_attempt(plan, session, run.store)
@@ -135,22 +135,22 @@ def _attempt(plan: AttemptPlan, session: Session, run: RunWriter) -> bool:
 
 
 def _collect(pending: dict[Future[bool], RunWriter]) -> None:
-    """Take in what has finished; short waits, so that signals are seen."""
+    """Handle finished attempts; waits are short, so that signals are handled."""
     done, _ = concurrent.futures.wait(pending, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED)
     for future in done:
         pending.pop(future).recorded += future.result()
 
 
 def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> None:
-    """Say and keep how the environments of a run differ from those of the run whose plan it makes again."""
+    """Report and record how the environments of a run differ from those of the run whose plan it repeats."""
     if manifest.like is None or not run.plans:
         return
-    found = environment_differences(manifest.like, open_run(run.store.directory))
-    for difference in found:
+    result = environment_differences(manifest.like, open_run(run.store.directory))
+    for difference in result:
         observer.note(f"differs from {manifest.like.directory}: {difference}")
         run.store.emit(Warning_(message=f"differs from run {manifest.like.run_id}: {difference}"))
-    if found:
-        every = tuple(dict.fromkeys((*manifest.like.differences, *found)))
+    if result:
+        every = tuple(dict.fromkeys((*manifest.like.differences, *result)))
         run.store.write_manifest(attrs.evolve(manifest, like=attrs.evolve(manifest.like, differences=every)))
 
 
@@ -163,7 +163,7 @@ def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResul
 
 
 def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
-    """Write the reports; one that fails loses its own report and nothing else. False: somebody did not want to wait."""
+    """Write the reports; a failing reporter only loses its own report. False if the user interrupted a reporter."""
     for ready in run.variant.reporters:
         observer.report_started(ready.name)
         reported = attend(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
@@ -173,7 +173,7 @@ def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
                 f"reporter {ready.name!r} was interrupted: its report is missing, but the results are complete"
             )
             return False
-        if (error := reported.exception()) is not None:  # the results are safe; the report can be made again
+        if (error := reported.exception()) is not None:  # results are safe; the report can be generated again
             observer.note(f"reporter {ready.name!r} failed: {type(error).__name__}: {error}")
     return True
 

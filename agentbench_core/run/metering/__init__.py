@@ -1,1 +1,1 @@
-"""What an agent is handed, counted: tools, model, money and the machine."""
+"""Metered access of agents to tools, model, money and the machine."""

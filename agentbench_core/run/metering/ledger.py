@@ -1,4 +1,4 @@
-"""What a call of a model may use, has used, and how it went: one meter per attempt, one entry per exchange."""
+"""Accounting of model calls: one meter per attempt, one ledger entry per exchange."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agentbench_core.values.events import LLMFailed, LLMRequest, Warning_
 from agentbench_core.values.limits import Budget, Deadline, Reservation
 from agentbench_core.values.messages import Completion, FailedExchange, Request, Usage
 
-_LONGEST = 1 << 20  # tokens of an answer that nothing limits
+_LONGEST = 1 << 20  # tokens of a response without any limit
 
 
 @attrs.define(kw_only=True)
 class Meter:
-    """What all agents of an attempt share: the run's model, the attempt's time, and the count of what was used."""
+    """Shared by all agents of an attempt: the run's model, the attempt's time, and the usage so far."""
 
     plan: AttemptPlan
     model: RunModel
@@ -45,7 +45,7 @@ class Meter:
         return bool(self._open)
 
     def begin(self, call: Call) -> int:
-        """The number of a new call, from 1. Raises Interrupted when the attempt has ended."""
+        """The number of a new call, from 1. Raises Interrupted if the attempt has ended."""
         with self._lock:
             if self._closed:
                 raise Interrupted("the agent phase is over")
@@ -54,12 +54,12 @@ class Meter:
             return self.calls
 
     def end(self, call: Call) -> None:
-        """Nothing more comes of a call."""
+        """A call has ended."""
         with self._lock:
             self._open.discard(call)
 
     def close(self) -> None:
-        """No call begins or goes on from here on; what became of those under way nobody knows."""
+        """Refuse further calls; the result of calls in progress stays unknown."""
         with self._lock:
             self._closed = True
             left = list(self._open)
@@ -67,7 +67,7 @@ class Meter:
             call.abandon("the attempt has ended")
 
     def give_back(self, seconds: float) -> None:
-        """Time that does not count; agents that wait at the same time wait once."""
+        """Exclude waiting time from the attempt's time; parallel waits of agents count once."""
         with self._lock:
             now = time.monotonic()
             until = now + seconds
@@ -75,7 +75,7 @@ class Meter:
             self._given_until = max(self._given_until, until)
 
     def count(self, usage: Usage) -> None:
-        """Take in what an exchange has used."""
+        """Add the usage of an exchange."""
         with self._lock:
             self.usage = Usage(
                 prompt_tokens=self.usage.prompt_tokens + usage.prompt_tokens,
@@ -85,7 +85,7 @@ class Meter:
             )
 
     def priced(self, usage: Usage | None) -> Usage | None:
-        """With what the tokens cost by the model.s prices, where these are known and the provider does not tell."""
+        """Add the cost of the tokens by the model's prices, if they are known and the provider reports no cost."""
         facts = self.model.facts
         price = facts.usd_per_million_input, facts.usd_per_million_output
         if usage is None or usage.cost_usd is not None or None in price or not usage.prompt_tokens:
@@ -98,7 +98,7 @@ class Meter:
         return price / 1e6 + facts.usd_per_request
 
     def worst_case(self, prompt_tokens: int, answer_tokens: int | None) -> Reservation:
-        """The most that an exchange can use."""
+        """The maximum that an exchange can use."""
         facts = self.model.facts
         window = facts.context_tokens or math.inf
         prompt = int(min(prompt_tokens, window))
@@ -108,7 +108,7 @@ class Meter:
 
 
 class Call:
-    """Implements ``LLMCall``: each exchange is held back from the budgets, entered, and settled once."""
+    """Implements ``LLMCall``: each exchange is reserved in the budgets, recorded, and settled once."""
 
     def __init__(
         self, meter: Meter, agent: str, budget: Budget, request: Request, most_tokens: int, deadline: Deadline
@@ -122,7 +122,7 @@ class Call:
         self.agent = agent
         self.deadline = deadline
         self.refusal: BaseException | None = None
-        """What :meth:`again` raised last."""
+        """The last exception raised by :meth:`start_exchange`."""
         self.number = 0
         self.exchange = 0
         self.waited = 0.0
@@ -143,7 +143,7 @@ class Call:
         return self._meter.plan.attempt_id
 
     def start_exchange(self) -> None:
-        """Enter one more exchange, or the first; on disk when this returns."""
+        """Record the start of an exchange; it is on disk when this returns."""
         if self._under_way:
             self.failed(FailedExchange(error="unknown", message="the provider did not report how it ended"))
         try:
@@ -188,19 +188,19 @@ class Call:
         return self._meter.files.cleaned(value)
 
     def answered(self, completion: Completion) -> Completion:
-        """The exchange under way gave the answer; gives it with what it cost."""
+        """The exchange in progress returned the response; returns it with its cost."""
         completion = attrs.evolve(completion, usage=self._meter.priced(completion.usage))
         if not self._settled(completion.usage):
             raise LLMError("the provider returned a response after reporting a failure")
         return completion
 
     def abandon(self, why: str) -> None:
-        """No answer comes any more; nobody knows what became of an exchange that is still under way."""
-        with contextlib.suppress(Interrupted):  # its attempt has its record
+        """No response will come; the usage of an exchange in progress is unknown."""
+        with contextlib.suppress(Interrupted):  # the attempt is already recorded
             self.failed(FailedExchange(error="unknown", message=why))
 
     def _hold(self) -> None:
-        """Hold the worst case back from the attempt's budget and from the run's money."""
+        """Reserve the worst case in the attempt's budget and in the run's budget."""
         model = self._meter.model
         self._budget.reserve(self._worst, self.deadline)
         try:
@@ -238,7 +238,7 @@ class Call:
                 raise
 
     def _settled(self, usage: Usage | None) -> bool:
-        """Settle the exchange under way, if there is one; where nobody knows what it used, as its worst case."""
+        """Settle the exchange in progress, if any; with its worst case if the usage is unknown."""
         with self._lock:
             if not self._under_way:
                 return False
@@ -250,8 +250,8 @@ class Call:
         self._give_money_back(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
         if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
-            said = f"call {self.number} cost {cost:.6f} USD, but its prices allow at most {self._worst.cost_usd:.6f}"
-            self._meter.log.emit(Warning_(message=said))
+            message = f"call {self.number} cost {cost:.6f} USD, but its prices allow at most {self._worst.cost_usd:.6f}"
+            self._meter.log.emit(Warning_(message=message))
         return True
 
     def _give_money_back(self, tokens: int, cost_usd: float) -> None:

@@ -1,4 +1,4 @@
-"""The model as an agent meets it: filled in, metered, timed, written down."""
+"""The model as seen by an agent: requests completed with settings, metered, timed, recorded."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class MeteredModel:
         self._said: tuple[Message, ...] = ()
         """The messages of the last answered request."""
         self._told: tuple[Message, ...] = ()
-        """The same, and its answer: what is written down already."""
+        """The same, and its response: already written to the conversation."""
         self._tools: tuple[ToolSpec, ...] | None = None
         self._read = 0
-        """Tokens of ``_said`` and ``_tools``, as the server counted them."""
+        """Tokens of ``_said`` and ``_tools``, as counted by the server."""
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the model."""
+        """Facts about the model."""
         return self._meter.model.facts
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
-        """Answer one request within ``deadline`` and the attempt's; see the contract."""
+        """Complete one request within ``deadline`` and the attempt's; see the contract."""
         meter = self._meter
         if isinstance(meter.stop.error, (AttemptStop, LLMError)):
-            raise meter.stop.error  # whoever swallowed it hears it again
+            raise meter.stop.error  # raised again if the agent caught it
         try:
             meter.deadline.check()
             self._budget.check_spend()
@@ -60,7 +60,7 @@ class MeteredModel:
             raise
 
     def _note(self, error: AttemptStop | LLMError) -> None:
-        """What ends the attempt. Not that: a deadline that the agent set itself, the share that a sub-agent got."""
+        """Record what ends the attempt; not an agent's own deadline, nor the end of a sub-agent's share."""
         meter = self._meter
         own_share = isinstance(error, BudgetExceeded) and getattr(error.budget, "parent", None) is not None
         own_deadline = isinstance(error, DeadlineExceeded) and not meter.deadline.expired
@@ -118,7 +118,7 @@ class MeteredModel:
         return completion
 
     def _ask(self, request: Request, call: Call) -> Completion:
-        """One call of the provider, whose bugs are infrastructure and not the agent's."""
+        """One call of the provider; its bugs are infrastructure errors, not the agent's."""
         provider = self._meter.model.info.provider
         try:
             completion: object = self._meter.model.llm.complete(request, call)
@@ -132,7 +132,7 @@ class MeteredModel:
         return completion
 
     def _most_tokens(self, request: Request) -> int:
-        """The most tokens that the request can be: what the server counted last time, and each new byte as one."""
+        """The maximum tokens of the request: as counted by the server last time, plus one per new byte."""
         with self._lock:
             known = len(self._said)
             if self._read and self._tools == request.tools and request.messages[:known] == self._said:
@@ -140,7 +140,7 @@ class MeteredModel:
         return sum(tool.size for tool in request.tools) + sum(message.size for message in request.messages)
 
     def _write_down(self, call: int, request: Request, completion: Completion) -> None:
-        # With the last answer, or without it where the agent has not taken it into its conversation.
+        # With the last response, or without it if the agent did not add it to its conversation.
         lengths = (len(self._told), len(self._said))
         since = next((n for n in lengths if request.messages[:n] == self._told[:n]), 0)
         line = ConversationEntry(

@@ -1,4 +1,4 @@
-"""The models of a run: asked before it, closed after it, and what the run may cost."""
+"""The models of a run: preflight before it, closed after it, and the run's budget."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from agentbench_core.values.task import digest
 
 
 class RunStop:
-    """Whether a run makes no further attempts, and why. The first reason stays."""
+    """Whether a run starts no further attempts, and why. The first reason is kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.reason = ""
 
     def request(self, reason: str) -> None:
-        """No attempt begins from here on; those that have begun end as they can."""
+        """Start no further attempts; running attempts finish normally."""
         with self._lock:
             self.reason = self.reason or reason
 
 
 @attrs.frozen(kw_only=True)
 class OpenModel:
-    """A provider at work, the model that one variant wants of it, and what it says of that."""
+    """An open provider, the model that a variant uses, and the facts reported about it."""
 
     llm: LLM
     info: ModelInfo
     facts: ModelFacts
     longest_answer: int | None
-    """Tokens that the model can write, whatever it is asked for."""
+    """Tokens of the longest response that the model supports."""
 
 
 @attrs.frozen(kw_only=True)
 class RunModel(OpenModel):
-    """The same in a run, with the money of that run."""
+    """An open model in a run, with the budget of the run."""
 
     budget: RunBudget
     stop: RunStop
@@ -59,13 +59,13 @@ def open_models(
     stop: Deadline,
     note: Callable[[str], None],
 ) -> Iterator[Mapping[str, OpenModel]]:
-    """Models by variant. Variants that want the same share a provider, so that its calls know of each other.
+    """Models by variant. Variants with equal settings share a provider, which can limit their calls together.
 
-    Raises InputError and UnavailableError when a model cannot be used so.
+    Raises InputError and UnavailableError if a model cannot be used.
     """
     with contextlib.ExitStack() as stack:
         made: dict[str, tuple[LLM, ModelFacts]] = {}
-        found: dict[str, OpenModel] = {}
+        results: dict[str, OpenModel] = {}
         for variant in variants:
             if variant.llm is None or variant.model is None:
                 continue
@@ -78,9 +78,9 @@ def open_models(
                 stack.callback(_close, llm, variant.llm.name, note)
                 component = variant.llm.component
                 made[key] = llm, _facts(llm, component, variant, variant.model, workers, limit, stop)
-            found[variant.name] = _open_model(variant, variant.model, *made[key])
-            _check_prices(found[variant.name], limit)
-        yield found
+            results[variant.name] = _open_model(variant, variant.model, *made[key])
+            _check_prices(results[variant.name], limit)
+        yield results
 
 
 def _facts(
@@ -123,15 +123,15 @@ def _open_model(variant: Variant, model: ModelInfo, llm: LLM, facts: ModelFacts)
 
 
 def _close(llm: LLM, name: str, note: Callable[[str], None]) -> None:
-    """The results are safe by now, whatever a provider makes of its end."""
+    """Close a provider. The results are already safe, so errors are only noted."""
     try:
         llm.close()
-    except Exception as error:  # noqa: BLE001 - a plugin may raise anything here, and it is noted
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything; it is noted
         note(f"llm {name!r} failed to close: {type(error).__name__}: {error}")
 
 
 def _check_prices(model: OpenModel, limit: float | None) -> None:
-    """A limit in dollars means nothing for a model without a price."""
+    """Raise UnavailableError if there is a limit in dollars and the model has no known price."""
     if limit is not None and None in (model.facts.usd_per_million_input, model.facts.usd_per_million_output):
         who = f"model {model.info.name!r} (provider {model.info.provider!r})"
         raise UnavailableError(
@@ -142,11 +142,11 @@ def _check_prices(model: OpenModel, limit: float | None) -> None:
 
 
 class RunBudgetExceededError(Interrupted):
-    """A run has not enough money left for its next call."""
+    """The budget of the run is too small for its next call."""
 
 
 class RunBudget:
-    """The money of a run. The worst case of a call is held back before it is sent, so it is never overdrawn.
+    """The budget of a run in US dollars. The worst case of a call is reserved before it is sent: it never overshoots.
 
     Thread-safe. ``None`` as ``max_usd`` means no limit.
     """
@@ -159,7 +159,7 @@ class RunBudget:
         self._changed = threading.Condition()
 
     def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
-        """Hold back what a call may cost at most; waits while other calls may still give some of theirs back.
+        """Reserve the maximum cost of a call; waits while other calls may still return a part of their reservation.
 
         Calls ``waiting`` before each wait, with its seconds. Raises RunBudgetExceededError when the run has too little
         left, and whatever ``waiting`` raises.
@@ -177,9 +177,9 @@ class RunBudget:
             self._holders += 1
 
     def settle(self, held: float, spent: float) -> None:
-        """Pay what a call has cost, in place of what was held back for it."""
+        """Replace the reservation of a call with its actual cost."""
         with self._changed:
             self._holders -= 1
-            self._held = self._held - held if self._holders else 0.0  # floats leave crumbs
+            self._held = self._held - held if self._holders else 0.0  # avoids accumulated rounding errors
             self.spent_usd += spent
             self._changed.notify_all()

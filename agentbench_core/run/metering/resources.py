@@ -1,4 +1,4 @@
-"""What a phase used, who else used the machine, and which limits an attempt ran into."""
+"""Resource usage of phases, load of the machine, and limits reached by an attempt."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agentbench_core.values.record import Label
 
 UNDER_PRESSURE = "under_pressure"
 PRESSURE_SHARE = 0.25
-"""Of a phase that ran out of time: who lost less would have needed a limit a third longer at most, and the limit may
-simply be too short. Others count from the same share of the machine's processors on."""
+"""Minimum share of a phase's time lost to other causes. With less, a limit one third longer would have been enough,
+so the limit may simply be too short. Also the minimum share of the machine's processors used by others."""
 WORK_SHARE = 0.05
-"""Of a phase, in which its commands used a processor: who sleeps loses nothing to those who compute."""
+"""Minimum share of a phase in which its commands used a processor: an idle phase loses nothing to others."""
 SHORTEST_SEC = 1.0
-"""A phase that ended sooner did not run out of its own time."""
+"""Phases shorter than this did not run into their own time limit."""
 
 _PRESSURE = Path("/proc/pressure")
 _STAT = Path("/proc/stat")
@@ -34,7 +34,7 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 
 @attrs.frozen(kw_only=True)
 class HostLoad:
-    """What the machine was under meanwhile, AgentBench itself and all attempts included; ``None``: nobody knows."""
+    """Load of the whole machine during a phase, including AgentBench and all attempts; ``None`` if unknown."""
 
     processors: int = option(1, help="number of processors of the machine")
     cpu_used_sec: float | None = option(None, help="processor time used on the machine, in seconds")
@@ -46,7 +46,7 @@ class HostLoad:
 
 @attrs.frozen(kw_only=True)
 class PhaseResources:
-    """What one phase met."""
+    """Resources of one phase."""
 
     waited_sec: float = option(
         0.0,
@@ -57,7 +57,7 @@ class PhaseResources:
 
 
 class PhaseMonitor:
-    """One phase as it goes on: what it waits for, and what becomes of its commands. Thread-safe."""
+    """Monitors one phase: its waiting time, and the resources of its commands. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,35 +65,35 @@ class PhaseMonitor:
         self._commands = ResourceUsage()
 
     def add_wait(self, seconds: float) -> None:
-        """It waited for others, and could do nothing."""
+        """Add time spent waiting for others."""
         with self._lock:
             self._waited += seconds
 
     def add(self, result: ExecResult) -> None:
-        """One of its commands has ended."""
+        """Add the result of a command."""
         with self._lock:
             self._commands = self._commands.plus(result.load)
 
     def ended(self, host: HostLoad) -> PhaseResources:
-        """All of it."""
+        """The totals of the phase."""
         with self._lock:
             return PhaseResources(waited_sec=round(self._waited, 6), commands=self._commands, host=host)
 
 
 @attrs.frozen
 class HostCounters:
-    """What the machine has counted since it was started; two of them are a :class:`HostLoad`."""
+    """Counters of the machine since boot; the difference of two is a :class:`HostLoad`."""
 
     used: float | None
     waits: tuple[float | None, ...]
 
     @staticmethod
     def read() -> HostCounters:
-        """Now."""
+        """Read the current values."""
         return HostCounters(_used(), tuple(_stalled(what) for what in ("cpu", "memory", "io")))
 
     def until(self, now: HostCounters) -> HostLoad:
-        """What came to it between this and then."""
+        """The difference between two readings."""
         cpu, memory, io = map(_growth, self.waits, now.waits)
         return HostLoad(
             processors=os.cpu_count() or 1,
@@ -106,7 +106,7 @@ class HostCounters:
 
 
 def pressure(phase: str, took: float, load: PhaseResources) -> Label | None:
-    """The label of a phase that ran out of time in ``took`` seconds, if something else than its work took that time."""
+    """The label of a phase that timed out after ``took`` seconds, if something other than its work used the time."""
     if took < SHORTEST_SEC:
         return None
     causes = [*_own_limits(took, load.commands), *_others(took, load)]
@@ -114,7 +114,7 @@ def pressure(phase: str, took: float, load: PhaseResources) -> Label | None:
 
 
 def _own_limits(took: float, own: ResourceUsage) -> list[str]:
-    """What the task's own limits took from it; other attempts have no part in that."""
+    """Time lost to the task's own limits, not to other attempts."""
     causes = []
     if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * took:
         causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {took:.1f} s")
@@ -125,10 +125,10 @@ def _own_limits(took: float, own: ResourceUsage) -> list[str]:
 
 
 def _others(took: float, load: PhaseResources) -> list[str]:
-    """What others on the machine took from it.
+    """Time lost to other processes of the machine.
 
-    The kernel counts it as waiting, too, when a limit holds somebody back, and when the commands of this phase wait for
-    each other. So only what is left of it counts, and only while others used the processors that these commands wanted.
+    The kernel also counts throttling by a limit, and commands of this phase waiting for each other, as waiting. So only
+    the remainder counts, and only if others used the processors at the same time.
     """
     own, host = load.commands, load.host
     causes = []
@@ -157,7 +157,7 @@ def _used() -> float | None:
 
 
 def _stalled(what: str) -> float | None:
-    """Seconds in which somebody waited for that, since the machine was started."""
+    """Seconds since boot in which at least one process waited for that resource."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         some = (_PRESSURE / what).read_text().splitlines()[0]
         return int(some.rpartition("total=")[2]) / 1e6
@@ -175,20 +175,20 @@ def _growth(before: float | None, now: float | None) -> float | None:
 
 
 class LimitCounter:
-    """Counts commands by the limit that they ran into."""
+    """Counts commands by the limit that they reached."""
 
     def __init__(self, monitor: PhaseMonitor | None = None) -> None:
-        """``monitor`` is told of each command, too."""
+        """``monitor`` also receives each result."""
         self._commands: Counter[str] = Counter()
         self._monitor = monitor or PhaseMonitor()
 
     def add(self, result: ExecResult) -> None:
-        """Take in what came of one command."""
+        """Add the result of one command."""
         self._commands.update(set(result.limits_hit))
         self._monitor.add(result)
 
     def labels(self, phase: str) -> tuple[Label, ...]:
-        """One label per limit; its evidence says in which phase, and how often."""
+        """One label per limit, with the phase and the number of commands as evidence."""
         return tuple(
             Label(name=name, evidence=f"{phase}: {count} command{'s' if count > 1 else ''}")
             for name, count in sorted(self._commands.items())
@@ -197,7 +197,7 @@ class LimitCounter:
 
 @attrs.frozen
 class CountingSandbox:
-    """Implements ``Sandbox``: another one, whose results are counted."""
+    """Implements ``Sandbox``: delegates to another one, and counts results."""
 
     inner: Sandbox
     limits_hit: LimitCounter
@@ -230,7 +230,7 @@ class CountingSandbox:
 
 @attrs.frozen
 class CountingEnvironment:
-    """Implements ``Environment``: another one, whose results are counted."""
+    """Implements ``Environment``: delegates to another one, and counts results."""
 
     inner: Environment
     limits_hit: LimitCounter
@@ -256,7 +256,7 @@ class CountingEnvironment:
         return CountingSandbox(sandbox, self.limits_hit)
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command in a start of its own; see the contract."""
+        """Run one command in a fresh start; see the contract."""
         result = self.inner.run_once(command, workspace, deadline)
         self.limits_hit.add(result)
         return result

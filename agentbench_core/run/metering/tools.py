@@ -1,4 +1,4 @@
-"""The tools as an agent meets them: metered, timed, written down."""
+"""The tools as seen by an agent: metered, timed, recorded."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
 from agentbench_core.workspace.tree import Tree
 
 _OF_THE_HOST = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
-"""What the harness itself has run out of, or what is broken below it: no agent causes that."""
+"""Ends caused by exhausted limits or broken infrastructure, never by the agent itself."""
 
 
 class StopSignal:
-    """The first thing that ended the agent from outside; it counts even if the agent swallowed it."""
+    """The first error that stopped the agent from outside; it counts even if the agent caught it."""
 
     def __init__(self) -> None:
         self.error: AgentBenchError | None = None
 
     def set(self, error: AgentBenchError) -> None:
-        """Keep the first one."""
+        """Set the error, unless one is set."""
         self.error = self.error or error
 
 
@@ -67,14 +67,14 @@ class MeteredToolbox:
     files: Evidence
     stop: StopSignal
     sandbox: Sandbox | None = None
-    """Set once it is started."""
+    """Set after the sandbox has started."""
     limits_hit: LimitCounter = attrs.field(factory=LimitCounter)
     _inside: int = 0
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     @property
     def busy(self) -> bool:
-        """Whether a call is in progress: then a closed descriptor of the workspace could become another attempt's."""
+        """Whether a call is in progress: closing the tree now could hand its descriptor to another attempt."""
         return self._inside > 0
 
     def call_for(self, agent: str, budget: Budget, names: Collection[str], call: ToolCall) -> ToolResult:
@@ -94,7 +94,7 @@ class MeteredToolbox:
             self.deadline.check()
             step = budget.spend_step()
         except AttemptStop as error:
-            if getattr(getattr(error, "budget", None), "parent", None) is None:  # a sub-agent's share is another matter
+            if getattr(getattr(error, "budget", None), "parent", None) is None:  # a share ends only its sub-agent
                 self.stop.set(error)
             raise
         self.log.emit(ToolCallStarted(step=step, agent=agent, tool=call.tool))
@@ -104,7 +104,7 @@ class MeteredToolbox:
         try:
             try:
                 result = self._answer(call, names, step)
-            finally:  # a call that the end overtook is answered by that end, whatever became of it
+            finally:  # a call that ran past the end of the attempt fails with the reason of that end
                 self.deadline.check()
         except (AttemptStop, SandboxError) as error:
             stopped = error
@@ -142,7 +142,7 @@ class MeteredToolbox:
         except InputError as error:
             return ToolResult.failure("bad_arguments", error.message)
         except DeadlineExceeded:
-            self.deadline.check()  # the attempt's own time is another matter
+            self.deadline.check()  # raises if the attempt's own time is used up
             return ToolResult.failure("timeout", f"the call took longer than {self.tool_timeout_sec:g} s")
         except (AttemptStop, SandboxError):
             raise
@@ -161,7 +161,7 @@ class MeteredToolbox:
 
 @attrs.frozen
 class AgentTools:
-    """Implements ``Toolbox`` for one agent of an attempt: those tools that it may use, from its budget."""
+    """Implements ``Toolbox`` for one agent of an attempt: its tools, its budget."""
 
     toolbox: MeteredToolbox
     agent: str
@@ -170,7 +170,7 @@ class AgentTools:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What is on offer, sorted by name."""
+        """The available tools, sorted by name."""
         return tuple(tool.spec for name, tool in sorted(self.toolbox.tools.items()) if name in self.names)
 
     def call(self, call: ToolCall) -> ToolResult:
@@ -189,7 +189,7 @@ def open_toolbox(
     stop: StopSignal,
     monitor: PhaseMonitor | None = None,
 ) -> Iterator[MeteredToolbox]:
-    """The tools that a task offers, over a sandbox of their own; afterwards nothing of it runs."""
+    """The tools of a task, in their own sandbox; no process is left afterwards."""
     task = plan.task.spec
     tools = {tool.name: tool.make() for tool in plan.variant.tools}
     if not task.agent.allow_file_write:
@@ -220,7 +220,7 @@ def open_toolbox(
 
 
 def _checked(result: object, tool: str) -> ToolResult:
-    """What a tool gave, if it is a result that can be written down."""
+    """The result of a tool, if it is valid and can be recorded."""
     if not isinstance(result, ToolResult):
         raise TypeError(f"{tool} returned {result!r}, which is not a ToolResult")
     json.dumps(dump(result))

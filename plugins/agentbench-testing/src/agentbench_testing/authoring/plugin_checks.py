@@ -84,9 +84,7 @@ def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Seq
     wrong = []
     if said:
         wrong.append(
-            problem(
-                f"it prints when loaded: {said.splitlines()[0]!r}", "Every command would print it: remove it."
-            )
+            problem(f"it prints when loaded: {said.splitlines()[0]!r}", "Every command would print it: remove it.")
         )
     if found["modules"]:
         wrong.append(
