@@ -119,7 +119,7 @@ def defaults(cls: type) -> dict[str, Any]:
 
 def type_name(hint: Any) -> str:
     """A type for people: ``text``, ``number``, ``list of text``, ``one of a, b``."""
-    plain = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+    plain = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
     if hint in plain:
         return plain[hint]
     origin, arguments = get_origin(hint), get_args(hint)

@@ -60,7 +60,7 @@ def test_another_component_does_not_inherit_options() -> None:
     ("text", "message"),
     [
         ("limits.max_step=3", "--set limits.max_step=3: limits.max_step: unknown field (did you mean 'max_steps'?)"),
-        ("limits.max_steps=x", "--set limits.max_steps=x: limits.max_steps: expected whole number, found 'x'"),
+        ("limits.max_steps=x", "--set limits.max_steps=x: limits.max_steps: expected integer, found 'x'"),
         ("nonsense", "--set nonsense: expected KEY=VALUE"),
         ("run..x=1", "--set run..x=1: expected KEY=VALUE"),
         ("run.suite=[", "--set run.suite:1:2: "),

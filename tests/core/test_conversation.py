@@ -170,7 +170,7 @@ def test_a_call_that_cannot_be_made(make: Make) -> None:
     assert [result.error_type for result in results] == ["malformed_call", "unknown_tool", "bad_arguments"]
     assert told[0] == "error: malformed_call: no JSON: line 1"
     assert told[1].startswith("error: unknown_tool: there is no tool 'paint' (did you mean 'print'?)")
-    assert "size: expected whole number" in told[2]
+    assert "size: expected integer" in told[2]
 
 
 def test_the_oldest_output_goes_first(make: Make) -> None:

@@ -41,7 +41,7 @@ def problems(data: object) -> list[str]:
 
 
 def test_plain_data_becomes_a_value_and_back() -> None:
-    """Nested values, lists and mappings survive a round trip; whole numbers may stand for floats."""
+    """Nested values, lists and mappings survive a round trip; integers may stand for floats."""
     plain = {"name": "x", "ratio": 3, "many": [{"tags": ["a"]}], "named": {"k": {}}, "reason": "TIMEOUT"}
     value = load(plain, Outer, where="f")
     many, named = (Inner(tags=("a",)),), {"k": Inner()}
@@ -58,7 +58,7 @@ def test_plain_data_becomes_a_value_and_back() -> None:
         ({"name": "A"}, "f.yaml: name: 'A' does not match [a-z]+"),
         ({"name": "a", "innr": {}}, "f.yaml: innr: unknown field (did you mean 'inner'?)"),
         ({"name": "a", "inner": {"tags": "abc"}}, "f.yaml: inner.tags: expected list of text, found 'abc'"),
-        ({"name": "a", "inner": {"count": True}}, "f.yaml: inner.count: expected whole number, found True"),
+        ({"name": "a", "inner": {"count": True}}, "f.yaml: inner.count: expected integer, found True"),
         ({"name": "a", "inner": {"count": -1}}, "f.yaml: inner.count: -1 is below 0"),
         ({"name": "a", "many": [{}, {"coutn": 1}]}, "f.yaml: many[1].coutn: unknown field (did you mean 'count'?)"),
         ({"name": "a", "named": {"k": 3}}, "f.yaml: named.k: expected mapping with count, tags, found 3"),

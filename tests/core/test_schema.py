@@ -23,7 +23,7 @@ def test_describe_gives_name_type_default_and_help() -> None:
     rows = [(row.name, row.type, row.default, row.help) for row in describe(Example)]
     assert rows == [
         ("path", "text", "required", "a file"),
-        ("limit", "whole number or null", "null", "lines"),
+        ("limit", "integer or null", "null", "lines"),
         ("how", "one of fast, slow", "fast", "speed"),
         ("words", "list of text", "[a, b]", "list"),
     ]

@@ -127,8 +127,8 @@ def test_ids_that_differ_in_case_only(make_task: Callable[..., Path], tmp_path: 
         ("description: no", "description: expected text, found False"),
         ("description: 1.10", "description: expected text, found 1.1"),
         ("tags: [on, 12]", "tags[0]: expected text, found True"),
-        ("agent: {max_steps: 012}", "agent.max_steps: expected whole number, found '012'"),
-        ("agent: {max_steps: '5'}", "agent.max_steps: expected whole number, found '5'"),
+        ("agent: {max_steps: 012}", "agent.max_steps: expected integer, found '012'"),
+        ("agent: {max_steps: '5'}", "agent.max_steps: expected integer, found '5'"),
         ("agent: {allow_file_write: 'no'}", "agent.allow_file_write: expected true or false, found 'no'"),
     ],
 )

@@ -106,8 +106,8 @@ MODELS = '''
                 deep = {"a": deep}
             result = context.tools.call(ToolCall(tool="run", arguments=deep))
             assert result.error_type == "malformed_call", result
-            result = context.tools.call(ToolCall(tool="run", arguments={}, problem="line 1 is no JSON"))
-            assert (result.error_type, result.error_message) == ("malformed_call", "line 1 is no JSON"), result
+            result = context.tools.call(ToolCall(tool="run", arguments={}, problem="line 1 is not valid JSON"))
+            assert (result.error_type, result.error_message) == ("malformed_call", "line 1 is not valid JSON"), result
             return AgentResult()
 
     @attrs.frozen

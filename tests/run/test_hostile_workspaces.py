@@ -218,7 +218,7 @@ def test_spoiling_the_verdict(
 
 
 def test_calls_after_the_workspace_is_gone(attack: Attack) -> None:
-    """H01: tools of an agent whose workspace is gone answer, and the attempt is scored."""
+    """H01: tools of an agent whose workspace was removed answer, and the attempt is scored."""
     patch = "--- a/app.txt\n+++ b/app.txt\n@@ -1 +1 @@\n-broken\n+fixed\n"
     done = attack(
         shell('rm -rf "$PWD"'),

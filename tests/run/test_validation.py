@@ -107,7 +107,7 @@ def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
         ),
         ({"setup": {"commands": ["echo trouble >&2; exit 3"]}}, "setup", "exit 3"),
         ({"repo": {"commit": "0" * 40}}, "setup", "0" * 40),
-        ({"environment": {"python": "3.9"}, "setup": {"commands": ["true"]}}, "setup", "asks for Python 3.9"),
+        ({"environment": {"python": "3.9"}, "setup": {"commands": ["true"]}}, "setup", "requires Python 3.9"),
     ],
 )
 def test_a_broken_rule_is_caught(

@@ -22,7 +22,7 @@ def test_registers_the_sandbox() -> None:
 
     def register(name: str, factory: Any, options: type, *, summary: str) -> None:
         provider = factory(options())
-        registered.append((name, type(provider), options, "NO isolation" in summary))
+        registered.append((name, type(provider), options, "NOT ISOLATED" in summary))
         provider.close()
 
     plugin.agentbench_register_sandboxes(cast("Any", register))
@@ -46,11 +46,11 @@ def test_a_run_as_it_is_typed(make_task: MakeTask, run_agentbench: RunAgentbench
     """Where nobody names a sandbox, it is this one."""
     done = run_agentbench("run-task", "--task", str(make_task()), "--agent", "scripted")
     assert "1 of 1 scored attempts passed" in done.out, done.err
-    assert "sandbox 'local' does not isolate" in done.out + done.err
+    assert "sandbox 'local' is not isolated" in done.out + done.err
 
 
 def test_a_run_without_it_says_what_to_install(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
     stopped = run_agentbench("--no-plugin", "local", "run-task", "--task", str(make_task()), "--agent", "scripted")
     assert stopped.code == 2
     assert "no sandbox 'local'" in stopped.err
-    assert "comes with agentbench-local; install it" in stopped.err
+    assert "is part of agentbench-local; install it" in stopped.err

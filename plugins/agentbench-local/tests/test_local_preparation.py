@@ -54,7 +54,7 @@ def test_without_set_up(make: Make, pristine: Path, log: Log) -> None:
 
 def test_another_python_is_a_fact_where_nothing_is_installed(make: Make) -> None:
     """The suite still runs, and the record says on what."""
-    assert make(python="3.2").facts["python"].endswith("(asked for 3.2)")
+    assert make(python="3.2").facts["python"].endswith("(required: 3.2)")
 
 
 def test_captures_of_the_interpreter_are_asked_once(make: Make, log: Log, pristine: Path) -> None:
@@ -152,7 +152,7 @@ def test_set_up_with_the_python_that_the_task_asks_for(
     environment = make("python -m pip --version > pip")
     assert environment.facts["python"] == platform.python_version()
     assert str(environment.workspace.parent) in (environment.workspace / "pip").read_text()
-    assert make().facts["python"] == f"3.2.0 (asked for {RUNNING})"
+    assert make().facts["python"] == f"3.2.0 (required: {RUNNING})"
 
 
 def test_set_up_with_the_python_that_the_user_names(
@@ -163,14 +163,14 @@ def test_set_up_with_the_python_that_the_user_names(
     (tmp_path / "python3.2").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     provider = LocalProvider(LocalOptions(python=sys.executable))
-    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}"):
+    with pytest.raises(SetupError, match=rf"requires Python 3\.2, but .* has {RUNNING}"):
         provider.prepare(spec_of("true", python="3.2"), pristine, log, Deadline(SOON))
     provider.close()
 
 
 def test_set_up_for_another_python(make: Make, log: Log) -> None:
     """Fails before minutes of installing, names both versions, and what to do."""
-    with pytest.raises(SetupError, match=rf"asks for Python 3\.2, and .* has {RUNNING}.*\n.*`python`.*`python3\.2`"):
+    with pytest.raises(SetupError, match=rf"requires Python 3\.2, but .* has {RUNNING}.*\n.*`python`.*`python3\.2`"):
         make("touch never", python="3.2")
     assert log.commands == []
 

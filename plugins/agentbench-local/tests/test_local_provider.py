@@ -43,7 +43,9 @@ def test_preflight_without_a_shell(provider: LocalProvider, monkeypatch: pytest.
         provider.preflight([])
 
 
-@pytest.mark.parametrize(("python", "problem"), [("/no/python", "no interpreter"), ("true", "not a working Python")])
+@pytest.mark.parametrize(
+    ("python", "problem"), [("/no/python", "interpreter not found"), ("true", "not a working Python")]
+)
 def test_preflight_with_a_wrong_interpreter(python: str, problem: str) -> None:
     """Before a run begins, not in its middle."""
     provider = LocalProvider(LocalOptions(python=python))

@@ -139,24 +139,24 @@ def test_an_expired_deadline_sends_nothing(server: Any) -> None:
         (
             401,
             '{"error": {"code": 401, "message": "User not found."}}',
-            "does not accept the key in TEST_KEY (401: User",
+            "rejected the key in TEST_KEY (401: User",
         ),
-        (200, '{"error": {"code": 401, "message": "Expired"}}', "does not accept the key in TEST_KEY (401: Expired"),
-        (200, '{"error": {"code": "401"}}', "does not accept the key in TEST_KEY (401)"),
-        (200, '{"error": {"code": "server_error", "message": "oops"}}', "answers an error (no code: oops)"),
+        (200, '{"error": {"code": 401, "message": "Expired"}}', "rejected the key in TEST_KEY (401: Expired"),
+        (200, '{"error": {"code": "401"}}', "rejected the key in TEST_KEY (401)"),
+        (200, '{"error": {"code": "server_error", "message": "oops"}}', "returned an error (no code: oops)"),
         (
             200,
             '{"error": {"code": 502, "message": "Provider returned error", "metadata": {"raw": "why"}}}',
             "error why)",
         ),
-        (200, '{"error": "plain words"}', "answers an error (no code: plain words)"),
-        (429, '{"error": {"message": "slow down"}}', "answers an error (429: slow down)"),
-        (503, "<html>down</html>", "answers an error (503)"),
+        (200, '{"error": "plain words"}', "returned an error (no code: plain words)"),
+        (429, '{"error": {"message": "slow down"}}', "returned an error (429: slow down)"),
+        (503, "<html>down</html>", "returned an error (503)"),
         (404, '{"detail": "Not Found"}', "does not exist (404)"),
         (302, "", "redirects to"),
-        (200, "", "not JSON: nothing"),
-        (200, "   ", "not JSON: nothing"),
-        (200, "[" * 100_000, "not JSON"),
+        (200, "", "instead of JSON: nothing"),
+        (200, "   ", "instead of JSON: nothing"),
+        (200, "[" * 100_000, "instead of JSON"),
     ],
 )
 def test_errors_say_what_and_exit_3(server: Any, status: int, body: str, says: str) -> None:
@@ -172,7 +172,9 @@ def test_html_says_what_it_is(server: Any) -> None:
     server.says("<html><title>Sign in</title>\x1b[31m", content_type="text/html")
     with pytest.raises(UnavailableError) as caught:
         client(server).get_json("models", Deadline(SLOW))
-    assert caught.value.message.endswith("/v1/models answers text/html, not JSON: <html><title>Sign in</title> [31m")
+    assert caught.value.message.endswith(
+        "/v1/models returned text/html instead of JSON: <html><title>Sign in</title> [31m"
+    )
     assert "/v1" in caught.value.remedy
 
 
@@ -180,15 +182,15 @@ def test_a_key_that_is_wanted_and_not_there(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
         client(server, None).get_json("models", Deadline(SLOW))
-    assert "wants a key (401: No auth), and TEST_KEY is not set" in caught.value.message
-    assert caught.value.remedy == "Type: export TEST_KEY=..."
+    assert "requires a key (401: No auth), and TEST_KEY is not set" in caught.value.message
+    assert caught.value.remedy == "Run: export TEST_KEY=..."
 
 
 def test_a_key_that_is_wanted_and_not_named(server: Any) -> None:
     server.says('{"error": {"message": "No auth"}}', status=401)
     with pytest.raises(UnavailableError) as caught:
         Client(server.url, key=None, key_env="").get_json("models", Deadline(SLOW))
-    assert "no variable that holds one is named" in caught.value.message
+    assert "no variable for it is set" in caught.value.message
     assert "--set llm.key_env=NAME" in caught.value.remedy
 
 
@@ -227,7 +229,7 @@ def test_an_endless_body_is_not_kept(server: Any, monkeypatch: pytest.MonkeyPatc
     "url", ["", "openrouter.ai", "ftp://x/v1", "http://", "http://[", "http://x:99999/", "http://x/?q"]
 )
 def test_what_is_no_base_url(url: str) -> None:
-    with pytest.raises(InputError, match="is no base URL"):
+    with pytest.raises(InputError, match="is not a valid base URL"):
         Client(url, key=None, key_env=ENV)
 
 
@@ -324,7 +326,7 @@ def test_the_key_of_openrouter_goes_to_openrouter(url: str, theirs: bool) -> Non
     "url", ["http://openrouter.ai/api/v1", "http://192.168.0.7:8000/v1", "http://127.0.0.1.nip.io"]
 )
 def test_no_key_goes_over_the_network_in_the_open(url: str) -> None:
-    with pytest.raises(InputError, match="for everybody on the way to read") as caught:
+    with pytest.raises(InputError, match="unencrypted") as caught:
         key_for(url, "K", {"K": SECRET})
     assert SECRET not in str(caught.value)
     assert key_for(url, "K", {}) == ("K", None)

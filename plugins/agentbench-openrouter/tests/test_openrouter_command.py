@@ -103,13 +103,13 @@ def test_models_say_what_to_type_where_the_server_wants_one(server: Any) -> None
     server.says("{}", status=401)
     error = failure(run(server, "models", secret=None))
     assert error.exit_code == 3
-    assert error.remedy == "Type: export TEST_KEY=..."
+    assert error.remedy == "Run: export TEST_KEY=..."
 
 
 @pytest.mark.parametrize("body", ["{}", '"x"', "3", '{"data": {}}', "null"])
 def test_what_is_no_list_of_models(server: Any, body: str) -> None:
     server.says(body)
-    assert "no list of models" in failure(run(server, "models")).message
+    assert "does not return a list of models" in failure(run(server, "models")).message
 
 
 def test_key(server: Any) -> None:
@@ -139,7 +139,7 @@ def test_a_key_without_a_limit(server: Any) -> None:
 def test_no_key_says_what_to_type_and_asks_nobody(server: Any) -> None:
     error = failure(run(server, "key", secret=None))
     assert error.exit_code == 3
-    assert error.remedy == "Type: export TEST_KEY=..."
+    assert error.remedy == "Run: export TEST_KEY=..."
     assert server.paths == []
 
 
@@ -153,7 +153,7 @@ def test_the_key_of_openrouter_is_for_openrouter(server: Any, named: bool) -> No
 
 def test_no_key_is_named(server: Any) -> None:
     result = CliRunner().invoke(openrouter, ["key", "--base-url", server.url], env={"OPENROUTER_API_KEY": SECRET})
-    assert "no variable that holds one is named" in failure(result).message
+    assert "no variable for it is set" in failure(result).message
     assert server.paths == []
 
 

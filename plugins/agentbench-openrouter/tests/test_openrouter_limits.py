@@ -175,7 +175,7 @@ def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
         limiter.gave_up()
     over = Deadline(60)
     threading.Timer(0.3, over.end, [Interrupted("any")]).start()
-    with pytest.raises(LLMError, match="the server is down, 3 calls in a row"), limiter.place(CallDouble(), over):
+    with pytest.raises(LLMError, match="the server is down, 3 consecutive calls"), limiter.place(CallDouble(), over):
         pass
 
 
@@ -358,7 +358,7 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
             deadline.end(Interrupted("stopped"))
             with pytest.raises(Interrupted):
                 stopped.result(SLOW)
-            with pytest.raises(LLMError, match=r"no turn within 0\.3 s"):
+            with pytest.raises(LLMError, match=r"no free slot within 0\.3 s"):
                 late.result(SLOW)
         pool.submit(use, Deadline(600), Deadline(600)).result(SLOW)
     assert limiter._under_way == 0

@@ -414,7 +414,7 @@ def test_a_server_that_is_not_there_for_a_while(back_after: float | None) -> Non
         provider = OpenRouter(OpenRouterOptions(base_url=url), environ={}, timing=timing)
         stack.callback(provider.close)
         if back_after is None:
-            with pytest.raises(LLMError, match="more would be too long"):
+            with pytest.raises(LLMError, match="more would exceed the time limit"):
                 provider.complete(ASK, made)
             assert world.now > 1500
         else:

@@ -154,7 +154,7 @@ def test_a_model_that_small_servers_do_not_list_is_a_warning() -> None:
 
 def test_a_model_without_tools() -> None:
     listed = model(DEFAULT_MODEL, supported_parameters=("temperature",))
-    with pytest.raises(InputError, match="takes no tools"):
+    with pytest.raises(InputError, match="does not support tools"):
         preflight(models=[listed])
     assert preflight(attrs.evolve(ASK, tools=()), models=[listed]).context_tokens == 131_072
 
@@ -206,7 +206,7 @@ def test_servers_that_say_nothing_are_fine() -> None:
     for dialect in ("openrouter", "openai"):
         facts = preflight(models=None, key=None, options={"dialect": dialect})
         assert facts.context_tokens is None
-        assert "nothing is known" in facts.warnings[0]
+        assert "no facts about the model" in facts.warnings[0]
     assert preflight(models=[]).warnings == ()
 
 
@@ -256,7 +256,7 @@ def test_little_credit_is_a_warning() -> None:
 
 def test_a_key_that_is_refused() -> None:
     """F20."""
-    with pytest.raises(UnavailableError, match="does not accept the key in TEST_KEY"):
+    with pytest.raises(UnavailableError, match="rejected the key in TEST_KEY"):
         preflight(require_key="another")
 
 
@@ -265,7 +265,7 @@ def test_no_key_for_openrouter_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> N
     made = OpenRouter(OpenRouterOptions(key_env="TEST_KEY"), environ={})
     with pytest.raises(UnavailableError, match="TEST_KEY is not set") as caught:
         made.preflight(expected())
-    assert caught.value.remedy == "Type: export TEST_KEY=..."
+    assert caught.value.remedy == "Run: export TEST_KEY=..."
     made.close()
 
 

@@ -368,7 +368,7 @@ def test_a_call_that_was_cut_off_says_so_and_the_others_are_made() -> None:
     ]
     answer = answered(choices("length", content=None, tool_calls=calls))
     assert [(call.tool, bool(call.problem)) for call in answer.message.tool_calls] == [("a", False), ("b", True)]
-    assert "cut off" in answer.message.tool_calls[1].problem
+    assert "truncated" in answer.message.tool_calls[1].problem
 
 
 @pytest.mark.parametrize("written", [None, "", "  "])

@@ -1,4 +1,4 @@
-"""An environment of the sandbox ``local``: a prepared tree, and perhaps a virtual environment beside it."""
+"""An environment of the sandbox ``local``: a prepared tree, optionally with a virtual environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentbench_local.virtualenv import VirtualEnv
 
 @attrs.frozen(kw_only=True)
 class LocalEnvironment:
-    """A task after its set-up, on this machine."""
+    """A task after its setup, on this machine."""
 
     digest: str
     workspace: Path
@@ -27,14 +27,14 @@ class LocalEnvironment:
     launcher: Launcher
 
     def start(self, workspace: Path, *, read_only: bool, network: bool, deadline: Deadline) -> LocalSandbox:
-        """Start it over ``workspace``; ``network`` cannot be taken away here, and write bits only from non-root."""
+        """Start it over ``workspace``. ``network`` cannot be disabled; ``read_only`` only affects non-root users."""
         deadline.check()
         if read_only:
             _take_write_bits(workspace)
         return self.launcher.start(self.spec, workspace.absolute(), self.venv)
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
-        """Run one command in a start of its own; see the contract."""
+        """Run one command in a fresh start; see the contract."""
         given = self.launcher.fresh_directory("inputs")
         more = {"AGENTBENCH_INPUTS": str(given)}
         if command.results is not None:
@@ -55,7 +55,7 @@ class LocalEnvironment:
 
 @contextlib.contextmanager
 def _write_protected(tree: Path) -> Iterator[None]:
-    """Take the write bits from a tree for a while. Against accidents only: its owner can give them back."""
+    """Remove the write bits of a tree inside the block. Protects against accidents only: the owner can restore them."""
     changed = _take_write_bits(tree)
     try:
         yield
@@ -66,7 +66,7 @@ def _write_protected(tree: Path) -> Iterator[None]:
 
 
 def _take_write_bits(tree: Path) -> list[tuple[Path, int]]:
-    """Take all write bits in a tree; gives the modes that were changed."""
+    """Remove all write bits in a tree; returns the changed modes."""
     changed: list[tuple[Path, int]] = []
     for directory, _, names in os.walk(tree):
         for path in (Path(directory), *(Path(directory, name) for name in names)):

@@ -1,4 +1,4 @@
-"""Which Python the tasks run on, and virtual environments made from it."""
+"""Selecting a Python interpreter for tasks, and creating virtual environments with it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Interpreter:
 
     @property
     def bin_dir(self) -> Path:
-        """Where its commands lie."""
+        """The directory of its commands."""
         return self.executable.parent
 
 
 def running() -> Interpreter:
-    """The one that runs AgentBench."""
+    """The interpreter that runs AgentBench."""
     return Interpreter(
         executable=Path(sys.executable),
         version=platform.python_version(),
@@ -50,11 +50,11 @@ def running() -> Interpreter:
 
 
 def find(python: str) -> Interpreter:
-    """The one with a path or name. Raises UnavailableError."""
+    """The interpreter with that path or name. Raises UnavailableError."""
     remedy = "set the option `python` of the sandbox `local` to an interpreter, or leave it empty"
     place = shutil.which(python)
     if place is None:
-        raise UnavailableError(f"there is no interpreter {python!r}", remedy=remedy)
+        raise UnavailableError(f"interpreter not found: {python!r}", remedy=remedy)
     place = os.path.abspath(place)  # noqa: PTH100 - links must stay
     try:
         done = subprocess.run(
@@ -74,27 +74,27 @@ def find(python: str) -> Interpreter:
 
 
 def command_name(version: str) -> str:
-    """What a Python of that version is called: ``python3.11`` for ``3.11`` and ``3.11.7``."""
+    """The command name of a Python version: ``python3.11`` for ``3.11`` and ``3.11.7``."""
     return "python" + ".".join(version.split(".")[:2])
 
 
 def find_version(wanted: str) -> Interpreter | None:
-    """The first interpreter on PATH of a version, such as ``3.11``, that can make virtual environments, if any.
+    """The first interpreter on PATH of a version, such as ``3.11``, that can create virtual environments, if any.
 
-    All directories on PATH are searched for ``python3.11``: a shim of pyenv that comes first may not work.
+    All directories on PATH are searched for ``python3.11``: a pyenv shim that comes first may not work.
     """
     for directory in filter(os.path.isabs, os.get_exec_path()):
         with contextlib.suppress(UnavailableError):
-            found = find(os.path.join(directory, command_name(wanted)))  # noqa: PTH118 - links must stay
-            if found.has_ensurepip and python_fits(found.version, wanted):
-                return found
+            result = find(os.path.join(directory, command_name(wanted)))  # noqa: PTH118 - links must stay
+            if result.has_ensurepip and python_fits(result.version, wanted):
+                return result
     return None
 
 
 def command_dir(interpreter: Interpreter, directory: Path) -> Path | None:
-    """A directory with the commands that ``interpreter`` has under another name or not at all, if any.
+    """A directory with commands that ``interpreter`` lacks or has under another name, if any.
 
-    Some systems know ``python3`` only, or keep the script ``pytest`` elsewhere.
+    Some systems only have ``python3``, or keep the script ``pytest`` elsewhere.
     """
     wanted = {"python": "", "pytest": "-m pytest"} if interpreter.has_pytest else {"python": ""}
     missing = {name: words for name, words in wanted.items() if not (interpreter.bin_dir / name).exists()}

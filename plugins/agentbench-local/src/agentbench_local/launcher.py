@@ -1,4 +1,4 @@
-"""Starts sandboxes with few variables of this machine, and knows all that are open, so that nothing stays."""
+"""Starts sandboxes with a minimal environment, and tracks open ones so that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from agentbench_local.virtualenv import WORKSPACE_VARIABLE, VirtualEnv
 LINUX = sys.platform == "linux"
 
 PURPOSE = "local"
-"""Names the scratch directories of this sandbox."""
+"""Prefix of the scratch directories of this sandbox."""
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SETUP_NAMES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 MISLEADING_PIP = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
-"""These would make pip install somewhere else than into the environment."""
+"""Variables that would make pip install elsewhere than into the environment."""
 
 
 class Launcher:
-    """What all environments of a provider share."""
+    """Shared by all environments of a provider."""
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
@@ -46,7 +46,7 @@ class Launcher:
         self._closed = False
 
     def interpreter(self) -> Interpreter:
-        """The default Python of tasks. Raises UnavailableError when the option `python` names none."""
+        """The default Python of tasks. Raises UnavailableError if the option `python` is invalid."""
         with self._lock:
             if self._interpreter is None:
                 python = self._options.python
@@ -54,10 +54,10 @@ class Launcher:
             return self._interpreter
 
     def interpreter_for(self, spec: EnvironmentSpec) -> Interpreter:
-        """The Python that a task is prepared with.
+        """The Python for a task.
 
-        The default one, except for a task with setup commands that asks for another version: then one of that version
-        from PATH, if there is one. The option `python` turns that off.
+        The default one, except for a task with setup commands that requires another version: then one of that version
+        from PATH, if there is one. The option `python` disables this.
         """
         default = self.interpreter()
         wanted = spec.settings.python
@@ -76,7 +76,7 @@ class Launcher:
         *,
         more: Mapping[str, str] | None = None,
     ) -> LocalSandbox:
-        """A sandbox over ``workspace`` with its own HOME and TMPDIR; ``more`` are variables on top."""
+        """A sandbox over ``workspace`` with its own HOME and TMPDIR; ``more`` are additional variables."""
         own = self._root.fresh("start")
         variables = self._variables(own, workspace, venv)
 
@@ -99,15 +99,15 @@ class Launcher:
         return sandbox
 
     def fresh_directory(self, kind: str) -> Path:
-        """A new empty directory that goes when the provider is closed."""
+        """A new empty directory that is removed when the provider is closed."""
         return self._root.fresh(kind)
 
     def sweep(self) -> list[str]:
-        """Remove what dead owners left behind; returns their directories."""
+        """Remove leftovers of dead owners; returns their directories."""
         return [str(path) for path in Scratch.sweep(PURPOSE)]
 
     def close(self) -> None:
-        """Kill what runs and remove everything. Idempotent."""
+        """Kill all processes and remove everything. Idempotent."""
         with self._lock:
             self._closed = True
             sandboxes = tuple(self._sandboxes)
@@ -118,7 +118,7 @@ class Launcher:
                 stack.callback(sandbox.close)
 
     def check_open(self) -> None:
-        """Raise SandboxError when it is closed."""
+        """Raise SandboxError if it is closed."""
         if self._closed:
             raise SandboxError("the sandbox provider `local` is closed")
 
@@ -139,7 +139,7 @@ class Launcher:
         return variables | ({WORKSPACE_VARIABLE: str(workspace)} if venv else {})
 
     def _cpus(self, limit: int) -> tuple[int, ...]:
-        """Processors for the next sandbox, another choice for each; empty means all."""
+        """Processors for the next sandbox, rotating; empty means all."""
         if not LINUX:
             return ()
         allowed = sorted(os.sched_getaffinity(0))
@@ -152,10 +152,10 @@ class Launcher:
 def command_variables(
     *, bin_dirs: Sequence[Path], home: Path, tmp: Path, virtual_env: Path | None, borrowed: bool, passed: Sequence[str]
 ) -> dict[str, str]:
-    """The variables of every command: nothing of this machine but what ``passed`` names.
+    """The variables of every command: nothing of this machine except those in ``passed``.
 
-    ``borrowed`` says that the Python is not the task's own: then what is installed beside it for others, such as
-    plugins of pytest, must not change the task's tests.
+    ``borrowed``: the Python does not belong to the task. Then packages installed there for others, such as pytest
+    plugins, must not affect the task's tests.
     """
     host = {name: os.environ[name] for name in passed if name in os.environ}
     path = host.pop("PATH", STANDARD_PATH)
@@ -174,7 +174,7 @@ def command_variables(
 
 
 def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What set-up commands see in addition: how pip reaches its index from this machine, and its cache."""
+    """Additional variables for setup commands: pip's index settings of this machine, and its cache."""
     variables = {
         name: value
         for name, value in host.items()
@@ -182,7 +182,7 @@ def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
         or name.upper().endswith("_PROXY")
         or (name.startswith("PIP_") and name not in MISLEADING_PIP)
     }
-    # Both are found through HOME, which is another one inside.
+    # Both are found through HOME, which is different inside.
     variables.setdefault("PIP_CACHE_DIR", str(platformdirs.user_cache_path("pip", appauthor=False)))
     if "PIP_CONFIG_FILE" not in variables and (config := _pip_config()):
         variables["PIP_CONFIG_FILE"] = str(config)

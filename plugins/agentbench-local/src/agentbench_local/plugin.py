@@ -1,4 +1,4 @@
-"""What this distribution registers, and its options. Every command imports it: it imports nothing heavy."""
+"""Registers this distribution's components. Imported by every command, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from agentbench_core import hookimpl, option
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import Register, SandboxProvider
 
 AGENTBENCH_API = 1
@@ -16,18 +16,18 @@ AGENTBENCH_API = 1
 
 @attrs.frozen(kw_only=True)
 class LocalOptions:
-    """What can be chosen about the sandbox ``local``."""
+    """Options of the sandbox ``local``."""
 
     python: str = option(
-        "", help="interpreter for the tasks, a path or a name; empty: found by the version that a task asks for"
+        "", help="Python interpreter for tasks, a path or a name; empty: selected by the version that a task requires"
     )
-    pass_environment: tuple[str, ...] = option((), help="names of variables of this machine that commands may see")
+    pass_environment: tuple[str, ...] = option((), help="names of environment variables passed to commands")
 
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
     """Add the sandbox ``local``."""
-    register("local", local, LocalOptions, summary="a directory and processes; NO isolation, for trusted agents only")
+    register("local", local, LocalOptions, summary="a directory and processes; NOT ISOLATED, for trusted agents only")
 
 
 def local(options: LocalOptions) -> SandboxProvider:

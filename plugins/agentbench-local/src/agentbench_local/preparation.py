@@ -1,4 +1,4 @@
-"""What happens once per environment: copy the tree, run the set-up commands, find out what came of it."""
+"""Preparing an environment: copy the tree, run the setup commands, collect facts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from agentbench_local.sandbox import LocalSandbox
 from agentbench_local.virtualenv import VirtualEnv
 
 RECIPE = 1
-"""Raised when a preparation comes to another result than before."""
+"""Changed when a preparation gives another result than before."""
 OF_INTERPRETER = ("python -V", "pip -V", "pip freeze")
-"""Captures whose answer is the same for every task that shares an interpreter."""
+"""Capture commands with the same output for every task that shares an interpreter."""
 
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """What a preparation made."""
+    """The result of a preparation."""
 
     workspace: Path
     venv: VirtualEnv | None
@@ -44,7 +44,7 @@ class Prepared:
 
 
 def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
-    """Names the environment that a preparation would make."""
+    """Identifies the environment that a preparation would create."""
     settings = spec.settings
     return digest(
         {
@@ -61,14 +61,14 @@ def environment_digest(spec: EnvironmentSpec, interpreter: Interpreter) -> str:
 
 
 class Captures:
-    """Answers of capture commands, asked once per interpreter where every task would get the same."""
+    """Caches outputs of capture commands per interpreter if they are the same for every task."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[Path, str], ExecResult] = {}
 
     def ask(self, command: str, shared: Path | None, run: Callable[[], ExecResult]) -> ExecResult:
-        """What ``command`` answers; ``shared`` is the interpreter, where it is one that several tasks use."""
+        """The output of ``command``; ``shared`` is the interpreter, if several tasks use it."""
         if shared is None or command not in OF_INTERPRETER:
             return run()
         with self._lock:
@@ -79,7 +79,7 @@ class Captures:
 
 @attrs.frozen(kw_only=True)
 class Preparation:
-    """One preparation. ``start`` gives a sandbox over a directory, for set-up, with a virtual environment or not."""
+    """One preparation. ``start`` returns a sandbox over a directory for setup, with or without a virtualenv."""
 
     spec: EnvironmentSpec
     interpreter: Interpreter
@@ -90,10 +90,10 @@ class Preparation:
     captures: Captures
 
     def run(self, pristine: Path) -> Prepared:
-        """Do it. Raises SetupError when the task is to blame."""
+        """Run it. Raises SetupError if the task is at fault."""
         commands = self.spec.setup.commands
         if commands:
-            self._check_version(self.interpreter.version)  # before minutes of set-up, not only after
+            self._check_version(self.interpreter.version)  # before minutes of setup, not only after
         workspace = self.place / "workspace"
         shutil.copytree(pristine, workspace, symlinks=True)
         own = bool(commands) or not self.interpreter.has_pytest
@@ -117,7 +117,7 @@ class Preparation:
         wanted = self.spec.settings.python
         if not python_fits(version, wanted):
             raise SetupError(
-                f"the task asks for Python {wanted}, and the sandbox `local` has {version}",
+                f"the task requires Python {wanted}, but the sandbox `local` has {version}",
                 remedy=f"set the option `python` of the sandbox `local` to an interpreter of version {wanted}, "
                 f"or leave it empty and put `{command_name(wanted)}` on PATH",
             )
@@ -134,21 +134,21 @@ class Preparation:
         finally:
             sandbox.close()
         if result.timed_out:
-            raise SetupError("the set-up timed out while a virtual environment was made")
+            raise SetupError("the setup timed out while creating the virtual environment")
         if not result.ok:
-            raise SandboxError(f"a virtual environment could not be made\n{result.last_lines()}")
+            raise SandboxError(f"failed to create a virtual environment\n{result.last_lines()}")
         for dist in pip:
             venv.copy_in(dist)
         return venv
 
     def _add_pytest(self, sandbox: LocalSandbox, venv: VirtualEnv) -> None:
-        """Put pytest into an environment that has none: what the scorer runs must not depend on the network."""
+        """Install pytest into an environment without it: scoring must not depend on the network."""
         names = venv.names()
         if "pytest" not in names:
             for name, dist in virtualenv.pytest_closure(self.interpreter.version).items():
                 if name not in names:
                     venv.copy_in(dist)
-        # With compiled files written: every later start is faster.
+        # With compiled files written, every later start is faster.
         result = sandbox.exec(
             ["python", "-m", "pytest", "--version"],
             deadline=self.deadline,
@@ -170,7 +170,7 @@ class Preparation:
             version = asked.stdout.text.strip() or "none"
             self._check_version(version)
         wanted = self.spec.settings.python
-        facts = {"python": version if python_fits(version, wanted) else f"{version} (asked for {wanted})"}
+        facts = {"python": version if python_fits(version, wanted) else f"{version} (required: {wanted})"}
         shared = self.interpreter.executable if venv is None else None
         return facts | setting_up.captures(lambda command: self._capture(sandbox, command, shared))
 

@@ -1,4 +1,4 @@
-"""The harness's side of :mod:`.supervise`: start a command, collect what it prints, stop all of it."""
+"""The harness side of :mod:`.supervise`: start a command, collect its output, stop all of its processes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, ResourceUs
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 POLL = 0.1
-"""Seconds after which a deadline that somebody ended or extended is noticed."""
+"""Seconds until an ended or extended deadline is noticed."""
 DRAIN_GRACE = 0.2
-"""Seconds that output may still come after the main process has ended, while others hold it open."""
+"""Seconds to wait for output after the main process has ended, while other processes keep it open."""
 END_GRACE = 2.0
-"""Seconds for the end of the output and of the supervisor when nothing is left that could delay them."""
+"""Seconds to wait for the end of the output and of the supervisor when no process is left."""
 KILL_GRACE = 15.0
-"""Seconds within which a killed command must be gone; a process stuck in the kernel may take longer."""
+"""Seconds until a killed command must be gone; a process stuck in the kernel may take longer."""
 CHUNK = 1 << 16
 
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """What to run. ``memory`` is in bytes; no ``cpus`` means all of them."""
+    """A command with its limits. ``memory`` is in bytes; an empty ``cpus`` means all of them."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -42,13 +42,13 @@ class Order:
     cpus: Sequence[int] = ()
 
     def frame(self) -> bytes:
-        """As the supervisor reads it."""
+        """As read by the supervisor."""
         data = json.dumps(attrs.asdict(self)).encode()
         return len(data).to_bytes(4, "big") + data
 
 
 class Capture:
-    """Keeps the head and the tail of a stream; memory stays flat whatever comes."""
+    """Keeps the head and the tail of a stream in constant memory."""
 
     def __init__(self, cap: int = OUTPUT_CAP) -> None:
         self._half = cap // 2
@@ -57,7 +57,7 @@ class Capture:
         self._omitted = 0
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
@@ -65,7 +65,7 @@ class Capture:
             self._trim()
 
     def output(self) -> Output:
-        """What was kept."""
+        """The retained output."""
         self._trim()
         if not self._omitted:
             return Output(head=bytes(self._head + self._tail))
@@ -78,7 +78,7 @@ class Capture:
 
 
 class Command:
-    """A command that runs. One thread waits for it; any thread may kill it."""
+    """A running command. One thread waits for it; any thread may kill it."""
 
     def __init__(self, control: socket.socket, out: int, err: int) -> None:
         self._control = control
@@ -100,12 +100,12 @@ class Command:
         self.exit_code: int | None = None
         self.alone = False
         self.gone = False
-        """Whether the supervisor has ended, which it does when nothing of the command is left."""
+        """Whether the supervisor has ended, which it does when no process of the command is left."""
 
     def wait(self, deadline: Deadline, *, once: bool = False) -> ExecResult:
         """Wait until the main process ends, or kill everything at the deadline.
 
-        Background processes stay, unless ``once``. What happens on any exception: everything is killed.
+        Background processes stay, unless ``once``. On any exception, everything is killed.
         """
         try:
             while self.exit_code is None and not self.gone and not deadline.expired:
@@ -132,9 +132,9 @@ class Command:
         )
 
     def kill(self) -> None:
-        """Kill all that the command started; return when it is proven gone. SandboxError when it is not.
+        """Kill all processes of the command, and return when they are gone. Raises SandboxError if they are not.
 
-        Two threads may be here at once: the end of the control socket reaches both.
+        Two threads may run this at once: the end of the control socket reaches both.
         """
         with self._lock:
             self._killed = True
@@ -151,7 +151,7 @@ class Command:
             self._listen(POLL)
 
     def close(self) -> None:
-        """Kill it and give its descriptors back, once the thread that waits for it has let go. Idempotent."""
+        """Kill it and close its descriptors, after the waiting thread has returned. Idempotent."""
         self.kill()
         give_up_at = time.monotonic() + KILL_GRACE
         while self._waiting.is_set() and time.monotonic() < give_up_at:
@@ -159,13 +159,13 @@ class Command:
         self.release()
 
     def has_ended(self) -> bool:
-        """Whether nothing is left of a command that nobody waits for any more."""
+        """Whether no process is left of a command that no thread waits for."""
         if not self.gone and not self._waiting.is_set():
             self._listen(0)
         return self.gone and not self._waiting.is_set()
 
     def release(self) -> None:
-        """Give the descriptors back; ends a supervisor that still listens."""
+        """Close the descriptors; ends a supervisor that is still listening."""
         with self._lock:
             if self._closed:
                 return
@@ -177,7 +177,7 @@ class Command:
             self._open.clear()
 
     def _pump(self, seconds: float) -> None:
-        """Take what comes within some time."""
+        """Read available output within some time."""
         for key, _ in self._selector.select(seconds):
             if key.fd not in self._captures:
                 self._hear()
@@ -188,8 +188,8 @@ class Command:
                 self._drop(key.fd)
 
     def _listen(self, seconds: float) -> None:
-        """Wait for a word of the supervisor only."""
-        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released meanwhile
+        """Wait for a message of the supervisor only."""
+        with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released by another thread
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
                 self._hear()
@@ -200,7 +200,7 @@ class Command:
                 try:
                     data = self._control.recv(CHUNK)
                 except BlockingIOError:
-                    break  # that was all, or another thread was faster
+                    break  # end of the messages, or another thread has read them
                 except OSError:
                     data = b""
                 self.gone = not data
@@ -220,12 +220,12 @@ class Command:
             self._failure = f"{first} {second}"
 
     def _finish(self) -> None:
-        """Take the last output; leave background processes to their supervisor."""
+        """Read the last output; leave background processes to their supervisor."""
         patience = END_GRACE if self.gone or self.alone else DRAIN_GRACE
         give_up_at = time.monotonic() + patience
         while (self._open or (self.alone and not self.gone)) and (left := give_up_at - time.monotonic()) > 0:
             if self.gone and self._control in self._selector.get_map():
-                self._selector.unregister(self._control)  # its end would wake every turn
+                self._selector.unregister(self._control)  # its end would wake up every select
             self._pump(min(POLL, left))
         if not self.gone:
             for descriptor in tuple(self._open):
@@ -239,16 +239,16 @@ class Command:
         os.close(descriptor)
 
     def _supervisor_lost(self) -> None:
-        """It ended without a word: killed by its command, which then ends like one killed, or never started."""
+        """The supervisor ended without a message: killed by its command, which counts as killed, or never started."""
         if self._pids is None or self._failure:
-            raise SandboxError(f"the supervisor of a command did not work: {self._failure or 'it is gone'}")
+            raise SandboxError(f"the supervisor of a command failed: {self._failure or 'it has exited'}")
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pids[1], signal.SIGKILL)
         self.exit_code = 128 + signal.SIGKILL
 
 
 class Supervision:
-    """Starts commands, each under a supervisor of its own. Thread-safe; one per provider."""
+    """Starts commands, each with its own supervisor. Thread-safe; one per provider."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -256,7 +256,7 @@ class Supervision:
         self._channel: socket.socket | None = None
 
     def start(self, order: Order) -> Command:
-        """Start a command. Raises SandboxError when that does not work."""
+        """Start a command. Raises SandboxError on failure."""
         control, theirs = socket.socketpair()
         out, out_writer = os.pipe()
         err, err_writer = os.pipe()
@@ -277,7 +277,7 @@ class Supervision:
         return command
 
     def close(self) -> None:
-        """Let the server go. Idempotent."""
+        """End the server. Idempotent."""
         with self._lock:
             self._stop()
 
@@ -293,7 +293,7 @@ class Supervision:
         if self._channel is None:
             self._channel, theirs = socket.socketpair()
             with theirs:
-                # Nothing of this machine's environment: the command could read it in /proc.
+                # No variables of this machine: the command could read them in /proc.
                 env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
                 self._server = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-X", "utf8", str(SUPERVISE), str(theirs.fileno())],

@@ -1,4 +1,4 @@
-"""The sandbox ``local``: environments made and started on this machine."""
+"""The provider of the sandbox ``local``: prepares and starts environments on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentbench_local.process import POLL
 
 
 class LocalProvider:
-    """Makes environments out of directories and processes. For trusted agents: nothing is isolated."""
+    """Creates environments from directories and processes. For trusted agents: nothing is isolated."""
 
     def __init__(self, options: LocalOptions) -> None:
         self._launcher = Launcher(options)
@@ -32,17 +32,17 @@ class LocalProvider:
         self._environments: dict[str, Future[LocalEnvironment]] = {}
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
-        """Raise UnavailableError, with what to do, when it cannot work here."""
+        """Raise UnavailableError, with a remedy, if it cannot work here."""
         if os.name != "posix":
-            raise UnavailableError("the sandbox `local` needs a POSIX system", remedy="use the sandbox `docker`")
+            raise UnavailableError("the sandbox `local` requires a POSIX system", remedy="use the sandbox `docker`")
         if shutil.which("sh", path=STANDARD_PATH) is None:
-            raise UnavailableError("there is no `sh` in the standard directories", remedy="install a POSIX shell")
+            raise UnavailableError("no `sh` in the standard directories", remedy="install a POSIX shell")
         _check_temporary_directory()
         self._launcher.interpreter()
         return ()
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> LocalEnvironment:
-        """Run a task's set-up, or wait for whoever does so already; see the contract."""
+        """Run a task's setup, or wait for another thread that is already doing so; see the contract."""
         key = environment_digest(spec, self._launcher.interpreter_for(spec))
         while True:
             deadline.check()
@@ -61,20 +61,20 @@ class LocalProvider:
                 return attrs.evolve(environment, facts={**environment.facts, "cache": "hit"})
             if isinstance(error, (SetupError, SandboxError)):
                 raise error
-            # The other one was stopped; that says nothing about this one.
+            # The other thread was stopped, which says nothing about this task.
 
     def sweep(self) -> Sequence[str]:
-        """Remove what dead runs left behind; says what that was."""
+        """Remove leftovers of dead runs; returns their descriptions."""
         return self._launcher.sweep()
 
     def close(self) -> None:
-        """Kill what runs and remove everything. Idempotent."""
+        """Kill all processes and remove everything. Idempotent."""
         self._launcher.close()
 
     def _prepare(
         self, key: str, spec: EnvironmentSpec, pristine: Path, log: SetupLog, deadline: Deadline
     ) -> LocalEnvironment:
-        """Prepare, and tell those who wait for the same."""
+        """Prepare the environment, and publish the result for waiting threads."""
         try:
             environment = self._make(key, spec, pristine, log, deadline)
         except BaseException as error:
@@ -102,7 +102,7 @@ class LocalProvider:
         except BaseException as error:
             Scratch.discard(place)
             if isinstance(error, OSError):
-                raise SandboxError(f"the environment could not be made: {error}") from error
+                raise SandboxError(f"failed to create the environment: {error}") from error
             if isinstance(error, SetupError):
                 error.facts = _facts_of_machine(spec)
             raise
@@ -132,8 +132,8 @@ def _facts_of_machine(spec: EnvironmentSpec) -> dict[str, str]:
 
 
 def _check_temporary_directory() -> None:
-    """Whether commands can be written and run where everything will lie."""
-    remedy = "set TMPDIR to a directory where programs may be written and run"
+    """Whether files can be written and executed in the scratch directory."""
+    remedy = "set TMPDIR to a directory that is writable and not mounted noexec"
     try:
         with tempfile.TemporaryDirectory(prefix="agentbench-probe-") as directory:
             script = Path(directory, "probe")

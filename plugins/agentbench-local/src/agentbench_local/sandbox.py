@@ -1,4 +1,4 @@
-"""A started environment: one directory, and the processes that run over it."""
+"""A started environment: one directory, and the processes that run in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentbench_local.process import Command, Order, Supervision
 
 
 class LocalSandbox:
-    """Runs commands in a directory of this machine, with the rights of whoever runs AgentBench."""
+    """Runs commands in a directory of this machine, with the permissions of the user."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class LocalSandbox:
         """Up to ``limit`` bytes of a regular file. Relative paths start at the workspace."""
         place = self._place(path)
         try:
-            # Non-blocking: opening a pipe that nobody writes to would wait for ever.
+            # Non-blocking: opening a pipe without a writer would block.
             descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise _refusal(path, error) from error
@@ -88,7 +88,7 @@ class LocalSandbox:
             os.close(descriptor)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file as a whole; an existing one keeps its mode, and other names of it keep their content."""
+        """Write a whole file; an existing one keeps its mode, and other hard links of it keep their content."""
         place = self._place(path)
         if place.is_dir():
             raise ToolError("not_a_file", f"{path!r} is a directory")
@@ -105,7 +105,7 @@ class LocalSandbox:
             raise _refusal(path, error) from error
 
     def close(self) -> None:
-        """Kill what runs, wait until it is gone, remove HOME and TMPDIR. Idempotent, from any thread."""
+        """Kill all processes, wait until they are gone, remove HOME and TMPDIR. Idempotent, from any thread."""
         with self._lock:
             self._closed = True
             commands = tuple(self._commands)
@@ -120,13 +120,13 @@ class LocalSandbox:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         directory = self._place(cwd) if cwd else self._workspace
         if not directory.is_dir():
-            if fresh:  # nobody has worked there yet
-                raise SandboxError(f"the workspace is gone: {directory}")
-            raise ToolError("not_found", f"there is no directory {cwd!r}" if cwd else "the workspace is gone")
+            if fresh:  # not used yet
+                raise SandboxError(f"the workspace was removed: {directory}")
+            raise ToolError("not_found", f"directory not found: {cwd!r}" if cwd else "the workspace was removed")
         order = Order(
             argv=argv, env={**self._variables, **env}, cwd=str(directory), memory=self._memory, cpus=self._cpus
         )
-        with self._lock:  # so that `close` knows of every command that was started
+        with self._lock:  # so that `close` sees every started command
             if self._closed:
                 raise SandboxError("the sandbox is closed")
             running = self._supervision.start(order)
@@ -134,7 +134,7 @@ class LocalSandbox:
         return running
 
     def _forget_ended(self) -> None:
-        """Let go of what has ended; commands with background processes stay for ``close``."""
+        """Forget ended commands; those with background processes stay until ``close``."""
         with self._lock:
             ended = [known for known in self._commands if known.has_ended()]
             self._commands = [known for known in self._commands if known not in ended]
@@ -142,17 +142,17 @@ class LocalSandbox:
             known.release()
 
     def _place(self, path: str) -> Path:
-        """Where a path lies on this machine. Absolute ones count as they are: nothing is isolated here."""
+        """The path on this machine. Absolute paths are used as they are: nothing is isolated here."""
         if "\0" in path:
             raise ToolError("not_found", f"{path!r} is not a path")
         relative = os.path.normpath(path)
         if relative == os.pardir or relative.startswith(os.pardir + os.sep):
-            raise PathEscapeError(f"{path!r} leads out of the workspace")
+            raise PathEscapeError(f"{path!r} is outside the workspace")
         return self._workspace / relative
 
 
 def _reason_of(deadline: Deadline, result: ExecResult) -> ExecResult:
-    """The result when time is over; raises when something else ended the deadline."""
+    """The result after a timeout; raises if something else ended the deadline."""
     with contextlib.suppress(DeadlineExceeded):
         deadline.check()
     return result

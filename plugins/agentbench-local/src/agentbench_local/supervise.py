@@ -1,14 +1,14 @@
-"""Runs commands so that nothing of them outlives the one who asked: a script of its own, standard library only.
+"""Runs commands so that none of their processes outlives the caller. A standalone script, standard library only.
 
 AgentBench starts it once (``python -I -S supervise.py FD``) and sends, over the socket FD, one byte and five
 descriptors per command: control socket, write ends of the command's stdout and stderr, and their read ends.
 For each it forks a *supervisor*, because a fork takes 1 ms where an interpreter takes 30.
 
 A supervisor adopts every orphan of its command (Linux: child subreaper), so that ``setsid`` and double forks do
-not escape. It says ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (of processor time, by those that
-have ended) on the control socket and listens there: ``d`` asks it to throw away what background processes still
-print; ``k``, or the end of the other side for whatever reason, makes it kill every descendant. It ends when it has no
-child left, and not before: its end is the proof.
+not escape. It sends ``started OWN_PID PID``, ``exit CODE ALONE`` and ``used SECONDS`` (processor time of ended
+processes) on the control socket and listens there: ``d`` makes it discard the output of background processes; ``k``,
+or the end of the other side for any reason, makes it kill every descendant. It only ends when it has no child left:
+its end is the proof.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ LIBC = ctypes.CDLL(None)
 
 
 def prctl(operation: int, argument: int) -> None:
-    """Set an attribute of this process, where the system knows it."""
+    """Set an attribute of this process, if the system supports it."""
     if LINUX:
         LIBC.prctl(operation, argument, 0, 0, 0)
 
 
 def serve(channel: socket.socket) -> None:
-    """Fork a supervisor for each request, until the other side is gone."""
+    """Fork a supervisor for each request, until the other side is closed."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors tell how it ended on their sockets; no zombies here
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report their end on their sockets; avoid zombies
     while True:
         asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
         if not asked:
@@ -56,7 +56,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def supervise(descriptors: list[int]) -> NoReturn:
-    """Be the supervisor of one command. Never returns into the server's loop."""
+    """Run as the supervisor of one command. Never returns to the server's loop."""
     try:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
@@ -69,7 +69,7 @@ def supervise(descriptors: list[int]) -> NoReturn:
 
 
 class Supervisor:
-    """One command and everything that comes from it."""
+    """One command and all of its descendants."""
 
     def __init__(self, control: int, out: int, err: int, *drains: int) -> None:
         self.control = socket.socket(fileno=control)
@@ -87,7 +87,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        """Start the command and stay until nothing of it is left."""
+        """Start the command and stay until no process of it is left."""
         try:
             order = self.receive()
             self.main = os.fork()
@@ -103,13 +103,13 @@ class Supervisor:
                 self.control.sendall(self.used())
 
     def receive(self) -> dict[str, Any]:
-        """What to run: a length of four bytes, then JSON."""
+        """The command: a length of four bytes, then JSON."""
         size = int.from_bytes(self.control.recv(4, socket.MSG_WAITALL), "big")
         order: dict[str, Any] = json.loads(self.control.recv(size, socket.MSG_WAITALL))
         return order
 
     def watch(self) -> None:
-        """Tell how the main process ended; return when all is over or must be killed."""
+        """Report how the main process ended; return when everything has ended or must be killed."""
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
         poll.register(self.wake, select.POLLIN)
@@ -134,12 +134,12 @@ class Supervisor:
 
     @staticmethod
     def used() -> bytes:
-        """What there is to say of the dead."""
+        """Pending reports about ended processes."""
         dead = resource.getrusage(resource.RUSAGE_CHILDREN)
         return b"used %f\n" % (dead.ru_utime + dead.ru_stime)
 
     def reap(self) -> None:
-        """Collect the dead; note the main process's exit code, and whether nobody is left."""
+        """Reap ended processes; note the main process's exit code, and whether no process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -153,7 +153,7 @@ class Supervisor:
                 self.code = code if code >= 0 else 128 - code
 
     def kill_all(self) -> None:
-        """Kill every descendant; return when the kernel says that there is none."""
+        """Kill every descendant; return when the kernel reports that there is none."""
         pause = 0.001
         while True:
             self.reap()
@@ -169,54 +169,54 @@ class Supervisor:
 
 
 def stop_descendants() -> set[int]:
-    """Stop all descendants, again until no new one shows up: what is stopped cannot fork.
+    """Stop all descendants, repeatedly until no new one appears: a stopped process cannot fork.
 
-    Process groups (as negative numbers) are signalled as well: a group is hit as a whole, so that a process which
-    forks and ends all the time is caught although its process id is stale when we have read it.
+    Process groups (as negative numbers) are signalled as well: a group is hit as a whole, which catches a process that
+    forks and exits continuously although its process id is stale when it is read.
     """
     stopped: set[int] = set()
     while True:
-        found = descendants() - stopped
-        for target in found:
+        result = descendants() - stopped
+        for target in result:
             send(target, signal.SIGSTOP)
-        stopped |= found
-        if not found:
+        stopped |= result
+        if not result:
             return stopped
 
 
 def descendants() -> set[int]:
-    """Process ids of all descendants of this process that are not zombies, and their groups as negative numbers."""
+    """Process ids of all descendants that are not zombies, and their groups as negative numbers."""
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - many entries, and speed counts
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - many entries, so speed matters
         if not entry.isdigit():
             continue
         try:
             state, parent, group = Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()[:3]
         except OSError:
-            continue  # it has gone meanwhile
+            continue  # it has ended
         children.setdefault(int(parent), []).append(int(entry))
         if state not in b"ZX":
             groups[int(entry)] = int(group)
-    found: set[int] = set()
+    results: set[int] = set()
     pending = [os.getpid()]
     while pending:
         below = children.get(pending.pop(), [])
         pending.extend(below)
         for pid in below:
             if pid in groups:
-                found |= {pid, -groups[pid]}
-    return found - {-os.getpgrp(), 0}
+                results |= {pid, -groups[pid]}
+    return results - {-os.getpgrp(), 0}
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process, or a group, that may have gone or may belong to another user."""
+    """Signal a process or a group that may have ended or may belong to another user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
-    """Become the command: in a session of its own, with limits; 127 and 126 as a shell would say."""
+    """Exec the command in its own session, with limits; exit codes 127 and 126 like a shell."""
     code = 126
     try:
         os.setsid()
@@ -226,7 +226,7 @@ def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
         limit(order)
         os.chdir(order["cwd"])
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the supervisor itself is killed
-        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - an argument list, and no shell of ours
+        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - an argument list, not a shell
     except (OSError, ValueError) as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         os.write(2, f"{order['argv'][0]}: {error}\n".encode("utf-8", "backslashreplace"))
@@ -235,7 +235,7 @@ def execute(order: dict[str, Any], out: int, err: int) -> NoReturn:
 
 
 def reset_signals() -> None:
-    """Give the command what a fresh login would: Python and its parents ignore some signals, exec keeps that."""
+    """Reset signal handling as in a fresh login: Python and its parents ignore some signals, and exec keeps that."""
     signal.set_wakeup_fd(-1)
     for number in (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -253,7 +253,7 @@ def limit(order: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         if order["cpus"]:
             os.sched_setaffinity(0, order["cpus"])
-        # When this machine runs out of memory, the kernel shall take the sandbox and not AgentBench.
+        # If this machine runs out of memory, the kernel should kill the sandbox and not AgentBench.
         Path("/proc/self/oom_score_adj").write_text("500")
 
 

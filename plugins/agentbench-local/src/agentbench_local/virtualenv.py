@@ -1,4 +1,4 @@
-"""Virtual environments for tasks with set-up commands, filled without network from what AgentBench has itself."""
+"""Virtual environments for tasks with setup commands, filled without network from the running interpreter."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if __name__ == "__main__":
 
 
 class VirtualEnv:
-    """A virtual environment that exists, seen from outside."""
+    """An existing virtual environment, seen from outside."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def bin_dir(self) -> Path:
-        """Where its commands lie."""
+        """The directory of its commands."""
         return self.path / "bin"
 
     @property
@@ -45,26 +45,26 @@ class VirtualEnv:
 
     @property
     def site_packages(self) -> Path:
-        """Where its distributions lie."""
+        """The directory of its distributions."""
         return next(self.path.glob("lib/python3*/site-packages"))
 
     def names(self) -> set[str]:
-        """The distributions that it has."""
-        found = find_distributions(path=[str(self.site_packages)])
-        return {canonicalize_name(name) for each in found if (name := each.metadata["Name"])}
+        """Its distributions."""
+        result = find_distributions(path=[str(self.site_packages)])
+        return {canonicalize_name(name) for each in result if (name := each.metadata["Name"])}
 
     def copy_in(self, dist: Distribution) -> None:
-        """Copy a distribution of the running interpreter, compiled files included, and write its commands."""
+        """Copy a distribution of the running interpreter, including compiled files, and write its commands."""
         site_packages = self.site_packages
         made: set[Path] = set()
         for file in dist.files or ():
             if ".." in file.parts:
-                continue  # commands, written below because they name their interpreter
+                continue  # commands are written below because they contain the path of their interpreter
             target = site_packages / file
             if target.parent not in made:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 made.add(target.parent)
-            with contextlib.suppress(FileNotFoundError):  # listed, but not always there: compiled files
+            with contextlib.suppress(FileNotFoundError):  # compiled files may be listed but missing
                 shutil.copy2(str(dist.locate_file(file)), target)
         for entry in dist.entry_points.select(group="console_scripts"):
             script = self.bin_dir / entry.name
@@ -75,23 +75,23 @@ class VirtualEnv:
             script.chmod(0o755)
 
     def follow_workspace(self, prepared: Path) -> tuple[str, ...]:
-        """Make what was installed in place (``pip install -e``) come from the workspace of the moment.
+        """Make editable installations (``pip install -e``) import from the workspace of each attempt.
 
-        Such an installation names the prepared tree, while every attempt works on a fork of it: it would test the
-        unfixed code. A ``.pth`` that is read before all others puts the fork first. Returns the paths in it.
+        Such an installation contains the path of the prepared tree, but every attempt works on a fork: it would test
+        the unfixed code. A ``.pth`` that is read first puts the fork first. Returns the paths in it.
         """
         roots = sorted({*self._linked(prepared), *self._mapped(prepared)})
         relative = tuple(root.relative_to(prepared).as_posix() for root in roots)
         if relative:
             suffixes = tuple("" if path == "." else f"/{path}" for path in relative)
-            # One line, and no comprehension: it would not see names that the line itself assigns.
+            # One line without comprehensions: those would not see names assigned in the line.
             line = f"import os, sys; w = os.environ.get({WORKSPACE_VARIABLE!r}); "
             line += f"w and sys.path.extend(map(w.__add__, {suffixes!r}))\n"
             (self.site_packages / WORKSPACE_PTH).write_text(line)
         return relative
 
     def _linked(self, prepared: Path) -> Iterator[Path]:
-        """Directories below the prepared tree that ``.pth`` files name."""
+        """Directories below the prepared tree in ``.pth`` files."""
         for pth in self.site_packages.glob("*.pth"):
             for line in pth.read_text(errors="replace").splitlines():
                 place = Path(line.strip())
@@ -99,7 +99,7 @@ class VirtualEnv:
                     yield place
 
     def _mapped(self, prepared: Path) -> Iterator[Path]:
-        """Parents of the packages that import hooks of editable installations name."""
+        """Parents of the packages in import hooks of editable installations."""
         for finder in self.site_packages.glob("__editable__*.py"):
             for quoted in re.findall(r"""(["'])(.*?)\1""", finder.read_text(errors="replace")):
                 place = Path(quoted[1])
@@ -108,35 +108,35 @@ class VirtualEnv:
 
 
 def bundled_pip() -> tuple[Distribution, ...]:
-    """What ``venv`` would install, from the running interpreter: 0.3 s instead of 5; empty when it lacks them."""
+    """What ``venv`` would install, from the running interpreter: 0.3 s instead of 5; empty if it lacks them."""
     names = ("pip", "setuptools") if sys.version_info < (3, 12) else ("pip",)
     try:
-        found = tuple(distribution(name) for name in names)
+        results = tuple(distribution(name) for name in names)
     except PackageNotFoundError:
         return ()
-    return found if all(dist.files for dist in found) else ()
+    return results if all(dist.files for dist in results) else ()
 
 
 def pytest_closure(python_version: str) -> dict[str, Distribution]:
-    """pytest and all that it needs on that Python, as far as the running interpreter has it, by name."""
+    """pytest and its dependencies on that Python, by name, as far as the running interpreter has them."""
     environment = {
         **{name: str(value) for name, value in default_environment().items()},
         "python_version": ".".join(python_version.split(".")[:2]),
         "python_full_version": python_version,
         "extra": "",
     }
-    found: dict[str, Distribution] = {}
+    results: dict[str, Distribution] = {}
     pending = ["pytest"]
     while pending:
         name = canonicalize_name(pending.pop())
-        if name in found:
+        if name in results:
             continue
         try:
-            found[name] = distribution(name)
+            results[name] = distribution(name)
         except PackageNotFoundError:
             continue
-        for text in found[name].requires or ():
+        for text in results[name].requires or ():
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate(environment):
                 pending.append(requirement.name)
-    return found
+    return results

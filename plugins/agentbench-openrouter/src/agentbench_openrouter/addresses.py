@@ -1,4 +1,4 @@
-"""What a base URL may be, and whose it is."""
+"""Validation and classification of base URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench_core import InputError
 
 
 def checked(base_url: str) -> str:
-    """The URL without a slash at its end. Raises InputError when it is none, or holds a password."""
+    """The URL without a trailing slash. Raises InputError if it is invalid or contains a password."""
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -17,19 +17,21 @@ def checked(base_url: str) -> str:
         usable = False
         parts = urlsplit("")
     if parts.username is not None:
-        raise InputError("a base URL must not hold a user name or a password", remedy="Put the key into a variable.")
+        raise InputError(
+            "a base URL must not contain a user name or a password", remedy="Put the key into an environment variable."
+        )
     if not usable or parts.query or parts.fragment:
-        raise InputError(f"{base_url!r} is no base URL", remedy="Give one like https://openrouter.ai/api/v1")
+        raise InputError(f"{base_url!r} is not a valid base URL", remedy="Use one like https://openrouter.ai/api/v1")
     return base_url.rstrip("/")
 
 
 def host(base_url: str) -> str:
-    """The host of a URL that was :func:`checked`, in lower case."""
+    """The host of a :func:`checked` URL, in lowercase."""
     return urlsplit(base_url).hostname or ""
 
 
 def is_openrouter(base_url: str) -> bool:
-    """Whether it is OpenRouter's own."""
+    """Whether it is OpenRouter."""
     name = host(base_url)
     return name == "openrouter.ai" or name.endswith(".openrouter.ai")
 

@@ -1,4 +1,4 @@
-"""What a server answers, as a completion or as a failure. Pure: bytes in, values out; no answer makes it raise."""
+"""Parses a response into a completion or a failure. Pure: bytes in, values out; never raises for any response."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from agentbench_openrouter.server_errors import server_error
 from agentbench_openrouter.wire import ECHOED, finite
 
 _READ_BYTES = 10_000
-"""Of what is no JSON."""
+"""Characters shown of a response that is not JSON."""
 _TOKEN_LIMIT = re.compile(r"token limit|max_(?:completion_)?tokens|maximum output", re.IGNORECASE)
 
-REASONING_ONLY = "the cap of the answer went into reasoning: not a word was left for the answer itself"
+REASONING_ONLY = "all output tokens were used for reasoning; none were left for the response"
 
 
 @attrs.frozen(kw_only=True)
 class Response:
-    """One HTTP response, read completely. Names of ``headers`` are in lower case."""
+    """One complete HTTP response. Names in ``headers`` are lowercase."""
 
     status: int
     body: bytes
@@ -34,17 +34,17 @@ class Response:
 
 @attrs.frozen(kw_only=True)
 class Reader:
-    """Reads responses."""
+    """Parses responses."""
 
     shown: Callable[[str], str] = lambda text: " ".join(text.split())[:300]
-    """Makes a server's words fit to be seen."""
+    """Sanitizes text of a server."""
 
     def read(self, response: Response, *, wall: float) -> Completion | Failure:
-        """What an exchange gave.
+        """The result of an exchange.
 
         Args:
-            response: of any server, in any state.
-            wall: seconds since 1970, for hints that are dates.
+            response: of any server, with any status.
+            wall: seconds since 1970, for retry hints that are dates.
         """
         try:
             got = self._read(response, wall)
@@ -78,13 +78,13 @@ class Reader:
             return self._unreadable(response, wall)
         inner = data.get("provider")
         if not data.get("choices") and isinstance(inner, dict) and inner.get("choices"):
-            data = {**data, "provider": None, **inner}  # seen: the whole answer below the name of who gave it
+            data = {**data, "provider": None, **inner}  # seen in practice: the response nested below a provider name
         choice = _first(data.get("choices"))
         usage = self._usage(data.get("usage"))
         error = _error_of(data, choice, response.status)
         got: Completion | Failure
         if choice is not None and _is_malformed(choice):
-            got = _empty("malformed_call", "the provider could not read the call that the model made", usage)
+            got = _empty("malformed_call", "the provider could not parse the model's tool call", usage)
         elif error is not None:
             got = classify(server_error(error, response.status, response.headers), usage=usage, wall=wall)
         elif response.status >= 300:
@@ -92,7 +92,7 @@ class Reader:
         elif choice is None or not isinstance(choice.get("message"), dict):
             got = Failure(
                 error="protocol",
-                message="the answer holds no message",
+                message="the response contains no message",
                 status=response.status,
                 retry=Retry.TRANSIENT,
                 usage=usage,
@@ -116,7 +116,7 @@ class Reader:
                 remedy="Use that as the base URL.",
             )
         streams = text.startswith(("data:", ":", "event:")) or "event-stream" in kind
-        what = "a stream, which was not asked for" if streams else f"{kind} that is no JSON answer"
+        what = "a stream, which was not requested" if streams else f"{kind} instead of JSON"
         return Failure(
             error="protocol",
             message=f"{what}: {text or 'nothing'}",
@@ -126,9 +126,9 @@ class Reader:
         )
 
     def _usage(self, said: object) -> Usage | None:
-        """The usage block, or ``None`` where it has neither what the answer cost nor its tokens.
+        """The usage block, or ``None`` if it has neither a cost nor tokens.
 
-        Whatever else of it is missing or odd counts as nothing.
+        Other missing or invalid values are ignored.
         """
         if not isinstance(said, dict):
             return None
@@ -139,7 +139,7 @@ class Reader:
             prompt = total - completion
         details = said.get("prompt_tokens_details")
         fee, cost = 0.0, number_of(said.get("cost"))
-        if cost is not None and said.get("is_byok") is True:  # then this is OpenRouter's fee only
+        if cost is not None and said.get("is_byok") is True:  # then this is only OpenRouter's fee
             upstream = said.get("cost_details")
             fee, cost = cost, number_of(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
         if cost is None and (prompt is None or completion is None):
@@ -152,7 +152,7 @@ class Reader:
         )
 
     def _named(self, got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
-        """With the names that the answer gives to itself, its model and its maker."""
+        """With the model and provider named in the response."""
         served_by, model = self.shown(_text(data.get("provider"))), self.shown(_text(data.get("model")))
         response_id = self.shown(_text(data.get("id")) or response.headers.get("x-generation-id", ""))
         if isinstance(got, Completion):
@@ -164,7 +164,7 @@ class Reader:
 
 
 def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status: int) -> Any:
-    """The error of an answer, wherever it stands; ``None`` when there is none."""
+    """The error in a response, at any of the known places; ``None`` if there is none."""
     if data.get("error"):
         return data["error"]
     if data.get("object") == "error" or (status >= 400 and not data.get("choices")):
@@ -180,19 +180,19 @@ def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status:
 
 
 def _is_cut_off(choice: Mapping[str, Any]) -> bool:
-    """Some servers call it an error as well that an answer has become too long."""
+    """Whether an error only means that the response is too long, as some servers report it."""
     text = server_error(choice["error"], 200, {}).text
     return choice.get("finish_reason") == "length" and bool(_TOKEN_LIMIT.search(text))
 
 
 def _is_malformed(choice: Mapping[str, Any]) -> bool:
-    """Whether the model has called a tool in a way that its provider could not read."""
+    """Whether the model has made a tool call that its provider could not parse."""
     native = _text(choice.get("native_finish_reason"))
     return choice.get("finish_reason") == "error" and native.upper() == "MALFORMED_FUNCTION_CALL"
 
 
 def _empty(word: str, message: str, usage: Usage | None) -> Failure:
-    """Nothing of use, which may be an accident, or the model's doing."""
+    """An empty response: an accident, or the model's behaviour."""
     return Failure(
         error=word, message=message, retry=Retry.EMPTY, usage=usage, outcome=outcome("empty", message, usage)
     )
@@ -205,13 +205,13 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage 
     opaque = {name: finite(message[name]) for name in ECHOED if message.get(name) is not None}
     if not calls and ended == "length" and not content.strip() and _reasoned(message, usage):
         opaque["note"] = REASONING_ONLY
-    finish: Any = "tool_calls" if calls else "stop"  # also where the server says something else, or nothing
+    finish: Any = "tool_calls" if calls else "stop"  # also if the server reports something else, or nothing
     if ended == "length":
         finish = "length"
     elif refusal or ended == "content_filter":
         finish = "refusal"
     if finish == "stop" and not content.strip():
-        return _empty("empty", "neither words nor calls", usage)
+        return _empty("empty", "neither text nor tool calls", usage)
     return Completion(
         message=Message(role="assistant", content=content or refusal, tool_calls=calls, opaque=opaque),
         finish=finish,
@@ -221,10 +221,10 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage 
 
 
 def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ...], int]:
-    """The calls of a message, each with an id of its own, and how many had to be repaired."""
+    """The tool calls of a message, each with a unique id, and the number of repaired ones."""
     listed = message.get("tool_calls")
     written = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    if not written and isinstance(message.get("function_call"), dict):  # what it was called before
+    if not written and isinstance(message.get("function_call"), dict):  # the legacy field
         written = [{"function": message["function_call"]}]
     calls: list[ToolCall] = []
     repaired = 0
@@ -235,7 +235,7 @@ def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ..
         problem = arguments.problem
         whole = not problem and str(function.get("arguments") or "").strip()
         if cut and not whole and number == len(written) - 1:
-            problem = "the answer was cut off within this call, because it grew too long"
+            problem = "the response was truncated inside this call"
         repaired += arguments.repaired
         call_id = _text(entry.get("id")).strip() or f"call_{number}"
         while call_id in used:
@@ -248,20 +248,20 @@ def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ..
 
 
 def _reasoned(message: Mapping[str, Any], usage: Usage | None) -> bool:
-    said = any(message.get(name) for name in ("reasoning", "reasoning_content", "reasoning_details"))
-    return said or (usage is not None and usage.completion_tokens > 0)
+    text = any(message.get(name) for name in ("reasoning", "reasoning_content", "reasoning_details"))
+    return text or (usage is not None and usage.completion_tokens > 0)
 
 
 def _content(content: object) -> str:
-    """Text, or the text of parts."""
+    """Text, or the concatenated text of parts."""
     if isinstance(content, list):
         return "".join(_content(part.get("text")) for part in content if isinstance(part, dict))
     return _text(content)
 
 
 def _first(choices: object) -> Mapping[str, Any] | None:
-    found = choices[0] if isinstance(choices, Sequence) and not isinstance(choices, str) and choices else None
-    return found if isinstance(found, dict) else None
+    result = choices[0] if isinstance(choices, Sequence) and not isinstance(choices, str) and choices else None
+    return result if isinstance(result, dict) else None
 
 
 def _text(value: object) -> str:
@@ -269,7 +269,7 @@ def _text(value: object) -> str:
 
 
 def _count(*values: object) -> int | None:
-    """The first that is a number of tokens, if any is."""
+    """The first value that is a number of tokens, if any."""
     for value in values:
         amount = number_of(value)
         if amount is not None and amount < 1e15:

@@ -1,4 +1,4 @@
-"""Arguments of tool calls, as models write them: read, repaired where that needs no guessing, or refused."""
+"""Arguments of tool calls as models write them: parsed, repaired if that is unambiguous, or rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Arguments:
-    """What a call was given. With a ``problem`` nothing could be read."""
+    """The arguments of a call. With a ``problem``, they are unreadable."""
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
     repaired: bool = False
@@ -19,11 +19,11 @@ class Arguments:
 
 
 def read_arguments(written: object) -> Arguments:
-    """The arguments of one call.
+    """Parse the arguments of one call.
 
-    Nothing at all means no arguments: that is how servers write calls of tools that take none. Repaired are raw
-    control characters inside strings, quotes left over behind a complete object, and an object that was written as a
-    string. No missing brace is guessed: what the model meant there, nobody knows.
+    An empty text means no arguments: some servers write calls of tools without parameters like that. Repaired are raw
+    control characters inside strings, trailing quotes after a complete object, and an object encoded as a string.
+    Missing braces are not repaired, since the intended value is ambiguous.
     """
     if isinstance(written, Mapping):
         return _sendable({str(name): value for name, value in written.items()})
@@ -34,22 +34,22 @@ def read_arguments(written: object) -> Arguments:
     try:
         return _object(_strict(written))
     except (ValueError, RecursionError) as error:
-        return _repaired(written.strip()) or Arguments(problem=f"the arguments are no JSON: {error}")
+        return _repaired(written.strip()) or Arguments(problem=f"the arguments are not valid JSON: {error}")
 
 
 def _sendable(values: Mapping[str, Any]) -> Arguments:
-    """What came as an object and not as text has been read already, numbers that are none included."""
+    """Arguments given as an object instead of text; their invalid numbers were parsed already."""
     try:
         json.dumps(values, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        return Arguments(problem=f"the arguments are no JSON: {error}")
+        return Arguments(problem=f"the arguments are not valid JSON: {error}")
     return Arguments(values=values)
 
 
 def _object(value: object) -> Arguments:
     if isinstance(value, dict):
         return Arguments(values=value)
-    if isinstance(value, str):  # written twice
+    if isinstance(value, str):  # encoded twice
         inner = _repaired(value) if value.strip() else Arguments()
         if inner is not None:
             return attrs.evolve(inner, repaired=True)
@@ -68,7 +68,7 @@ def _repaired(text: str) -> Arguments | None:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _finite(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The one file that knows httpx: JSON from an OpenAI-compatible server, and completions."""
+"""The only module that uses httpx: JSON from an OpenAI-compatible server, and completions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbench_openrouter.pages import Pages, SettingError
 from agentbench_openrouter.watchdog import AbandonedError, Watchdog, Watched
 
 MAX_BODY_BYTES = 32 << 20
-"""Where reading an answer ends; the list of all models of OpenRouter is about 1 MB."""
+"""Maximum size of a response; OpenRouter's list of models is about 1 MB."""
 
 _KEEP_ALIVE_SEC = 15.0
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -32,7 +32,7 @@ _KEPT_HEADERS = frozenset(
 
 
 class _Sign(httpx.Auth):
-    """Puts the key into a request at the last moment, so that it stands in nobody's variables."""
+    """Adds the key to a request at the last moment, so that no variable contains it."""
 
     def __init__(self, key: Key | None) -> None:
         self._key = key
@@ -44,17 +44,17 @@ class _Sign(httpx.Auth):
 
 
 class _Lane:
-    """One connection that is kept open, and used by one exchange at a time."""
+    """One persistent connection, used by one exchange at a time."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
         self.line = Line()
         self.used_at: float | None = None
-        """``None`` while it has no connection, as far as we know."""
+        """``None`` without a connection, as far as known."""
         self.warm = False
-        """Whether the exchange under way has an old connection."""
+        """Whether the current exchange uses an existing connection."""
         self.sent = self.answered = False
-        """How far it has come."""
+        """Progress of the current exchange."""
         self._watched: Watched | None = None
 
     def begin(self, watched: Watched) -> None:
@@ -68,36 +68,36 @@ class _Lane:
         return self.used_at is not None and time.monotonic() - self.used_at < _KEEP_ALIVE_SEC and self.line.silent
 
     def watch(self, name: str, info: Mapping[str, Any]) -> None:
-        """What httpx tells of an exchange while it happens."""
+        """The trace callback of httpx for an exchange."""
         if name == "http11.send_request_headers.started":
-            if self._watched is None or self._watched.over:  # a connection that came too late: nobody is waiting
-                raise ExchangeError("connect", "no connection in time")
-            self.sent = info["request"].method != b"CONNECT"  # which asks a proxy for a way, and the server for nothing
+            if self._watched is None or self._watched.over:  # connected too late: the caller has given up
+                raise ExchangeError("connect", "connection timed out")
+            self.sent = info["request"].method != b"CONNECT"  # CONNECT goes to the proxy, not to the server
         elif name == "http11.receive_response_headers.complete":
             self.answered = self.sent
         elif name.endswith("connect_tcp.started"):
-            if self.warm:  # httpx has found it closed, and makes another where nothing could cut it
-                raise ExchangeError("cold", "the connection that was kept open is gone")
+            if self.warm:  # httpx has found it closed, and would reconnect without a timeout
+                raise ExchangeError("cold", "the idle connection was closed")
         else:
             self.line.watch(name, info)
 
 
 class Client:
-    """Talks to one server. Thread-safe."""
+    """A client of one server. Thread-safe."""
 
     def __init__(
         self, base_url: str, *, key: Key | None, key_env: str, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Take a base URL such as ``https://openrouter.ai/api/v1``, and the key if there is one.
+        """Create a client for a base URL such as ``https://openrouter.ai/api/v1``.
 
         Args:
             base_url: http or https, without user name and password.
-            key: sent with every request; ``None`` sends none.
-            key_env: the variable to name when the server wants a key.
-            headers: more of them, for every request.
+            key: sent with every request; ``None`` for no key.
+            key_env: the variable to mention if the server requires a key.
+            headers: additional headers of every request.
 
         Raises:
-            InputError: ``base_url`` is no such URL.
+            InputError: ``base_url`` is invalid.
         """
         self.base_url = checked(base_url)
         self._key = key
@@ -108,26 +108,26 @@ class Client:
         self._tls: ssl.SSLContext | None = None
         self._idle: list[_Lane] = []
         self._alone = is_loopback(self.base_url)
-        """Whether proxies have no part in this: they cannot reach a server of ours."""
+        """Whether proxies are bypassed: they cannot reach a server on this machine."""
         self._watchdog = Watchdog()
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r}, key={self._key!r})"
 
     def get_json(self, path: str, deadline: Deadline) -> Any:
-        """The JSON that ``GET base_url/path`` answers, read completely before the deadline.
+        """The JSON of ``GET base_url/path``, read completely before the deadline.
 
         Raises:
-            AttemptStop: the deadline is over (DeadlineExceeded), or somebody ended it.
+            AttemptStop: the deadline has passed (DeadlineExceeded), or was ended.
             MissingEndpointError: the server has no such endpoint.
-            UnavailableError: unreachable, key refused, an error (also one inside an HTTP 200), or no JSON.
+            UnavailableError: not reachable, key rejected, an error (also inside an HTTP 200), or not JSON.
         """
         line = Line()
         problem: AttemptStop | UnavailableError
         try:
             answer = under(deadline, line, lambda: self._exchange(path, deadline, line))
         except httpx.TimeoutException:
-            problem = DeadlineExceeded(f"{self.base_url} did not answer in time")
+            problem = DeadlineExceeded(f"{self.base_url} did not respond in time")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = UnavailableError(
                 f"cannot reach {self.base_url}: {self.pages.shown(str(error)) or type(error).__name__}",
@@ -135,20 +135,20 @@ class Client:
             )
         else:
             return self.pages.read(path, answer)
-        raise problem  # here and not above: what httpx raises holds the request, and with it the key
+        raise problem  # here and not above: exceptions of httpx contain the request, and with it the key
 
     def post(self, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
-        """What ``POST base_url/path`` answers, read completely; errors of the server are answers here.
+        """The response of ``POST base_url/path``, read completely; errors of the server are responses here.
 
         Args:
             path: below the base URL.
             body: JSON.
             seconds: for all of it.
-            deadline: ends it sooner when it is over or ended.
+            deadline: may end it sooner.
 
         Raises:
-            ExchangeError: there is no answer, or none yet when time is over.
-            SettingError: nothing was sent, and nothing ever will be.
+            ExchangeError: there is no response, or not in time.
+            SettingError: nothing was sent; no request can succeed.
         """
         end = time.monotonic() + seconds
         lane = self._take()
@@ -185,11 +185,11 @@ class Client:
         if problem is None or self._watchdog.closed:
             problem = ExchangeError("closed", "this provider was closed")
         if problem.kind == "stale":
-            self._drop_idle()  # they are as old
+            self._drop_idle()  # they are equally old
         raise problem  # as in get_json
 
     def close(self) -> None:
-        """End what is under way, and give connections back. Idempotent."""
+        """End current exchanges, and close connections. Idempotent."""
         self._watchdog.close()
         self._drop_idle()
 
@@ -197,7 +197,7 @@ class Client:
         return _Lane(self._connection(None))
 
     def _take(self) -> _Lane | None:
-        """The lane with an open connection that was used last, if there is one; the oldest goes once it has ended."""
+        """The most recently used lane with an open connection, if any; closed connections are dropped."""
         taken: _Lane | None = None
         ended: list[_Lane] = []
         with self._lock:
@@ -231,7 +231,7 @@ class Client:
         reason = ""
         try:
             with self._lock:
-                if self._tls is None:  # reads all certificates there are: once is enough
+                if self._tls is None:  # reads all certificates, so only once
                     self._tls = httpx.create_ssl_context(trust_env=not self._alone)
             variables = _PROXY_VARIABLES
             return httpx.Client(
@@ -245,12 +245,12 @@ class Client:
         except ImportError as error:
             reason = f": {error}"
         except (OSError, ValueError, httpx.InvalidURL):
-            pass  # these may quote the value, and passwords of proxies stand in it
+            pass  # these may contain the value, and proxy URLs may contain passwords
         named = [name for name in (*variables, *map(str.lower, variables)) if os.environ.get(name)]
         where = " and ".join(named) or "the environment"
         raise SettingError(
-            f"nothing can be sent to {self.base_url} with what is in {where}{reason}",
-            remedy="Set it right, or unset it.",
+            f"cannot send requests to {self.base_url} with what is in {where}{reason}",
+            remedy="Correct it, or unset it.",
         )
 
     def _post(self, lane: _Lane, path: str, body: bytes, seconds: float) -> Response:
@@ -266,22 +266,22 @@ class Client:
             for chunk in response.iter_bytes():
                 read += chunk
                 if len(read) > MAX_BODY_BYTES:
-                    raise ExchangeError("too_long", f"the answer is longer than {MAX_BODY_BYTES >> 20} MiB")
+                    raise ExchangeError("too_long", f"the response is longer than {MAX_BODY_BYTES >> 20} MiB")
         ends = response.headers.get("connection", "").lower() == "close"
         lane.used_at = None if ends else time.monotonic()
         return _response(response, bytes(read))
 
     def _problem_of(self, error: Exception, lane: _Lane, watched: Watched) -> ExchangeError:
-        said = self.pages.shown(str(error)) or type(error).__name__
+        message = self.pages.shown(str(error)) or type(error).__name__
         if watched.cut or isinstance(error, httpx.TimeoutException):
             if lane.sent:
-                return ExchangeError("timeout", "no complete answer in time")
-            return ExchangeError("connect", "no connection in time")
+                return ExchangeError("timeout", "response timed out")
+            return ExchangeError("connect", "connection timed out")
         if not lane.sent:
-            return ExchangeError("connect", f"cannot reach {self.base_url}: {said}")
+            return ExchangeError("connect", f"cannot reach {self.base_url}: {message}")
         if isinstance(error, (httpx.DecodingError, httpx.InvalidURL, ValueError)):
-            return ExchangeError("odd", said)
-        return ExchangeError("stale" if lane.warm and not lane.answered else "broken", said)
+            return ExchangeError("odd", message)
+        return ExchangeError("stale" if lane.warm and not lane.answered else "broken", message)
 
     def _exchange(self, path: str, deadline: Deadline, line: Line) -> Response:
         body = bytearray()
@@ -293,7 +293,7 @@ class Client:
                 deadline.check()
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise UnavailableError(f"{self.base_url}/{path} answers more than {MAX_BODY_BYTES >> 20} MiB")
+                    raise UnavailableError(f"{self.base_url}/{path} returned more than {MAX_BODY_BYTES >> 20} MiB")
             return _response(response, bytes(body))
 
 

@@ -20,7 +20,7 @@ def _server_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
         click.option(
-            "--timeout", default=30.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds for the answer."
+            "--timeout", default=30.0, show_default=True, type=click.FloatRange(min=0.1), help="Timeout in seconds."
         ),
         click.option("--key-env", default="", help=f"{KEY_ENV_HELP[0].upper()}{KEY_ENV_HELP[1:]}."),
         click.option("--base-url", default=DEFAULT_BASE_URL, show_default=True, help="Any OpenAI-compatible server."),
@@ -31,7 +31,7 @@ def _server_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def openrouter() -> None:
-    """Ask OpenRouter, or any OpenAI-compatible server, for its models and your key."""
+    """Query OpenRouter, or any OpenAI-compatible server, for its models and your key."""
 
 
 @openrouter.command()
@@ -40,36 +40,36 @@ def openrouter() -> None:
 def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
     """List models: context length in tokens, price in US dollars per million tokens, tool support.
 
-    PATTERN is a part of the id or name, or a glob such as 'anthropic/*'. The key is sent when there is one; many
-    servers list their models without.
+    PATTERN is a part of the id or name, or a glob such as 'anthropic/*'. The key is sent if it is set; many servers
+    list their models without one.
     """
     from agentbench_openrouter.models import parse_models, select, table
 
-    found = parse_models(_get("models", base_url, key_env, timeout, needs_key=False))
+    result = parse_models(_get("models", base_url, key_env, timeout, needs_key=False))
     if pattern:
-        found = select(found, pattern)
+        result = select(result, pattern)
     if as_json:
-        click.echo(json.dumps([dump(model) for model in found], indent=2))
+        click.echo(json.dumps([dump(model) for model in result], indent=2))
     else:
-        click.echo("\n".join(table(found)))
+        click.echo("\n".join(table(result)))
 
 
 @openrouter.command()
 @_server_options
 def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
-    """Say what the server knows of your key: label, limit and what remains of it, in US dollars."""
+    """Show the facts about your key: label, limit and remaining amount, in US dollars."""
     from agentbench_openrouter.pages import MissingEndpointError
 
     try:
         answer = _get("key", base_url, key_env, timeout, needs_key=True)
     except MissingEndpointError:
         raise UnavailableError(
-            f"{base_url} has no /key, so it does not say what a key may spend",
-            remedy="Only OpenRouter is known to have it; nothing else needs it.",
+            f"{base_url} has no /key endpoint, so the limit of a key is unknown",
+            remedy="Only OpenRouter is known to provide it; runs do not need it.",
         ) from None
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict):
-        raise UnavailableError(f"what {base_url}/key answers does not describe a key")
+        raise UnavailableError(f"unexpected response from {base_url}/key: it does not describe a key")
     if as_json:
         click.echo(json.dumps({name: data.get(name) for name in _KEY_FIELDS}, indent=2))
         return
@@ -86,15 +86,15 @@ def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
 def _get(path: str, base_url: str, key_env: str, timeout: float, *, needs_key: bool) -> Any:
     from agentbench_openrouter.client import Client
 
-    variable, found = key_for(base_url, key_env, os.environ)
-    if found is None and needs_key:
-        raise no_key(variable, "a key is needed")
+    variable, result = key_for(base_url, key_env, os.environ)
+    if result is None and needs_key:
+        raise no_key(variable, "an API key is required")
     try:
-        return Client(base_url, key=found, key_env=variable).get_json(path, Deadline(timeout))
+        return Client(base_url, key=result, key_env=variable).get_json(path, Deadline(timeout))
     except DeadlineExceeded:
         raise UnavailableError(
-            f"{base_url} did not answer completely within {timeout:g} s",
-            remedy="Try again, or give a longer --timeout.",
+            f"{base_url} did not respond completely within {timeout:g} s",
+            remedy="Try again, or set a longer --timeout.",
         ) from None
 
 

@@ -1,8 +1,8 @@
 """Run one blocking network exchange under one total deadline.
 
-Timeouts of sockets count from byte to byte, so a server that drips one now and then is never timed out, neither
-in the body nor in the headers; looking up a name has no timeout at all. So the exchange runs in a thread of its
-own, and whoever waits for it stops waiting at the deadline and shuts the socket down, which ends the thread.
+Socket timeouts count from byte to byte, so a server that sends a byte now and then never times out, neither in the
+body nor in the headers; name lookup has no timeout at all. So the exchange runs in its own thread. At the deadline the
+caller stops waiting and shuts the socket down, which ends the thread.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from agentbench_core import Deadline
 T = TypeVar("T")
 
 _LOOK_EVERY_SEC = 0.1
-"""How soon a deadline that somebody ends early is noticed."""
+"""How soon an early end of a deadline is noticed."""
 
 
 class ExchangeError(Exception):
-    """A completion did not come. ``kind`` says how far things went.
+    """A completion failed. ``kind`` is the state of the exchange.
 
-    ``connect``: nothing was sent. ``cold``: the same, on a connection that had been kept open and is gone. ``timeout``,
-    ``broken``: the server may have seen the request. ``stale``: the same,
-    on a connection that had been kept open, before a byte of the answer. ``too_long``, ``odd``: what came is no use.
+    ``connect``: nothing was sent. ``cold``: the same, on a persistent connection that was closed. ``timeout``,
+    ``broken``: the server may have seen the request. ``stale``: the same, on a persistent connection, before the first
+    byte of the response. ``too_long``, ``odd``: the response is unusable.
     ``closed``: this client is closed.
     """
 
@@ -40,45 +40,45 @@ class ExchangeError(Exception):
 
 
 class Line:
-    """The connection of one exchange, so that another thread can cut it."""
+    """The connection of one exchange, so that another thread can shut it down."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
 
     def watch(self, name: str, info: Mapping[str, Any]) -> None:
-        """A callback for the ``trace`` extension of httpx: learns the socket as soon as there is one."""
+        """A callback for the ``trace`` extension of httpx: receives the socket as soon as it exists."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
 
     @property
     def silent(self) -> bool:
-        """Whether nothing has come on it that nobody has read: an idle connection that its other end closed is not."""
+        """Whether there is no unread data: there is on an idle connection that the other end has closed."""
         if self._socket is None:
             return False
         poll = select.poll()
         try:
             poll.register(self._socket, select.POLLIN)
             return not poll.poll(0)
-        except (OSError, ValueError):  # it was closed at this end
+        except (OSError, ValueError):  # closed at this end
             return False
 
     def cut(self) -> None:
-        """End whatever waits for this connection. Harmless when there is none."""
+        """Shut the connection down, which wakes up its reader. Does nothing if there is none."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                # Not SSLSocket.shutdown, which takes its state away under the thread that reads.
+                # Not SSLSocket.shutdown, which would invalidate state used by the reading thread.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 def under(deadline: Deadline, line: Line, work: Callable[[], T]) -> T:
-    """What ``work`` returns or raises, or what the deadline raises once it is over."""
+    """The result or exception of ``work``, or the deadline's exception once it has passed."""
     deadline.check()
     answers: queue.SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
             answers.put((work(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             answers.put((None, error))
 
     threading.Thread(target=run, name="agentbench-openrouter", daemon=True).start()
@@ -92,4 +92,4 @@ def under(deadline: Deadline, line: Line, work: Callable[[], T]) -> T:
         line.cut()
     if error is not None:
         raise error
-    return value  # type: ignore[return-value]  # with no error there is a value
+    return value  # type: ignore[return-value]  # without an error there is a value

@@ -1,4 +1,4 @@
-"""What a server says of a model and of a key, held against what a run will ask of them."""
+"""Facts that a server reports about a model and a key, compared with what a run will request."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from agentbench_openrouter.models import per_million
 from agentbench_openrouter.options import OpenRouterOptions
 
 _ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|free)$")
-"""Ways to use a model that stand behind its name, and not always in the list."""
+"""Variants of a model after its name, which are not always in the list."""
 
 
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
     """The entry of a list of models, by id."""
     plain = _ROUTING_SUFFIX.sub("", name)
-    found = (e for one in (name, plain) for e in listed if one in (e.get("id"), e.get("canonical_slug")))
-    return next(found, None)
+    result = (e for one in (name, plain) for e in listed if one in (e.get("id"), e.get("canonical_slug")))
+    return next(result, None)
 
 
 def unknown(listed: Sequence[Mapping[str, Any]], name: str, where: str) -> InputError:
-    """The error of a model that is not in the list."""
+    """The error for a model that is not in the list."""
     known = [entry["id"] for entry in listed if isinstance(entry.get("id"), str)]
     return InputError(
         f"{where} has no model {name!r}{did_you_mean(name, known)}",
-        remedy=f"It has {len(known)}: agentbench openrouter models",
+        remedy=f"List its {len(known)} models: agentbench openrouter models",
     )
 
 
 def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: OpenRouterOptions) -> ModelFacts:
-    """What is known of a model: of its entry, and of the options, which count more.
+    """The facts about a model: from its entry, overridden by options.
 
-    Raises InputError when the model takes no tools, and the run has some.
+    Raises InputError if the model does not support tools and the run has some.
     """
     entry = entry or {}
     parameters = entry.get("supported_parameters")
     if isinstance(parameters, list) and expected.request.tools and "tools" not in parameters:
         raise InputError(
-            f"the model {expected.request.model} takes no tools",
-            remedy="Choose one that does: agentbench openrouter models",
+            f"the model {expected.request.model} does not support tools",
+            remedy="List models with tool support: agentbench openrouter models",
         )
     top = _mapping(entry.get("top_provider"))
     context = [_tokens(entry.get(name)) for name in ("context_length", "max_model_len")]
@@ -51,13 +51,13 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
     most, wanted = _tokens(top.get("max_completion_tokens")), expected.request.max_tokens
     warnings = []
     if most and wanted and wanted > most:
-        warnings.append(f"max_tokens is {wanted}, and {expected.request.model} writes {most} at most: that is sent")
+        warnings.append(f"max_tokens is {wanted}, but {expected.request.model} supports at most {most}: using that")
         wanted = most
     context_tokens = min(contexts, default=None)
     if context_tokens and wanted and wanted > context_tokens / 2:
         warnings.append(
-            f"max_tokens is {wanted}, more than half of the {context_tokens} that {expected.request.model} reads and "
-            "writes together: less is sent when a request is long"
+            f"max_tokens is {wanted}, more than half of the {context_tokens} of {expected.request.model}: "
+            "it is reduced for long requests"
         )
     prices = _prices(_mapping(entry.get("pricing")))
     chosen = options.usd_per_million_input, options.usd_per_million_output
@@ -73,36 +73,35 @@ def facts_of(entry: Mapping[str, Any] | None, expected: ExpectedCalls, options: 
 
 
 def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: float) -> tuple[str, ...]:
-    """Warnings about what a key may still spend; ``wall`` is seconds since 1970.
+    """Warnings about the remaining limit of a key; ``wall`` is seconds since 1970.
 
-    Raises UnavailableError when that is nothing, or the key has expired.
+    Raises UnavailableError if nothing is left, or the key has expired.
     """
     expires = _seconds(data.get("expires_at"))
     if expires is not None and expires <= wall:
         when = datetime.fromtimestamp(expires, UTC)
-        raise UnavailableError(f"the key has expired at {when:%Y-%m-%d %H:%M} UTC", remedy="Make a new one.")
+        raise UnavailableError(f"the key has expired at {when:%Y-%m-%d %H:%M} UTC", remedy="Create a new key.")
     budget = _mapping(data.get("effective_budget"))
-    said = (data.get("limit_remaining"), budget.get("remaining_usd"))
-    amounts = [float(amount) for amount in said if amount is not None and _is_number(amount)]
+    messages = (data.get("limit_remaining"), budget.get("remaining_usd"))
+    amounts = [float(amount) for amount in messages if amount is not None and _is_number(amount)]
     left = min(amounts, default=None)
     warnings = []
     if left is not None and left <= 0:
         raise UnavailableError(
-            "the key may not spend anything: its limit is used up", remedy="Raise its limit, or use another key."
+            "the spending limit of the key is used up", remedy="Raise its limit, or use another key."
         )
     if left is not None and expected.max_cost_usd is not None and left < expected.max_cost_usd:
-        warnings.append(f"the key may spend {left:g} USD, which is less than max_cost_usd {expected.max_cost_usd:g}")
+        warnings.append(f"the key has {left:g} USD left, which is less than max_cost_usd {expected.max_cost_usd:g}")
     free = _mapping(data.get("free_model_daily_requests"))
     if expected.request.model.endswith(":free") and _is_number(free.get("remaining")) and free["remaining"] <= 0:
-        raise UnavailableError("all free requests of today are used up", remedy="Try again tomorrow.")
+        raise UnavailableError("all free requests for today are used up", remedy="Try again tomorrow.")
     return tuple(warnings)
 
 
 def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Mapping[str, float]:
-    """What providers may ask for at most, in US dollars per million tokens: the prices of the list.
+    """The maximum price to accept from providers, in US dollars per million tokens: the prices of the list.
 
-    Behind one name there are endpoints at several prices. Whoever says that something costs nothing pays elsewhere,
-    and wants no limit.
+    A model may have endpoints at several prices. For a price of zero there is no limit: the cost is paid elsewhere.
     """
     pricing = _mapping((entry or {}).get("pricing"))
     chosen = {"prompt": options.usd_per_million_input, "completion": options.usd_per_million_output}
@@ -111,7 +110,7 @@ def max_price(entry: Mapping[str, Any] | None, options: OpenRouterOptions) -> Ma
 
 
 _ROUNDING = 1.0001
-"""A price in binary may be a little less than the same price in decimals."""
+"""A binary price may be slightly less than the same decimal price."""
 
 
 def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
@@ -123,7 +122,7 @@ def _prices(pricing: Mapping[str, Any]) -> ModelFacts:
 
 
 def _highest(pricing: Mapping[str, Any], *kinds: str) -> float | None:
-    """The most that can be asked: some prices depend on the length of the prompt, or on the hour."""
+    """The maximum price: some prices depend on the length of the prompt, or on the time of day."""
     listed = pricing.get("overrides")
     tables = [pricing, *(e for e in listed if isinstance(e, dict))] if isinstance(listed, list) else [pricing]
     prices = [per_million(table.get(kind)) for table in tables for kind in kinds]
@@ -133,8 +132,8 @@ def _highest(pricing: Mapping[str, Any], *kinds: str) -> float | None:
 def _seconds(date: object) -> float | None:
     """Seconds since 1970."""
     try:
-        found = datetime.fromisoformat(str(date))
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        result = datetime.fromisoformat(str(date))
+        return (result if result.tzinfo else result.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 

@@ -1,4 +1,4 @@
-"""What went wrong with an exchange, and what that means: try again, give up, stop the run, or take it as an answer."""
+"""Classifies failed exchanges: retry, give up, stop the run, or treat as a response."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from agentbench_openrouter.server_errors import ServerError
 
 
 class Retry(enum.Enum):
-    """What may be done about a failure."""
+    """How to handle a failure."""
 
     NEVER = "never"
     RATE_LIMIT = "rate_limit"
-    """Too much was asked at once: try again later, and ask less at once."""
+    """Too many requests at once: retry later, with fewer at once."""
     TRANSIENT = "transient"
     UNREACHABLE = "unreachable"
-    """Nothing was sent, so that trying again costs nothing but time: it goes on as long as the call may take."""
+    """Nothing was sent, so a retry only costs time: retry as long as the call may take."""
     ONCE = "once"
     POLICY = "policy"
     """Looks like an outage, and may be a refusal."""
     EMPTY = "empty"
-    """An answer without words and calls that can be read: a cold start, or the model's doing."""
+    """A response without text or readable tool calls: a cold start, or the model's behaviour."""
     SHORTER = "shorter"
-    """There was no room for the answer: try again with a smaller cap."""
+    """Too little room for the response: retry with a smaller output limit."""
 
 
 class Blame(enum.Enum):
-    """What else a failure means for the calls that follow."""
+    """Consequences of a failure for later calls."""
 
     NOTHING = "nothing"
     REFUSED = "refused"
-    """The server does not let us: several of these without a success between them stop the run."""
+    """The server rejects us: several of these without a success in between stop the run."""
     STOPS_RUN = "stops_run"
-    """No other call can do better."""
+    """No other call can succeed."""
 
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """One exchange that gave no answer."""
+    """One failed exchange."""
 
     error: str
-    """One of the words of ``FailedExchange``."""
+    """One of the codes of ``FailedExchange``."""
     message: str
-    """The server's words, without anything that must not be seen."""
+    """The server's message, sanitized and without the key."""
     status: int | None = None
     retry: Retry = Retry.NEVER
     hint: float | None = None
-    """Seconds to wait, as the server wishes."""
+    """Seconds to wait, as requested by the server."""
     blame: Blame = Blame.NOTHING
     usage: Usage | None = None
     served_by: str = ""
     response_id: str = ""
     outcome: Completion | None = None
-    """What the call gives when it is not tried again: then it was an answer after all."""
+    """The result of the call if it is not retried: then it was a response after all."""
     stale: bool = False
-    """A connection that was kept open had ended by then."""
+    """Whether a persistent connection had been closed."""
     remedy: str = ""
 
     @property
     def outage(self) -> bool:
-        """Whether the server is not well, as far as one exchange tells."""
+        """Whether the server seems to be unhealthy."""
         return self.error in ("transient", "overloaded", "timeout")
 
     @property
@@ -82,12 +82,12 @@ class Failure:
 
 
 def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Completion | Failure:
-    """What an error means. A request that is too long and a refusal are answers.
+    """Classify an error. A request that is too long and a refusal are responses.
 
     Args:
         error: as the server wrote it.
-        usage: what it cost; an error with a status of its own comes before anything is generated, and costs nothing.
-        wall: seconds since 1970, for hints that are dates.
+        usage: its cost; an error with its own status comes before generation, and costs nothing.
+        wall: seconds since 1970, for retry hints that are dates.
     """
     if usage is None and error.http_status >= 400 and error.code not in _MAY_HAVE_COST:
         usage = Usage(cost_usd=0.0)
@@ -117,13 +117,13 @@ def classify(error: ServerError, *, usage: Usage | None, wall: float) -> Complet
 
 
 def _answer_in(error: ServerError, usage: Usage | None) -> Completion | None:
-    if _is_too_long(error):  # found out before anything is generated
+    if _is_too_long(error):  # detected before generation
         return outcome("context_overflow", error.text, usage or Usage(cost_usd=0.0))
     return outcome("refusal", error.text, usage) if _is_refusal(error) else None
 
 
 def outcome(finish: Any, note: str, usage: Usage | None) -> Completion:
-    """An answer that consists of how it ended; ``opaque["note"]`` says it in words."""
+    """A response that only consists of its finish reason; ``opaque["note"]`` explains it."""
     opaque = {"note": note} if note else {}
     return Completion(message=Message(role="assistant", opaque=opaque), finish=finish, usage=usage)
 
@@ -175,12 +175,12 @@ def _is_too_long(error: ServerError) -> bool:
 
 
 def _is_for_the_cap(error: ServerError) -> bool:
-    """Whether the room that an answer may take is part of what is too long."""
+    """Whether the room reserved for the response contributes to the excess."""
     return "max_tokens_exceeded" in error.words or bool(_CAP.search(error.text))
 
 
 def _is_refusal(error: ServerError) -> bool:
-    """Whether this one request is refused. Words alone do not say so: accounts have policies too."""
+    """Whether this one request is refused. The message alone is not enough: accounts have policies too."""
     if error.words & _POLICY_WORDS:
         return True
     flagged = any(error.metadata.get(name) for name in ("reasons", "flagged_input", "patterns"))
@@ -195,9 +195,9 @@ def _is_spent(error: ServerError) -> bool:
 def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     code, words = error.code, error.words
     if code == 401 or words & {"authentication", "invalid_api_key"}:
-        return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set the right key."
+        return "auth", Retry.NEVER, Blame.STOPS_RUN, "Set a valid key."
     if _is_spent(error):
-        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise that budget, or wait until it is there again."
+        return "credits", Retry.NEVER, Blame.STOPS_RUN, "Raise that budget, or wait until it is reset."
     if code == 402 or words & _NO_CREDIT_WORDS:
         if _is_own_doing(error):
             return "rate_limited", Retry.RATE_LIMIT, Blame.NOTHING, ""
@@ -225,14 +225,14 @@ def _meaning(error: ServerError) -> tuple[str, Retry, Blame, str]:
     return "invalid_request", Retry.NEVER, Blame.NOTHING, "Check the model's settings."
 
 
-_BUSY = "Use fewer --workers, or try again later: --resume takes the run up again."
-LATER = "Try again later: --resume takes the run up again."
+_BUSY = "Use fewer --workers, or resume the run later with --resume."
+LATER = "Resume the run later with --resume."
 
 
 def _is_own_doing(error: ServerError) -> bool:
-    """Whether credit is only held back for our own calls that are under way, and will be there again."""
+    """Whether credit is only reserved for our own calls in progress, and will be available again."""
     source = error.metadata.get("limit_source")
-    if isinstance(source, str) and source:  # it knows better than its words
+    if isinstance(source, str) and source:  # more reliable than the message
         return source == "openrouter_in_flight_budget"
     if _NO_CREDIT.search(error.text) or error.words & (_NO_CREDIT_WORDS - {"payment_required"}):
         return False

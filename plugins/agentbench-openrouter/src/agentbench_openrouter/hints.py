@@ -1,4 +1,4 @@
-"""How long a server wishes that we wait, wherever it says so."""
+"""How long a server wants us to wait, from all known places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def hint_of(
 
     Args:
         headers: of the response, with names in lower case.
-        metadata: of the error; some hold the headers of the provider behind the server.
+        metadata: of the error; may contain the headers of the upstream provider.
         availability: of the error, likewise.
         wall: seconds since 1970.
         limited: whether this is a rate limit, whose reset counts too.
@@ -28,16 +28,16 @@ def hint_of(
     inner = metadata.get("headers")
     inner = {str(name).lower(): value for name, value in inner.items()} if isinstance(inner, dict) else {}
     for known in (headers, inner):
-        found = _scaled(known.get("retry-after-ms"), 0.001)
-        if found is None:
-            found = _retry_after(known.get("retry-after"), wall)
-        if found is not None:
-            return found
-    found = number_of(availability.get("retry_after"))
-    if found is None and limited:
+        result = _scaled(known.get("retry-after-ms"), 0.001)
+        if result is None:
+            result = _retry_after(known.get("retry-after"), wall)
+        if result is not None:
+            return result
+    result = number_of(availability.get("retry_after"))
+    if result is None and limited:
         resets = (_reset(known.get("x-ratelimit-reset"), wall) for known in (headers, inner))
-        found = next((reset for reset in resets if reset is not None), None)
-    return found
+        result = next((reset for reset in resets if reset is not None), None)
+    return result
 
 
 def _retry_after(value: object, wall: float) -> float | None:
@@ -51,7 +51,7 @@ def _retry_after(value: object, wall: float) -> float | None:
 
 
 def _reset(value: object, wall: float) -> float | None:
-    """OpenRouter gives milliseconds since 1970; seconds are understood too."""
+    """OpenRouter sends milliseconds since 1970; seconds are accepted too."""
     at = number_of(value)
     if at is None or at < 1e9:
         return None
@@ -64,7 +64,7 @@ def _scaled(value: object, factor: float) -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """A number that is finite and not below 0, also one written as text; ``None`` for everything else."""
+    """A finite number of at least 0, also as text; ``None`` for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

@@ -1,5 +1,5 @@
-"""When exchanges may be sent, and how many at once: fewer when a server says that it is too much, and more again later;
-one now and then while it seems to be down."""
+"""Adaptive concurrency limit: fewer parallel exchanges when a server reports overload, gradually more afterwards,
+and single probes while it seems to be down."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agentbench_openrouter.failures import LATER
 DEFAULT_LIMIT = 8
 COOLDOWN_SEC = 15.0
 LOST_IN_A_ROW = 3
-"""Calls that have given up on a server, before the others wait until it is well."""
+"""Failed calls after which further calls wait until the server is healthy."""
 PROBE_EVERY_SEC = 30.0
 _LONGEST_PAUSE_SEC = 60.0
-"""Of all calls because one was told to wait: what it was told may be true for that one only."""
+"""Longest pause for all calls because of one call's retry hint, which may only apply to that call."""
 _CUT = 0.8
 _GROWTH = 0.05
 _LOOK_EVERY_SEC = 0.2
@@ -26,13 +26,13 @@ _FEWER = "Use fewer --workers, or a longer timeout_sec."
 
 
 class Limiter:
-    """Additive increase, multiplicative decrease; whoever comes first goes first. Thread-safe.
+    """Additive increase, multiplicative decrease; first come, first served. Thread-safe.
 
-    One answer to many exchanges at once is one reason to slow down, so that there is at most one cut in
-    ``COOLDOWN_SEC``. A *round* is as many clean successes as the limit has places; after each the limit grows a little.
+    Overload responses to many parallel exchanges are one signal, so there is at most one decrease in ``COOLDOWN_SEC``.
+    A *round* is as many clean successes as the current limit; after each round the limit grows a little.
 
-    When calls have given up one after the other, an outage must not take all that follow with it: they wait as long as
-    they have time, and one exchange at a time looks whether the server is back.
+    After several consecutive failed calls, the server counts as down, and later calls must not all fail as well: they
+    wait as long as their time allows, while one exchange at a time probes the server.
     """
 
     def __init__(self, clock: Callable[[], float], limit: int = DEFAULT_LIMIT) -> None:
@@ -49,20 +49,20 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """How many may be under way now."""
+        """The current limit of parallel exchanges."""
         return self._limit
 
     def start(self, workers: int) -> None:
-        """Begin with a place for every worker."""
+        """Start with a slot for every worker."""
         with self._lock:
             self._most = self._limit = max(1, workers)
             self._let_in()
 
     @contextlib.contextmanager
     def place(self, call: LLMCall, total: Deadline) -> Iterator[None]:
-        """A place for one exchange. The time that it takes to get one is given back to the attempt.
+        """A slot for one exchange. The time spent waiting is given back to the attempt.
 
-        Raises AttemptStop when the call's deadline ends before that, and LLMError when ``total`` does.
+        Raises AttemptStop if the call's deadline passes first, and LLMError if ``total`` does.
         """
         self._enter(call, total)
         try:
@@ -73,7 +73,7 @@ class Limiter:
                 self._let_in()
 
     def too_much(self) -> None:
-        """The server says that it is too much."""
+        """The server reports overload."""
         with self._lock:
             now = self._clock()
             self._clean = 0
@@ -82,26 +82,26 @@ class Limiter:
                 self._limit = max(1, int(self._limit * _CUT))
 
     def pause(self, seconds: float) -> None:
-        """The server wishes that nothing is sent for so long."""
+        """The server requests that nothing is sent for this long."""
         with self._lock:
             self._pause(min(seconds, _LONGEST_PAUSE_SEC))
 
     def unwell(self) -> None:
-        """The server has other troubles: no growth now."""
+        """The server has other problems: do not grow."""
         with self._lock:
             self._clean = 0
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
     def gave_up(self) -> None:
-        """A call was lost because the server is not well."""
+        """A call failed because the server is unhealthy."""
         with self._lock:
             self._lost += 1
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
     def answered(self) -> None:
-        """The server is there."""
+        """The server is healthy."""
         with self._lock:
             if self._down:
                 self._not_before = self._clock()
@@ -109,7 +109,7 @@ class Limiter:
             self._let_in()
 
     def clean(self) -> None:
-        """An exchange that was answered at once."""
+        """An exchange succeeded at once."""
         with self._lock:
             self._clean += 1
             if self._clean >= self._limit:
@@ -131,10 +131,10 @@ class Limiter:
                 if total.expired:
                     raise self._no_turn(total)
                 with self._lock:
-                    self._let_in()  # time has passed, and nobody else may be there to notice
+                    self._let_in()  # time has passed, and no other thread may notice
         except BaseException:
             with self._lock:
-                if turn.is_set():  # it was let in just now
+                if turn.is_set():  # it just got its slot
                     self._under_way -= 1
                 else:
                     self._queue.remove(turn)
@@ -146,9 +146,9 @@ class Limiter:
         return self._lost >= LOST_IN_A_ROW
 
     def _no_turn(self, total: Deadline) -> LLMError:
-        within = f"no turn within {total.seconds:g} s"
+        within = f"no free slot within {total.seconds:g} s"
         if self._down:
-            return LLMError(f"{within}: the server is down, {self._lost} calls in a row have given up", remedy=LATER)
+            return LLMError(f"{within}: the server is down, {self._lost} consecutive calls have failed", remedy=LATER)
         return LLMError(f"{within}: too many calls at once", remedy=_FEWER)
 
     def _pause(self, seconds: float) -> None:

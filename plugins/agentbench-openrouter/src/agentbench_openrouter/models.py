@@ -1,4 +1,4 @@
-"""What a server's list of models says, as values."""
+"""A server's list of models, as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_core import InputError, UnavailableError, did_you_mean
 
 @attrs.frozen(kw_only=True)
 class Model:
-    """A model on offer. ``None`` means that the server does not say."""
+    """An available model. ``None`` means that the server does not report it."""
 
     id: str
     name: str = ""
@@ -23,33 +23,33 @@ class Model:
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
     tools: bool | None = None
-    """Whether it takes tool definitions."""
+    """Whether it supports tools."""
 
 
 def parse_models(answer: object) -> tuple[Model, ...]:
-    """Every model of a ``/models`` answer, sorted by id; fields that a server leaves out stay ``None``.
+    """Every model of a ``/models`` response, sorted by id; missing fields are ``None``.
 
-    Raises UnavailableError when the answer is no list of models.
+    Raises UnavailableError if the response is not a list of models.
     """
     listed = answer.get("data") if isinstance(answer, dict) else answer
     if not isinstance(listed, list):
-        raise UnavailableError("the server's /models is no list of models", remedy="Check the base URL.")
-    found = [_model(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
-    return tuple(sorted(found, key=lambda model: model.id))
+        raise UnavailableError("the server's /models does not return a list of models", remedy="Check the base URL.")
+    results = [_model(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    return tuple(sorted(results, key=lambda model: model.id))
 
 
 def select(models: Sequence[Model], pattern: str) -> tuple[Model, ...]:
-    """The models whose id or name contains ``pattern``, or matches it where it has ``*``, ``?`` or ``[``.
+    """The models whose id or name contains ``pattern``, or matches it if it contains ``*``, ``?`` or ``[``.
 
-    Case does not count. Raises InputError when none does.
+    Case-insensitive. Raises InputError if none does.
     """
     wanted = pattern.lower()
     glob = wanted if any(c in wanted for c in "*?[") else f"*{wanted}*"
-    found = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
-    if not found:
+    results = tuple(m for m in models if any(fnmatch.fnmatchcase(t.lower(), glob) for t in (m.id, m.name)))
+    if not results:
         near = did_you_mean(pattern, (model.id for model in models))
-        raise InputError(f"no model of this server matches {pattern!r}{near}", remedy=f"It has {len(models)} models.")
-    return found
+        raise InputError(f"no model matches {pattern!r}{near}", remedy=f"It has {len(models)} models.")
+    return results
 
 
 def table(models: Iterable[Model]) -> list[str]:
@@ -70,7 +70,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
     pricing = entry.get("pricing")
     pricing = pricing if isinstance(pricing, dict) else {}
     parameters = entry.get("supported_parameters")
-    # vLLM says max_model_len where OpenRouter says context_length
+    # vLLM uses max_model_len instead of context_length
     context = next((n for n in (entry.get("context_length"), entry.get("max_model_len")) if type(n) is int), None)
     return Model(
         id=entry["id"],
@@ -83,7 +83,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
 
 
 def per_million(per_token: object) -> float | None:
-    """US dollars per million of what costs ``per_token`` each; ``None`` where that is no price.
+    """US dollars per million units at the price ``per_token``; ``None`` if it is not a price.
 
     Prices are text, in US dollars per token; a negative one marks a router whose price varies.
     """
@@ -91,7 +91,7 @@ def per_million(per_token: object) -> float | None:
         return None
     try:
         price = Decimal(str(per_token)) * 1_000_000
-    except ArithmeticError:  # no number, or one beyond all bounds
+    except ArithmeticError:  # not a number, or out of range
         return None
     return float(price) if price.is_finite() and 0 <= price < 1e12 else None
 

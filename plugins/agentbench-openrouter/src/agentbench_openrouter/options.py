@@ -1,4 +1,4 @@
-"""Options of the llm ``openrouter``; light, because every command imports it."""
+"""Options of the llm ``openrouter``; imported by every command, so without heavy imports."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ import attrs
 from agentbench_core import option
 
 DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
-KEY_ENV_HELP = "variable that holds the key; empty: OPENROUTER_API_KEY for openrouter.ai, none elsewhere"
+KEY_ENV_HELP = "environment variable with the key; empty: OPENROUTER_API_KEY for openrouter.ai, none elsewhere"
 
 
 @attrs.frozen(kw_only=True)
 class OpenRouterOptions:
-    """What can be chosen about the llm ``openrouter``. The key is no option: ``key_env`` names its variable."""
+    """Options of the llm ``openrouter``. The key is not an option: ``key_env`` names its variable."""
 
     base_url: str = option(DEFAULT_BASE_URL, help="any OpenAI-compatible server")
     key_env: str = option("", help=KEY_ENV_HELP)
     dialect: Literal["auto", "openrouter", "openai"] = option(
-        "auto", help="whether fields that only OpenRouter knows are sent; auto: to openrouter.ai only"
+        "auto", help="whether to send fields specific to OpenRouter; auto: only to openrouter.ai"
     )
     max_tokens_field: Literal["auto", "max_completion_tokens", "max_tokens"] = option(
-        "auto", help="what the cap of an answer is called; auto: max_completion_tokens for OpenRouter and OpenAI"
+        "auto", help="name of the field for the output limit; auto: max_completion_tokens for OpenRouter and OpenAI"
     )
-    provider_order: tuple[str, ...] = option((), help="providers to try, in this order, such as deepinfra/fp8")
-    provider_only: tuple[str, ...] = option((), help="providers that may answer; empty: all")
-    provider_ignore: tuple[str, ...] = option((), help="providers that must not answer")
-    allow_fallbacks: bool = option(True, help="false: no provider but those of provider_order")
-    require_parameters: bool = option(False, help="only providers that heed every parameter of the request")
-    quantizations: tuple[str, ...] = option((), help="only these, such as fp8 or bf16; a model may declare none")
+    provider_order: tuple[str, ...] = option((), help="providers to try, in order, such as deepinfra/fp8")
+    provider_only: tuple[str, ...] = option((), help="allowed providers; empty: all")
+    provider_ignore: tuple[str, ...] = option((), help="providers to exclude")
+    allow_fallbacks: bool = option(True, help="false: only use providers in provider_order")
+    require_parameters: bool = option(False, help="only use providers that support every parameter of the request")
+    quantizations: tuple[str, ...] = option(
+        (), help="allowed quantizations, such as fp8 or bf16; a model may declare none"
+    )
     data_collection: Literal["allow", "deny"] | None = option(
-        None, help="deny: only providers that do not keep what they are sent"
+        None, help="deny: only use providers that do not store requests"
     )
     provider_sort: Literal["price", "throughput", "latency", "exacto"] | None = option(
-        None, help="which provider comes first, where provider_order is empty"
+        None, help="how to rank providers if provider_order is empty"
     )
     reasoning_effort: Literal["max", "xhigh", "high", "medium", "low", "minimal", "none"] | None = option(
-        None, help="how much a reasoning model thinks; null: its own default"
+        None, help="reasoning effort; null: the model's default"
     )
-    timeout_sec: float = option(600.0, help="for one call, with everything that is tried again", minimum=0.001)
+    timeout_sec: float = option(600.0, help="for one call, including retries", minimum=0.001)
     exchange_timeout_sec: float = option(
-        300.0, help="for one exchange; long answers of slow models need more", minimum=0.001
+        300.0, help="for one exchange; long responses of slow models need more", minimum=0.001
     )
-    max_exchanges: int = option(
-        6, help="requests sent for one call: the first, and what is tried again; 1: nothing is", minimum=1
-    )
+    max_exchanges: int = option(6, help="maximum requests for one call, including retries; 1: no retries", minimum=1)
     usd_per_million_input: float | None = option(
-        None, help="price of a million tokens read, for servers that do not say what a call cost", minimum=0
+        None, help="price per million input tokens, for servers that do not report the cost of a call", minimum=0
     )
-    usd_per_million_output: float | None = option(None, help="price of a million tokens written, likewise", minimum=0)
-    attribution: bool = option(True, help="tell OpenRouter that the app is AgentBench")
+    usd_per_million_output: float | None = option(None, help="price per million output tokens, likewise", minimum=0)
+    attribution: bool = option(True, help="identify the app to OpenRouter as AgentBench")

@@ -1,4 +1,4 @@
-"""The JSON that a server gives for a GET, or what is wrong with it."""
+"""The JSON response of a GET, or an error for it."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from agentbench_openrouter.key import Key, no_key
 from agentbench_openrouter.server_errors import server_error
 
 _SHOWN_OF = 4000
-"""Characters of a server's words that are looked at; what is shown is less."""
+"""Characters of a server's message that are processed; fewer are shown."""
 _NO_SUCH_ENDPOINT = (404, 405, 501)
 
 
 class OddAnswerError(UnavailableError):
-    """The server answers, and something else than what was asked for."""
+    """The server responded with something unexpected."""
 
 
 class SettingError(UnavailableError):
-    """Something around us is set in a way that nobody could be asked."""
+    """An invalid setting of the environment prevents any request."""
 
 
 class MissingEndpointError(OddAnswerError):
-    """The server has no such endpoint; many have only part of what OpenRouter has."""
+    """The server has no such endpoint; many only have a part of OpenRouter's."""
 
 
 @attrs.frozen(kw_only=True)
 class Pages:
-    """Reads what one server answers."""
+    """Reads the responses of one server."""
 
     base_url: str
     key: Key | None
     key_env: str
 
     def read(self, path: str, answer: Response) -> Any:
-        """The JSON of an answer.
+        """The JSON of a response.
 
-        Raises MissingEndpointError, OddAnswerError, or UnavailableError when the key is missing or refused.
+        Raises MissingEndpointError, OddAnswerError, or UnavailableError if the key is missing or rejected.
         """
         try:
             data = json.loads(answer.body)
@@ -51,8 +51,8 @@ class Pages:
         error = data.get("error") if isinstance(data, dict) else None
         if answer.status >= 300 or error:
             try:
-                said = server_error(error, answer.status, {})
-                text, code = said.text, said.code
+                message = server_error(error, answer.status, {})
+                text, code = message.text, message.code
             except RecursionError:
                 text, code = "", None
             raise self._problem(path, answer.status if answer.status >= 400 else code, answer, text)
@@ -60,31 +60,33 @@ class Pages:
             kind = self.shown(answer.headers.get("content-type", "an unnamed type"))
             start = self.shown(answer.body[: 2 * _SHOWN_OF].decode("utf-8", "replace"))
             raise OddAnswerError(
-                f"{self.base_url}/{path} answers {kind}, not JSON: {start or 'nothing'}",
+                f"{self.base_url}/{path} returned {kind} instead of JSON: {start or 'nothing'}",
                 remedy="Check the base URL; it usually ends in /v1.",
             )
         return data
 
     def _problem(self, path: str, status: int | None, answer: Response, message: str) -> UnavailableError:
         where, detail = f"{self.base_url}/{path}", self.shown(message)
-        said = f": {detail}" if detail else ""
+        text = f": {detail}" if detail else ""
         if 300 <= answer.status < 400:
             target = self.shown(answer.headers.get("location", ""))
-            return OddAnswerError(f"{where} redirects to {target or 'nowhere'}", remedy="Use that as the base URL.")
+            return OddAnswerError(
+                f"{where} redirects to {target or 'an empty location'}", remedy="Use that as the base URL."
+            )
         if status == 401 and self.key is None:
-            return no_key(self.key_env, f"{self.base_url} wants a key (401{said})")
+            return no_key(self.key_env, f"{self.base_url} requires a key (401{text})")
         if status == 401:
             return UnavailableError(
-                f"{self.base_url} does not accept the key in {self.key_env} (401{said})",
-                remedy=f"Set the right one: export {self.key_env}=...",
+                f"{self.base_url} rejected the key in {self.key_env} (401{text})",
+                remedy=f"Set a valid one: export {self.key_env}=...",
             )
         if status in _NO_SUCH_ENDPOINT:
-            return MissingEndpointError(f"{where} does not exist ({status}{said})", remedy="Check the base URL.")
-        return OddAnswerError(f"{where} answers an error ({status or 'no code'}{said})", remedy="Try again later.")
+            return MissingEndpointError(f"{where} does not exist ({status}{text})", remedy="Check the base URL.")
+        return OddAnswerError(f"{where} returned an error ({status or 'no code'}{text})", remedy="Try again later.")
 
     def shown(self, text: str) -> str:
-        """A server's words on one line: no control characters, not endless, and never the key."""
-        text = self._without_key(text)[:_SHOWN_OF]  # in this order: half a key is one too
+        """A server's text on one line: no control characters, bounded, and never the key."""
+        text = self._without_key(text)[:_SHOWN_OF]  # in this order: half a key must not be shown either
         text = self._without_key(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
         return text if len(text) <= 300 else text[:297] + "..."
 

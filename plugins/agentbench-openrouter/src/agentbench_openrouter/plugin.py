@@ -1,4 +1,4 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""Registers this distribution's components. Importing it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentbench_core import hookimpl
 from agentbench_openrouter.options import OpenRouterOptions
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import LLM, Register, RegisterCommand
 
 AGENTBENCH_API = 1

@@ -1,4 +1,4 @@
-"""The llm ``openrouter``: asks a server before a run what it knows, and answers calls."""
+"""The llm ``openrouter``: queries a server before a run, and completes requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PATH = "chat/completions"
 
 
 class OpenRouter:
-    """Implements ``LLM`` for OpenRouter and for servers like it. Thread-safe."""
+    """Implements ``LLM`` for OpenRouter and compatible servers. Thread-safe."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class OpenRouter:
         environ: Mapping[str, str] | None = None,
         timing: Timing | None = None,
     ) -> None:
-        """Make a provider; nothing is sent.
+        """Create a provider without sending anything.
 
         Args:
             options: see there.
-            environ: where the key is; the environment of this process when not given.
+            environ: variables that contain the key; by default those of this process.
             timing: for tests.
 
         Raises:
-            InputError: no base URL, no name of a variable, or a key that would go over the network in the open.
-            UnavailableError: what the variable holds is no key.
+            InputError: an invalid base URL or variable name, or a key that would be sent unencrypted.
+            UnavailableError: the variable does not contain a key.
         """
         self._options = attrs.evolve(options, base_url=checked(options.base_url))
         self._timing = timing or Timing()
@@ -87,16 +87,16 @@ class OpenRouter:
         return f"OpenRouter({self._client!r})"
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """See the contract. What a server does not say is no reason not to begin."""
+        """See the contract. Missing facts do not prevent a run."""
         if self._key is None and is_openrouter(self._client.base_url):
-            raise no_key(self._key_env, "OpenRouter wants a key")
+            raise no_key(self._key_env, "OpenRouter requires a key")
         self._limiter.start(expected.workers)
         warnings: list[str] = []
         listed = self._listed(expected, warnings)
         entry = find(listed, expected.request.model)
         if entry is None and listed:
             missing = unknown(listed, expected.request.model, self._client.base_url)
-            # Small servers answer with the one model they have, by whatever name it is called.
+            # Small servers answer with their only model, whatever name is requested.
             if self._dialect.openrouter and "@" not in expected.request.model:
                 raise missing
             warnings.append(missing.message)
@@ -126,7 +126,7 @@ class OpenRouter:
         return self._retrying.complete(exchange, call, total)
 
     def close(self) -> None:
-        """See the contract. What is under way ends with LLMError."""
+        """See the contract. Calls in progress end with LLMError."""
         self._client.close()
 
     def _body(self, request: Request, call: LLMCall, *, halved: bool = False) -> bytes:
@@ -155,7 +155,7 @@ class OpenRouter:
                 blame=Blame.STOPS_RUN,
             )
         got = self._reader.read(response, wall=self._timing.wall())
-        if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be another one's
+        if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be wrong
             return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no words'}")
         return got
 
@@ -163,7 +163,7 @@ class OpenRouter:
         try:
             answer = self._get("models", expected)
         except OddAnswerError as error:
-            warnings.append(f"nothing is known of the model: {error.message}")
+            warnings.append(f"no facts about the model are available: {error.message}")
             return []
         listed = answer.get("data") if isinstance(answer, dict) else answer
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
@@ -187,11 +187,11 @@ class OpenRouter:
 
 
 def _failure_of(error: ExchangeError) -> Failure:
-    """What an exchange without an answer means. What was not sent costs nothing; of the rest nobody knows."""
+    """Classify an exchange without a response. What was not sent costs nothing; otherwise the cost is unknown."""
     if error.kind == "closed":
         raise LLMError(str(error))
     words = {"timeout": "timeout", "too_long": "protocol", "odd": "protocol"}
-    # What takes too long once often does so again, and each time it may have to be paid for.
+    # A timeout is likely to happen again, and each one may have to be paid for.
     retries = {"timeout": Retry.ONCE, "too_long": Retry.NEVER, "connect": Retry.UNREACHABLE}
     return Failure(
         error=words.get(error.kind, "transient"),

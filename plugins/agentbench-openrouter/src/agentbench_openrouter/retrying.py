@@ -1,4 +1,4 @@
-"""Trying again: which failures, how often, and after how long. The harness is told of every exchange."""
+"""Retries: which failures, how often, and after how long. Every exchange is reported to the harness."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _AT_MOST = {
     Retry.EMPTY: 2,
     Retry.UNREACHABLE: math.inf,
 }
-"""How often each kind is tried again; the others as often as a call has exchanges."""
+"""Retries by kind of failure; for other kinds as many as a call has exchanges."""
 
 Send = Callable[[], Completion | Failure]
 
 
 @attrs.frozen(kw_only=True)
 class Retrying:
-    """How calls of one provider are tried again. Thread-safe."""
+    """Retries for calls of one provider. Thread-safe."""
 
     max_exchanges: int
     where: str
@@ -42,16 +42,16 @@ class Retrying:
     limiter: Limiter
 
     def complete(self, send: Send, call: LLMCall, total: Deadline) -> Completion:
-        """Send until there is an answer, or no use in trying.
+        """Send until there is a response, or retrying is pointless.
 
         Args:
             send: one exchange.
             call: of the harness.
-            total: for everything that is tried; its clock is that of ``timing``.
+            total: for all exchanges; its clock is that of ``timing``.
 
         Raises:
-            LLMError: no answer.
-            AttemptStop: the call's deadline is over.
+            LLMError: no response.
+            AttemptStop: the call's deadline has passed.
         """
         return _Call(rules=self, send=send, call=call, total=total).complete()
 
@@ -64,10 +64,10 @@ class _Call:
     total: Deadline
     exchanges: int = 0
     tried: Counter[Retry] = attrs.field(factory=Counter)
-    """How often each kind of failure has come."""
+    """Number of failures by kind."""
     stale: bool = False
     took: float = 0.0
-    """Seconds of the last exchange."""
+    """Duration of the last exchange in seconds."""
 
     def complete(self) -> Completion:
         timing = self.rules.timing
@@ -86,14 +86,14 @@ class _Call:
     def _exchange(self) -> Completion | Failure:
         got = self._once()
         if isinstance(got, Failure) and got.stale and not self.stale:
-            # The connection had ended while nobody used it. The server may have seen this all the same.
+            # The idle connection was closed. The server may have seen the request anyway.
             self.stale = True
             self.call.failed(got.told)
             got = self._once(free=True)
         return got
 
     def _learn(self, got: Completion | Failure) -> None:
-        """What others may learn from it; while this call has its place still, so that nobody takes that before."""
+        """Share what this failure implies for other calls, while this call still holds its slot."""
         limiter = self.rules.limiter
         if isinstance(got, Completion):
             self._succeeded()
@@ -114,10 +114,10 @@ class _Call:
         self.rules.limiter.answered()
 
     def _once(self, *, free: bool = False) -> Completion | Failure:
-        """One exchange; ``free`` does not count as one more try.
+        """One exchange; ``free`` does not count as a retry.
 
-        It is entered before there is a place for it: to enter it may take waiting for money, which others hold who wait
-        for a place.
+        It is reported before it has a slot: reporting may wait for money, which is reserved by calls that wait for a
+        slot.
         """
         entered, sent = self.exchanges == 0, False
         try:
@@ -186,7 +186,7 @@ class _Call:
         if failure.retry in (Retry.NEVER, Retry.ONCE):
             return text
         late = delay >= self.total.remaining()
-        why = f"waiting {delay:.0f} s more would be too long" if late else f"after {self.exchanges} exchanges"
+        why = f"waiting {delay:.0f} s more would exceed the time limit" if late else f"after {self.exchanges} exchanges"
         return f"{text} ({why})"
 
 

@@ -1,4 +1,4 @@
-"""Errors as servers write them, taken apart."""
+"""Parsing of server errors."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 import attrs
 
 _MOST_WORDS = 10_000
-"""Characters of an error that are read. Some servers quote the whole request."""
+"""Characters of an error that are processed. Some servers quote the whole request."""
 
 
 @attrs.frozen(kw_only=True)
 class ServerError:
-    """An error as servers write it, taken apart. ``code`` is a status, wherever it was found."""
+    """A parsed server error. ``code`` is a status, from any of the known places."""
 
     code: int | None
     http_status: int
     words: frozenset[str]
-    """Every short code that names the kind of error."""
+    """Every short code for the kind of error."""
     message: str
     raw: str
-    """What the provider behind the server said."""
+    """The message of the upstream provider."""
     metadata: Mapping[str, Any]
     availability: Mapping[str, Any]
     headers: Mapping[str, str]
 
     @property
     def text(self) -> str:
-        """Everything that was said."""
+        """All texts."""
         if not self.raw or self.raw in self.message:
             return self.message
         return f"{self.message} {self.raw}".strip()
 
 
 def server_error(error: object, http_status: int, headers: Mapping[str, str]) -> ServerError:
-    """Take an error apart: an object of any of the shapes that are seen, or plain words."""
+    """Parse an error: an object of any known shape, or plain text."""
     fields = error if isinstance(error, dict) else {"message": error}
     metadata, availability = _mapping(fields.get("metadata")), _mapping(fields.get("availability"))
     codes = (fields.get("code"), fields.get("http_status"), fields.get("status"), http_status)
@@ -61,7 +61,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _words(value: object) -> str:
-    """What is readable of a message: text, or what an object or a JSON text holds of it."""
+    """The readable part of a message: text, or the text in an object or JSON."""
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         try:
             value = json.loads(value)

@@ -1,4 +1,4 @@
-"""Time and chance, so that tests can have their own."""
+"""Time and randomness, replaceable in tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_EVERY_SEC = 0.2
 
 
 def sleep(seconds: float, deadline: Deadline) -> None:
-    """Sleep, and wake up soon after the deadline is over or was ended."""
+    """Sleep, and wake up soon after the deadline has passed or was ended."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0 and not deadline.expired:
         time.sleep(min(left, _LOOK_EVERY_SEC))
@@ -22,7 +22,7 @@ def sleep(seconds: float, deadline: Deadline) -> None:
 
 @attrs.frozen(kw_only=True)
 class Timing:
-    """What retrying needs of the world. All in seconds."""
+    """Clock, sleep and jitter for retries, in seconds."""
 
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time

@@ -1,8 +1,8 @@
-"""One thread that ends exchanges whose time is over.
+"""One thread that ends exchanges at their deadlines.
 
-Timeouts of sockets count from byte to byte, so something else must look at the clock. A thread for every exchange (as
-in :mod:`.exchange`) is too much where hundreds are under way; here one looks at all of them, a few times a second, and
-sleeps while there are none.
+Socket timeouts count from byte to byte, so the clock must be checked separately. A thread per exchange (as in
+:mod:`.exchange`) is too much for hundreds of exchanges; here one thread checks all of them, a few times a second, and
+sleeps if there are none.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 _LOOK_EVERY_SEC = 0.2
 _LAST_WORDS_SEC = 0.2
-"""How long somebody who was cut has to end by himself."""
+"""How long an exchange may take to end after it was shut down."""
 
 
 class Watched:
-    """One exchange: until when it may go on, and the deadline that may end it sooner."""
+    """One exchange with its time limit, and the deadline that may end it sooner."""
 
     def __init__(self, line: Line, seconds: float, deadline: Deadline) -> None:
         self._line = line
@@ -32,23 +32,23 @@ class Watched:
         self._deadline = deadline
         self._news = threading.Event()
         self.cut = False
-        """Whether it was ended from here."""
+        """Whether it was ended by the watchdog."""
 
     @property
     def over(self) -> bool:
-        """Whether its time is over."""
+        """Whether its time is up."""
         return self.cut or time.monotonic() >= self._end or self._deadline.expired
 
     def end(self) -> None:
-        """End it, and wake up whoever waits for it."""
+        """End it, and wake up its thread."""
         self.cut = True
         self._line.cut()
         self._news.set()
 
     def apart(self, work: Callable[[], T], abandoned: Callable[[], None]) -> T:
-        """Do ``work`` in a thread of its own: nothing cuts the look-up of a name, or a connection that is being made.
+        """Run ``work`` in its own thread: name lookup and connecting cannot be interrupted.
 
-        Raises AbandonedError when time is over and the work still goes on; ``abandoned`` is called when that ends.
+        Raises AbandonedError if time is up while the work continues; ``abandoned`` is called when it ends.
         """
         task = _Apart(work, abandoned, self._news)
         threading.Thread(target=task.run, name="agentbench-openrouter-connect", daemon=True).start()
@@ -57,11 +57,11 @@ class Watched:
 
 
 class AbandonedError(Exception):
-    """Work goes on in a thread of its own, and nobody waits for it any more."""
+    """Work continues in its own thread after the caller has given up."""
 
 
 class _Apart(Generic[T]):
-    """Work in a thread of its own, and whoever waits for it: they agree on who comes last."""
+    """Work in its own thread, and its caller: they agree on who finishes last."""
 
     def __init__(self, work: Callable[[], T], abandoned: Callable[[], None], news: threading.Event) -> None:
         self._work = work
@@ -76,7 +76,7 @@ class _Apart(Generic[T]):
     def run(self) -> None:
         try:
             self._got.append(self._work())
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             self._failed = error
         with self._lock:
             self._done.set()
@@ -90,7 +90,7 @@ class _Apart(Generic[T]):
         with self._lock:
             self._left = not self._done.is_set()
         if self._left:
-            raise AbandonedError("the exchange goes on without us")
+            raise AbandonedError("the exchange was abandoned")
         if self._failed is not None:
             failed, self._failed = self._failed, None
             raise failed
@@ -98,7 +98,7 @@ class _Apart(Generic[T]):
 
 
 class Watchdog:
-    """Looks after exchanges. Its thread begins with the first one. Thread-safe."""
+    """Watches exchanges. Its thread starts with the first one. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -108,7 +108,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watching(self, line: Line, seconds: float, deadline: Deadline) -> Iterator[Watched]:
-        """Cut the line when ``seconds`` or the deadline are over, for as long as the block runs."""
+        """Shut the line down when ``seconds`` or the deadline are over, inside the block."""
         watched = Watched(line, seconds, deadline)
         with self._changed:
             if self._thread is None and not self.closed:
@@ -122,11 +122,11 @@ class Watchdog:
         try:
             yield watched
         finally:
-            with self._changed:  # from here on the line is somebody else's
+            with self._changed:  # from here on another exchange may use the line
                 self._watched.discard(watched)
 
     def close(self) -> None:
-        """End everything that is under way, and the thread. Idempotent."""
+        """End all exchanges, and the thread. Idempotent."""
         with self._changed:
             self.closed = True
             for watched in self._watched:
@@ -143,6 +143,6 @@ class Watchdog:
                 if self.closed:
                     return
                 for watched in self._watched:
-                    if watched.over:  # again and again: a connection may come about after it was cut
+                    if watched.over:  # repeatedly: a connection may be established after it was shut down
                         watched.end()
                 self._changed.wait(_LOOK_EVERY_SEC)

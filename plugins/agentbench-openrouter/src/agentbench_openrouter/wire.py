@@ -1,4 +1,4 @@
-"""A request as JSON: what goes over the wire, in an order of keys that never changes."""
+"""A request as JSON, with a constant order of keys."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from agentbench_openrouter.addresses import host, is_openrouter
 from agentbench_openrouter.options import OpenRouterOptions
 
 ECHOED = ("reasoning_details", "reasoning_content")
-"""Fields of an answer that the server wants back, as they were, on the same message."""
+"""Fields of a response that the server requires unchanged on the same message later."""
 
 DEFAULT_ANSWER_TOKENS = 4096
-"""The cap of an answer where nobody asks for one: without any, servers reserve credit for the longest there is."""
+"""The default output limit: without any, servers reserve credit for the longest possible response."""
 
 _LEAST_CAP = 256
-"""Of an answer, however little room there seems to be: fewer tokens are no answer, and the room is an estimate."""
+"""Minimum output limit: fewer tokens are useless, and the remaining room is an estimate."""
 
 _BYTES_PER_TOKEN = 3
-"""Rather too few: code and prose have about 4, and many scripts more."""
+"""A low estimate: code and prose have about 4, and many scripts more."""
 
 _DEEPEST = 100
-"""Containers within containers of what is echoed."""
+"""Maximum nesting of fields that are sent back."""
 
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 @attrs.frozen(kw_only=True)
 class Dialect:
-    """What a server wants to hear."""
+    """The dialect of a server."""
 
     openrouter: bool
-    """Whether it knows the fields that only OpenRouter has."""
+    """Whether it supports the fields specific to OpenRouter."""
     cap: Literal["max_completion_tokens", "max_tokens"]
 
     @classmethod
     def of(cls, options: OpenRouterOptions) -> Dialect:
-        """The one that was chosen, or that the host suggests. Many small servers know ``max_tokens`` only."""
+        """The configured one, or that of the host. Many small servers only support ``max_tokens``."""
         auto = options.dialect == "auto"
         openrouter = is_openrouter(options.base_url) if auto else options.dialect == "openrouter"
         if options.max_tokens_field != "auto":
@@ -64,13 +64,13 @@ def body(
     """The body of a completion.
 
     Args:
-        request: sampling settings that are ``None`` are left out, and the provider's defaults count.
+        request: sampling settings that are ``None`` are omitted, so the provider's defaults apply.
         options: routing and reasoning.
-        session: what belongs together; OpenRouter routes a session to one provider, whose cache then helps.
-        answer_cap: the most tokens that the model can write, where that is known.
-        window: tokens that it can read and write together: many servers refuse a request whose answer might not fit.
-        halved: whether the answer may be half as long only.
-        max_price: US dollars per million tokens (``prompt``, ``completion``); dearer providers must not answer.
+        session: groups requests; OpenRouter routes a session to one provider, whose cache then helps.
+        answer_cap: the maximum output tokens of the model, if known.
+        window: the context window in tokens: many servers refuse a request whose output might not fit.
+        halved: use half of the output limit.
+        max_price: US dollars per million tokens (``prompt``, ``completion``); excludes more expensive providers.
     """
     dialect = Dialect.of(options)
     cap = min(n for n in (request.max_tokens or DEFAULT_ANSWER_TOKENS, answer_cap) if n)
@@ -87,7 +87,7 @@ def body(
         fields |= {
             "reasoning": {"effort": options.reasoning_effort} if options.reasoning_effort else None,
             "provider": _routing(options) | ({"max_price": dict(max_price)} if max_price else {}) or None,
-            # Otherwise models that read little get a prompt with its middle cut out, and nobody is told.
+            # Otherwise models with small context windows silently get a prompt with its middle removed.
             "plugins": [{"id": "context-compression", "enabled": False}],
             "session_id": session[:256] or None,
         }
@@ -103,8 +103,8 @@ def body(
 
 
 def messages(said: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as servers want them: system messages that follow one another are one, no answer is empty, ids of calls
-    are unique."""
+    """Messages in the required form: consecutive system messages are merged, no response is empty, ids of calls are
+    unique."""
     written: list[dict[str, Any]] = []
     ids = _Ids(said)
     for number, message in enumerate(said):
@@ -130,7 +130,7 @@ def _answer(message: Message, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _call(call: ToolCall, call_id: str) -> dict[str, Any]:
-    # What was unreadable is replayed as a call without arguments: providers refuse a history with broken JSON in it.
+    # An unreadable call is sent back without arguments: providers refuse a history that contains broken JSON.
     try:
         arguments = "{}" if call.problem else _text(dict(call.arguments))
     except RecursionError:
@@ -162,7 +162,7 @@ def _routing(options: OpenRouterOptions) -> dict[str, Any]:
 
 
 class _Ids:
-    """Ids of calls for the wire. Some models begin to count anew in every turn, some leave ids out."""
+    """Ids of calls for requests. Some models restart numbering in every turn, some omit ids."""
 
     def __init__(self, said: Sequence[Message]) -> None:
         self._given = {call.id for message in said for call in message.tool_calls}
@@ -170,14 +170,14 @@ class _Ids:
         self._open: list[tuple[str, str]] = []
 
     def of_turn(self, number: int, message: Message) -> list[str]:
-        """The ids of a message's calls; those that are blank or were used before are replaced."""
+        """The ids of a message's calls; empty or repeated ones are replaced."""
         self._open = [
             (call.id, self._unique(call.id, f"call_{number}_{at}")) for at, call in enumerate(message.tool_calls)
         ]
         return [call_id for _, call_id in self._open]
 
     def of_result(self, message: Message) -> str:
-        """The id of the call that this is the result of: the next one of the turn that had the same id."""
+        """The id of the call that this result belongs to: the next one of the turn that had the same id."""
         for at, (before, now) in enumerate(self._open):
             if before == message.tool_call_id:
                 del self._open[at]
@@ -185,17 +185,17 @@ class _Ids:
         return message.tool_call_id
 
     def _unique(self, wanted: str, instead: str) -> str:
-        found = wanted
+        result = wanted
         if not wanted.strip() or wanted in self._used:
             while instead in self._given or instead in self._used:
                 instead += "_"
-            found = instead
-        self._used.add(found)
-        return found
+            result = instead
+        self._used.add(result)
+        return result
 
 
 def _encoded(fields: Mapping[str, Any]) -> bytes:
-    return _text(fields).encode("utf-8", "replace")  # half of a surrogate pair is no text that could be sent
+    return _text(fields).encode("utf-8", "replace")  # lone surrogates cannot be encoded
 
 
 def _text(value: Any) -> str:
@@ -206,7 +206,7 @@ def _text(value: Any) -> str:
 
 
 def finite(value: Any, depth: int = 0) -> Any:
-    """Plain data without numbers that JSON does not have: they become null. Raises RecursionError if it is deep."""
+    """Plain data with invalid JSON numbers replaced by null. Raises RecursionError if it is nested too deeply."""
     if depth > _DEEPEST:
         raise RecursionError
     if isinstance(value, Mapping):
