@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import agentbench_core
-from agentbench_integrity.scorer.blinding.cutting import Blinded, blind
-from agentbench_integrity.scorer.blinding.hidden import top_modules
+from agentbench_integrity.scorer.blinding.hidden_tests import top_modules
 from agentbench_integrity.scorer.blinding.source import unparse
+from agentbench_integrity.scorer.blinding.transform import BlindedFile, blind
 from agentbench_integrity.scorer.inside import recorder as recording
 
 SECRET = "40501"
@@ -35,15 +35,15 @@ from app import Span, f
 """
 
 
-def blinded(source: str, **options: Any) -> Blinded:
+def blinded(source: str, **options: Any) -> BlindedFile:
     return blind(HEAD + dedent(source), {"app"}, **options)
 
 
-def in_test(*lines: str) -> Blinded:
+def in_test(*lines: str) -> BlindedFile:
     return blinded("def test_it(tmp_path):\n" + indent("\n".join(lines), "    "))
 
 
-def in_class(*lines: str) -> Blinded:
+def in_class(*lines: str) -> BlindedFile:
     return blinded("class It(unittest.TestCase):\n    def test_it(self):\n" + indent("\n".join(lines), "        "))
 
 
@@ -97,7 +97,7 @@ def test_forms(assertion: str, operator: str) -> None:
     """The program's side is recorded; the other one is not in the blind file, and is in the one with both."""
     found = in_test(*assertion.splitlines())
     assert [site.operator for site in found.sites] == [operator]
-    assert dict(found.left) == {}
+    assert dict(found.unblinded) == {}
     assert SECRET not in found.blind
     assert SECRET in found.both
     assert "_agentbench." in found.blind
@@ -210,7 +210,7 @@ def test_tables_of_parametrize(table: str) -> None:
     """Cells go, rows stay; identifiers do not tell them, and are numbered."""
     found = blinded(f"{table}    assert f(text) == wanted\n")
     assert {site.operator for site in found.sites} == {"=="}
-    assert found.left == {}
+    assert found.unblinded == {}
     assert SECRET not in found.blind
     assert SECRET in found.both
     assert "'a'" in found.blind
@@ -225,8 +225,8 @@ def test_a_table_that_something_else_needs_stays() -> None:
     assert SECRET in blinded(f"{source}    print(eval('wan' + 'ted'))\n").blind
     assert SECRET in blinded(f"{source}    print(locals())\n").blind
     assert SECRET in blinded(f"{source}\ndef test_more():\n    print(ROWS)\n").blind
-    assert SECRET in blinded(source, also_used={"ROWS"}).blind
-    assert SECRET not in blinded(source, also_used={"OTHER"}).blind
+    assert SECRET in blinded(source, imported_elsewhere={"ROWS"}).blind
+    assert SECRET not in blinded(source, imported_elsewhere={"OTHER"}).blind
 
 
 def test_a_column_of_one_value_stays() -> None:
@@ -299,12 +299,12 @@ def test_arguments_that_must_stay() -> None:
 def test_parts_of_an_assertion() -> None:
     found = in_test("assert f(1) == 40501 and f(2) == 40502 and (f(3) or f(4)), '40503'")
     assert [site.operator for site in found.sites] == ["==", "=="]
-    assert dict(found.left) == {"and/or": 1}
+    assert dict(found.unblinded) == {"and/or": 1}
     assert "4050" not in found.blind
     found = in_test("got = f(1)", "assert 3 < got <= 40501")
     assert [(site.operator, site.expected) for site in found.sites] == [(">", "3"), ("<=", "40501")]
     found = in_test("assert 3 < f(1) <= 40501")
-    assert dict(found.left) == {"compares more than two values": 1}
+    assert dict(found.unblinded) == {"compares more than two values": 1}
 
 
 # --- what is left -----------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_what_is_left(body: str) -> None:
     found = in_test(*body.splitlines())
     kept = [node for node in ast.walk(ast.parse(found.blind)) if isinstance(node, ast.Assert | ast.With | ast.Call)]
     assert found.sites == ()
-    assert sum(found.left.values()) >= 1
+    assert sum(found.unblinded.values()) >= 1
     assert kept
     assert "_agentbench" not in found.blind
 
@@ -391,7 +391,7 @@ def test_a_nested_function_that_ends_early_is_none_of_the_tests_business() -> No
 def test_calibrated_places_stay_as_they_are() -> None:
     source = "def test_it():\n    assert f(1) == 40501\n    assert f(2) == 40502\n"
     first, second = blinded(source).sites
-    found = blinded(source, without={first.place}, first=100)
+    found = blinded(source, excluded={first.position}, first=100)
     assert [site.number for site in found.sites] == [101]
     assert (first.number, second.number) == (0, 1)
     assert found.blind.count("40501") == 1
@@ -448,7 +448,7 @@ def test_no_expected_value_survives(chosen: list[int]) -> None:
     source = "\n".join(PIECES[piece](str(n), *values[n][:2]) for n, piece in enumerate(chosen))
     found = blinded(source)
     assert len(found.sites) == len(chosen)
-    assert found.left == {}
+    assert found.unblinded == {}
     for given_value, wanted, _ in values:
         assert str(given_value) in found.blind
         assert str(wanted) not in found.blind
@@ -730,7 +730,7 @@ def test_sites_are_plain_data() -> None:
     """Readable by people: what the assertion says, and where."""
     (site,) = in_test("assert f('a') == {'b': 40501}").sites
     assert (site.function, site.assertion, site.expected) == ("test_it", "f('a') == {'b': 40501}", "{'b': 40501}")
-    assert json.dumps(site.place) == "[11, 11]"
+    assert json.dumps(site.position) == "[11, 11]"
 
 
 # --- what is worth something ------------------------------------------------------------------------------------------
@@ -774,7 +774,7 @@ def test_what_is_not_in_the_blind_file(body: str, secret: bool) -> None:
 def test_what_helpers_are_given_is_secret_while_it_is_cut_out() -> None:
     source = "def check(n, wanted):\n    assert f(n) == wanted\n\ndef test_it():\n    check(1, 40501)\n"
     assert blinded(source).sites[0].secret >= 8
-    assert blinded(source, also_used={"check"}).sites[0].secret < 8
+    assert blinded(source, imported_elsewhere={"check"}).sites[0].secret < 8
 
 
 def test_the_bundled_tasks() -> None:
@@ -788,7 +788,7 @@ def test_the_bundled_tasks() -> None:
             compile(found.both, "both", "exec")
             compile(found.blind, "blind", "exec")
             blinded_ones += len(found.sites)
-            left += sum(found.left.values())
+            left += sum(found.unblinded.values())
     assert blinded_ones >= 2 * left
 
 

@@ -307,7 +307,7 @@ def test_what_other_files_import_is_there(case: Case) -> None:
 def test_doctests_are_run(case: Case) -> None:
     """They would be gone with the docstrings, so that the file stays."""
     assert "checks/test_documented.py" not in case.found.files
-    assert case.found.left["its tests are not the same ones with its assertions blinded"] == 1
+    assert case.found.left["its tests differ with its assertions blinded"] == 1
 
 
 def test_tests_that_fail_anyway(case: Case) -> None:

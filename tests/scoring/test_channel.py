@@ -24,7 +24,7 @@ from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from agentbench_integrity.scorer import results as reading
 from agentbench_integrity.scorer.inside import recorder as recording
-from agentbench_integrity.scorer.results import Results, results
+from agentbench_integrity.scorer.results import Results, parse_results
 from tests.scoring.benches import Bench
 
 KEY = bytes(range(32))
@@ -46,7 +46,7 @@ HONEST = [line(0, test=A, records=[[3, "x"], [4, True, True]]), passed(1, A), pa
 
 
 def read(*lines: bytes) -> Results:
-    return results(b"".join(lines), KEY)
+    return parse_results(b"".join(lines), KEY)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_a_missing_line(gone: int) -> None:
 @pytest.mark.parametrize("again", range(4))
 def test_a_replayed_line(again: int) -> None:
     found = read(*HONEST, HONEST[again])
-    assert "twice" in found.damaged
+    assert "duplicated" in found.damaged
     assert found.tests == {A: "passed", B: "passed"}
 
 
@@ -136,7 +136,7 @@ def test_a_line_that_says_nothing_right(said: dict[str, Any]) -> None:
 def test_any_bytes(data: bytes, place: int) -> None:
     """Nothing raises; without the key, nothing new passes."""
     whole = b"".join(HONEST)
-    found = results(whole[:place] + data + whole[place:], KEY)
+    found = parse_results(whole[:place] + data + whole[place:], KEY)
     assert set(found.tests) <= {A, B}
     assert set(found.records) <= {A}
 
@@ -148,7 +148,7 @@ def test_large_and_deep_lines() -> None:
         hmac.digest(KEY, text, "sha256").hex()[:32].encode() + b" " + text + b"\n"
         for text in (b"0 " + deep, b"1 " + huge, b"2 {}")
     )
-    assert results(found, KEY).damaged == ""
+    assert parse_results(found, KEY).damaged == ""
 
 
 @pytest.mark.parametrize("kind", ["link", "directory", "pipe", "missing"])
@@ -199,7 +199,7 @@ def written(tmp_path: Path, body: str) -> tuple[list[Any], Results]:
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     data = (tmp_path / "out").read_bytes()
-    found = results(data, KEY)
+    found = parse_results(data, KEY)
     assert not found.forged
     assert not found.damaged
     return [json.loads(text.split(b" ", 2)[2]) for text in data.splitlines()], found
@@ -287,7 +287,7 @@ def test_a_full_disk_ends_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(KEY)
     (tmp_path / "program.py").write_text(PROLOGUE + "".join(f"    {text}\n" for text in body.splitlines()))
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True, timeout=60)
-    found = results((tmp_path / "out").read_bytes(), KEY)
+    found = parse_results((tmp_path / "out").read_bytes(), KEY)
     assert (found.forged, found.damaged) == (False, "the last line is incomplete")
 
 
@@ -419,7 +419,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, Any]
         timeout=60,
     )
     assert sorted(path.name for path in (root / "taken").iterdir()) == ["outcomes.jsonl"]
-    return {"out": done.stdout, "code": done.returncode}, results((root / "taken/outcomes.jsonl").read_bytes(), key)
+    return {"out": done.stdout, "code": done.returncode}, parse_results(
+        (root / "taken/outcomes.jsonl").read_bytes(), key
+    )
 
 
 def records_of(found: Results, test: str) -> list[Any]:
@@ -451,7 +453,7 @@ def test_records_of_threads_and_phases(session: tuple[Mapping[str, Any], Results
 
 def test_texts_of_failures(session: tuple[Mapping[str, Any], Results]) -> None:
     _, found = session
-    assert found.why["checks/test_it.py::test_an_odd_text"].encode("utf-8", "backslashreplace")
+    assert found.tracebacks["checks/test_it.py::test_an_odd_text"].encode("utf-8", "backslashreplace")
     assert found.tests["checks/test_canaries.py::test_bad"] == "failed"
     assert found.tests["checks/test_canaries.py::test_good"] == "passed"
 
@@ -523,7 +525,7 @@ def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> No
 
 def test_too_many_tests_are_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session of a real project has some ten thousands; what is made of each line takes many times its memory."""
-    monkeypatch.setattr(reading, "MOST_TESTS", 50)
+    monkeypatch.setattr(reading, "MAX_TESTS", 50)
     lines = [line(number, id=f"t{number}", when="call", outcome="passed", sec=0.1) for number in range(52)]
     assert "too many tests" not in read(*lines[:51]).damaged
     assert "too many tests" in read(*lines).damaged

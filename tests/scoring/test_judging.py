@@ -17,9 +17,9 @@ from agentbench_integrity.scorer.blinding.expectations import (
     summary,
     weakness,
 )
-from agentbench_integrity.scorer.results import results
+from agentbench_integrity.scorer.results import parse_results
 from agentbench_integrity.scorer.session import Session
-from agentbench_integrity.scorer.verdict import Judged, judge
+from agentbench_integrity.scorer.verdict import Verdict, judge
 
 KEY = b"k" * 32
 TEST, OTHER = "checks/test_a.py::test_one[7-49]", "tests/test_b.py::test_two[1]"
@@ -63,11 +63,11 @@ def judged(
     validation: Validation = NAMED,
     expectations: Expectations | None = EXPECTED,
     weak: str = "",
-) -> Judged:
+) -> Verdict:
     output = Output(head=b"")
     ended = ExecResult(exit_code=code, stdout=output, stderr=output, duration_sec=1.0)
-    found = None if data is None else results(data, KEY)
-    session = Session(result=ended, results=found, canaries=CANARIES, must_pass=GOOD, must_fail=BAD, size=0)
+    found = None if data is None else parse_results(data, KEY)
+    session = Session(result=ended, results=found, canary_file=CANARIES, must_pass=GOOD, must_fail=BAD, size=0)
     return judge(session, validation, expectations, weak)
 
 
@@ -111,13 +111,13 @@ def test_an_honest_fail(change: dict[str, str | None], words: str) -> None:
     ("records", "words"),
     [
         ([[1, 48], [2, ["list", 1, 2]]], "failed: line 4: expected 49, got 48"),
-        ([[1, 49], [2, ["list", 1, 3]]], "line 5: expected [1, 2], got [1, 3] ([1]: 2 expected, got 3)"),
-        ([[1, 49]], "1 of 2 assertions were reached, or in another order"),
+        ([[1, 49], [2, ["list", 1, 3]]], "line 5: expected [1, 2], got [1, 3] ([1]: expected 2, got 3)"),
+        ([[1, 49]], "1 of 2 assertions were reached, or they ran in a different order"),
         ([], "0 of 2"),
         ([[1, 49], [2, ["list", 1, 2]], [2, ["list", 1, 2]]], "3 of 2"),
-        ([[2, ["list", 1, 2]], [1, 49]], "another order"),
-        ([[1, 49], [3, ["list", 1, 2]]], "another order"),
-        ([[1, ["!", "no plain data"]], [2, ["list", 1, 2]]], "got <no plain data>"),
+        ([[2, ["list", 1, 2]], [1, 49]], "a different order"),
+        ([[1, 49], [3, ["list", 1, 2]]], "a different order"),
+        ([[1, ["!", "not plain data"]], [2, ["list", 1, 2]]], "got <not plain data>"),
         ([[1, {"a": 1}], [2, ["nothing", 1]]], "line 4: expected 49"),
         ([1, "x", [1], ["1", 49], [1, 49, 49, 49]], "0 of 2"),
     ],
@@ -134,7 +134,7 @@ def test_records_that_are_not_the_expected_ones(records: Any, words: str) -> Non
 def test_only_the_first_wrong_values_are_told() -> None:
     """A hostile session may have many: of one test, three are looked at."""
     many = attrs.evolve(EXPECTED, tests={TEST: tuple((1, number) for number in range(10))})
-    page = judged(written(*lines(HONEST, records=[[1, -1]] * 10)), expectations=many).page
+    page = judged(written(*lines(HONEST, records=[[1, -1]] * 10)), expectations=many).tests_json
     told = next(test for test in page["tests"] if test["id"] == TEST)
     assert (len(told["differences"]), told["outcome"]) == (3, "failed")
 
@@ -142,9 +142,9 @@ def test_only_the_first_wrong_values_are_told() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (written(*lines(changed({BAD: "passed"}))), "must fail ended as passed"),
-        (written(*lines(HONEST)) + written({"end": 1}, key=b"x" * 32), "without the key"),
-        (written({"id": BLINDED, "when": "call", "outcome": "passed"}, key=b"x" * 32), "without the key"),
+        (written(*lines(changed({BAD: "passed"}))), "the must-fail canary test passed"),
+        (written(*lines(HONEST)) + written({"end": 1}, key=b"x" * 32), "without the session key"),
+        (written({"id": BLINDED, "when": "call", "outcome": "passed"}, key=b"x" * 32), "without the session key"),
     ],
 )
 def test_forged(data: bytes, words: str) -> None:
@@ -158,18 +158,18 @@ def test_forged(data: bytes, words: str) -> None:
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        (written(*lines(HONEST, end=None)), 1, "ended before they were complete"),
-        (written(*lines(HONEST, end=None)), 0, "ended before they were complete"),
-        (written(*lines(HONEST)), 137, "pytest reported exit code 1, its process ended with 137"),
-        (written(*lines(HONEST)), 0, "pytest reported exit code 1, its process ended with 0"),
+        (written(*lines(HONEST, end=None)), 1, "ended before it was complete"),
+        (written(*lines(HONEST, end=None)), 0, "ended before it was complete"),
+        (written(*lines(HONEST)), 137, "pytest reported exit code 1 and its process exited with 137"),
+        (written(*lines(HONEST)), 0, "pytest reported exit code 1 and its process exited with 0"),
         (written(*lines(HONEST, end=0)), 1, "pytest reported exit code 0"),
         (written(*lines(HONEST, end=2)), 2, "exit code 2"),
-        (written(*lines(changed({GOOD: "failed"}))), 1, "did not end as they must"),
-        (written(*lines(changed({GOOD: None}))), 1, "did not end as they must"),
-        (written(*lines(changed({BAD: None}))), 1, "did not end as they must"),
-        (written(*lines(changed({BAD: "error"}))), 1, "did not end as they must"),
-        (written(*lines(changed({BAD: "skipped"}))), 1, "did not end as they must"),
-        (written(*lines(HONEST)) + written({"end": 1}), 1, "lines are missing or stand twice"),
+        (written(*lines(changed({GOOD: "failed"}))), 1, "did not have the expected outcomes"),
+        (written(*lines(changed({GOOD: None}))), 1, "did not have the expected outcomes"),
+        (written(*lines(changed({BAD: None}))), 1, "did not have the expected outcomes"),
+        (written(*lines(changed({BAD: "error"}))), 1, "did not have the expected outcomes"),
+        (written(*lines(changed({BAD: "skipped"}))), 1, "did not have the expected outcomes"),
+        (written(*lines(HONEST)) + written({"end": 1}), 1, "lines are missing or duplicated"),
         (written(*lines(HONEST)) + b"half a line", 1, "the last line is incomplete"),
         (written(*lines(HONEST)) + b"something else\n", 1, "a line is incomplete"),
     ],
@@ -216,23 +216,23 @@ def test_weakness() -> None:
     one = attrs.evolve(EXPECTED, sites={1: safe, 2: other}, fail_to_pass=5, witnessed=1)
     assert "checks/test_a.py:9: square(7) == total" in weakness(NAMED, one)
     assert weakness(NAMED, attrs.evolve(one, sites={1: safe, 2: attrs.evolve(other, safe=1)})) == ""
-    assert "names no tests" in weakness(attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=()), one)
+    assert "lists no tests" in weakness(attrs.evolve(NAMED, fail_to_pass=(), pass_to_pass=()), one)
     assert summary(one) == (
         "witnesses: 2 (2 safe values in 1 test functions), 1 of 5 fail-to-pass tests; 2 of 3 assertions blinded",
-        "warning: only 20 % of the fail-to-pass tests have a witness; the others can be forged",
+        "warning: only 20% of the fail-to-pass tests have a witness; the others can be forged",
     )
 
 
 def test_what_a_page_shows() -> None:
     """The task's tests by name with what is expected, and in one place what the session was checked by."""
     found = judged(written(*lines(HONEST, records=[[1, 48], [2, ["list", 1, 2]]])))
-    first, second = found.page["tests"]
+    first, second = found.tests_json["tests"]
     assert (first["id"], first["list"]) == (TEST, "fail_to_pass")
     assert first["differences"] == [
         {"line": 4, "assertion": "square(7) == total", "expected": "49", "got": "48", "difference": ""}
     ]
     assert (second["id"], second["list"], second["outcome"]) == (OTHER, "pass_to_pass", "passed")
-    assert found.page["checks"] == {
+    assert found.tests_json["checks"] == {
         "must_fail": "failed",
         "must_pass": "passed",
         "records": 2,
@@ -240,15 +240,15 @@ def test_what_a_page_shows() -> None:
         "blinded": 2,
         "problems": [],
     }
-    assert "agentbench: 1 of 2 expected tests passed\n" in found.text
-    assert f"  {TEST}  failed\n    line 4: expected 49, got 48\n" in found.text
+    assert "agentbench: 1 of 2 expected tests passed\n" in found.summary
+    assert f"  {TEST}  failed\n    line 4: expected 49, got 48\n" in found.summary
 
 
 def test_phases() -> None:
     """A test is what all of its phases are; one that was run twice is not one that passed."""
 
     def phases(*pairs: tuple[str, str]) -> str:
-        return results(written(*({"id": "t", "when": w, "outcome": o} for w, o in pairs)), KEY).tests["t"]
+        return parse_results(written(*({"id": "t", "when": w, "outcome": o} for w, o in pairs)), KEY).tests["t"]
 
     assert phases(("setup", "passed"), ("call", "passed"), ("teardown", "passed")) == "passed"
     assert phases(("setup", "passed"), ("call", "passed"), ("teardown", "failed")) == "error"

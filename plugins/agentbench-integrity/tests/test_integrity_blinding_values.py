@@ -19,7 +19,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_integrity.scorer.blinding.shown import difference, shown
+from agentbench_integrity.scorer.blinding.formatting import first_difference, format_value
 from agentbench_integrity.scorer.blinding.values import holds, is_value, value_of
 from agentbench_integrity.scorer.inside.recorder import NotPlainError, Recorder, canonical, canonical_or_not
 
@@ -84,8 +84,8 @@ def test_round_trip(value: Any) -> None:
         assert type(back) is type(value)
     assert equal(value, value)
     assert is_value(form(value))
-    assert shown(form(value))
-    assert difference(form(value), form(value)) is not None
+    assert format_value(form(value))
+    assert first_difference(form(value), form(value)) is not None
 
 
 @given(PLAIN, PLAIN)
@@ -257,7 +257,7 @@ def test_what_differs(one: Any, other: Any) -> None:
     assert not equal(one, other)
     assert not equal(other, one)
     assert holds("!=", form(one), form(other))
-    assert shown(form(one))
+    assert format_value(form(one))
 
 
 def test_objects_by_their_fields() -> None:
@@ -441,7 +441,7 @@ def test_no_canonical_form(make: Callable[[], Any]) -> None:
     assert (site, got[0]) == (3, "!")
     assert not is_value(got)
     assert not holds("==", got, got)
-    assert shown(got).startswith("<")
+    assert format_value(got).startswith("<")
 
 
 def test_keys_are_not_hashed_again() -> None:
@@ -531,9 +531,9 @@ def test_hostile_forms(hostile: Any, expected: Any) -> None:
     if not is_value(hostile):
         assert not holds("==", hostile, expected)
         assert not holds("!=", hostile, expected)
-    assert len(shown(hostile)) < 3000
-    assert len(difference(hostile, expected)) < 3000
-    json.dumps([shown(hostile), difference(hostile, expected)]).encode()
+    assert len(format_value(hostile)) < 3000
+    assert len(first_difference(hostile, expected)) < 3000
+    json.dumps([format_value(hostile), first_difference(hostile, expected)]).encode()
 
 
 def nested(depth: int, wrap: Callable[[Any], Any], inner: Any = 1) -> Any:
@@ -608,8 +608,8 @@ def test_hostile_values_take_no_time(name: str) -> None:
     for expected in EXPECTED:
         for operator in OPERATORS:
             assert isinstance(holds(operator, hostile, expected), bool)
-        assert len(difference(hostile, expected)) < 3000
-    assert len(shown(hostile)) < 3000
+        assert len(first_difference(hostile, expected)) < 3000
+    assert len(format_value(hostile)) < 3000
     assert isinstance(is_value(hostile), bool)
     assert time.process_time() - started < 4
 
@@ -617,21 +617,21 @@ def test_hostile_values_take_no_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("value", "expected", "told"),
     [
-        ([1, 2, 3], [1, 5, 3], "[1]: 5 expected, got 2"),
-        ([1, [2, 3]], [1, [2, 4]], "[1][1]: 4 expected, got 3"),
-        ([1], [1, 2], "length: 2 items expected, got 1"),
+        ([1, 2, 3], [1, 5, 3], "[1]: expected 5, got 2"),
+        ([1, [2, 3]], [1, [2, 4]], "[1][1]: expected 4, got 3"),
+        ([1], [1, 2], "length: expected 2 items, got 1"),
         ({"a": 1}, {"a": 1, "b": 2}, "['b']: missing"),
-        ({"a": {"b": 1}}, {"a": {"b": 2}}, "['a']['b']: 2 expected, got 1"),
-        ({"a": 1, "b": 1}, {"a": 1}, "keys: 1 expected, got 2"),
-        ("one two", "one too", "character 5: 'one too' expected, got 'one two'"),
-        ("a\nb", "a\nc", "line 2, character 2: 'a\\nc' expected, got 'a\\nb'"),
-        (["\ud800"], ["x"], "[0]: 'x' expected, got '\\ud800'"),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, "['a']['b']: expected 2, got 1"),
+        ({"a": 1, "b": 1}, {"a": 1}, "keys: expected 1, got 2"),
+        ("one two", "one too", "character 5: expected 'one too', got 'one two'"),
+        ("a\nb", "a\nc", "line 2, character 2: expected 'a\\nc', got 'a\\nb'"),
+        (["\ud800"], ["x"], "[0]: expected 'x', got '\\ud800'"),
         (3, 4, ""),
         ((1,), [1], ""),
     ],
 )
 def test_first_difference(value: Any, expected: Any, told: str) -> None:
-    assert difference(form(value), form(expected)) == told
+    assert first_difference(form(value), form(expected)) == told
 
 
 @pytest.mark.parametrize(
@@ -650,4 +650,4 @@ def test_first_difference(value: Any, expected: Any, told: str) -> None:
     ],
 )
 def test_shown_as_python_writes_it(value: Any, text: str) -> None:
-    assert shown(form(value)) == text
+    assert format_value(form(value)) == text

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentbench_core import ExecResult, Validation
-from agentbench_integrity.scorer.blinding.shown import difference, shown
+from agentbench_integrity.scorer.blinding.formatting import first_difference, format_value
 from agentbench_integrity.scorer.blinding.values import holds, is_value
-from agentbench_integrity.scorer.results import results
+from agentbench_integrity.scorer.results import parse_results
 from agentbench_integrity.scorer.session import Session
 from agentbench_integrity.scorer.verdict import judge
 
@@ -85,9 +85,9 @@ def test_a_heavy_value_is_read_at_once_and_not_right(kind: str) -> None:
     for operator, expectations in EXPECTED.items():
         for expected in expectations:
             assert not holds(operator, value, expected)
-            assert len(difference(value, expected)) < 5000
-            assert len(difference(["list", value], ["list", expected])) < 5000
-    assert len(shown(value)) < 5000
+            assert len(first_difference(value, expected)) < 5000
+            assert len(first_difference(["list", value], ["list", expected])) < 5000
+    assert len(format_value(value)) < 5000
     assert time.process_time() - started < 3
 
 
@@ -120,7 +120,7 @@ def test_an_approximation_is_an_expectation() -> None:
     near = ["approx", 5, None, None, False]
     assert holds("==", ["float", (5.0000001).hex()], near)
     assert not holds("==", ["float", (5.1).hex()], near)
-    assert is_value(near, wanted=True)
+    assert is_value(near, is_expected=True)
     assert not is_value(near)
 
 
@@ -132,7 +132,7 @@ def test_many_equal_hashes_of_objects_are_few_enough() -> None:
 
 def test_lines_that_would_take_much_memory() -> None:
     """C32: they are not read; the results are damaged."""
-    found = results(signed(b'{"test":"a","records":[[0,[' + b"[]," * 4_500_000 + b"[]]]]}"), KEY)
+    found = parse_results(signed(b'{"test":"a","records":[[0,[' + b"[]," * 4_500_000 + b"[]]]]}"), KEY)
     assert found.damaged
     assert not found.records
 
@@ -140,9 +140,9 @@ def test_lines_that_would_take_much_memory() -> None:
 def test_what_is_told_can_be_printed() -> None:
     """C32: names and messages of the code under test neither steer a terminal nor break what prints them."""
     line = {"id": "a", "when": "call", "outcome": "failed", "why": "\ud800\x1b]0;x\x07\u202e"}
-    found = results(signed(json.dumps(line).encode()), KEY)
+    found = parse_results(signed(json.dumps(line).encode()), KEY)
     session = Session(
-        result=ExecResult(exit_code=1), results=found, canaries="c", must_pass="c::g", must_fail="c::b", size=0
+        result=ExecResult(exit_code=1), results=found, canary_file="c", must_pass="c::g", must_fail="c::b", size=0
     )
     named = Validation(failing_command="pytest", passing_command="pytest", fail_to_pass=("a",))
     score = judge(session, named, None, "").score

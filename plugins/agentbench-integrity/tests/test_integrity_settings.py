@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core import Tree
-from agentbench_integrity.scorer.settings import settings
+from agentbench_integrity.scorer.pytest_config import config_arguments
 
 INI, CFG, TOML = "[pytest]\n", "[tool:pytest]\n", "[tool.pytest.ini_options]\n"
 TEST = "def test_it(): pass\n"
@@ -49,7 +49,7 @@ def test_as_pytest_finds_them(files: dict[str, str], arguments: list[str], tmp_p
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
     with Tree(place) as tree, Tree(copy) as pristine:
-        said = settings(arguments, tree, pristine)
+        said = config_arguments(arguments, tree, pristine)
     assert configfile(place, *arguments, *said) == configfile(copy, *arguments) != ""
 
 
@@ -62,7 +62,7 @@ def test_new_settings_do_not_count(tmp_path: Path) -> None:
     for name in ("pytest.ini", "sub/pytest.ini"):
         (place / name).write_text("[pytest]\naddopts = --collect-only --nonsense\n")
     with Tree(place) as tree, Tree(copy) as pristine:
-        said = settings(["sub"], tree, pristine)
+        said = config_arguments(["sub"], tree, pristine)
     assert said[2:] == ["--rootdir", "."]
     assert configfile(place, "sub", *said) == said[1]
 
@@ -77,7 +77,7 @@ def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
         (root / "test_a.py").write_text(TEST)
         (root / name).write_text(text)
     with Tree(place) as tree, Tree(copy) as pristine:
-        said = settings([], tree, pristine)
+        said = config_arguments([], tree, pristine)
     assert (place / said[1]).read_text() == before
     assert ("--nonsense" in (place / name).read_text()) == (name == "pyproject.toml")
     assert configfile(place, *said) == said[1]
@@ -87,13 +87,13 @@ def test_settings_that_an_agent_may_edit(name: str, tmp_path: Path) -> None:
 def test_a_command_that_says_so_itself(arguments: list[str], tmp_path: Path) -> None:
     """It is the task's own, and obeyed; ids of tests begin at the workspace all the same."""
     with Tree(tmp_path) as tree:
-        assert settings(arguments, tree, tree) == ["--rootdir", "."]
+        assert config_arguments(arguments, tree, tree) == ["--rootdir", "."]
 
 
 def test_a_command_that_says_where_the_root_is(tmp_path: Path) -> None:
     """That says nothing of settings: those of an agent stay without effect."""
     with Tree(tmp_path) as tree:
-        assert settings(["--rootdir=sub"], tree, tree)[0] == "-c"
+        assert config_arguments(["--rootdir=sub"], tree, tree)[0] == "-c"
 
 
 def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
@@ -101,4 +101,4 @@ def test_settings_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b"\xff[")
     (tmp_path / "setup.cfg").write_text("no section\n")
     with Tree(tmp_path) as tree:
-        assert settings([], tree, tree)[1].startswith("agentbench-")
+        assert config_arguments([], tree, tree)[1].startswith("agentbench-")

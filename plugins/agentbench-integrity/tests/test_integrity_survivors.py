@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from agentbench_integrity.scorer.blinding.cutting import blind
-from agentbench_integrity.scorer.blinding.survivors import survives
+from agentbench_integrity.scorer.blinding.recoverable import is_recoverable
+from agentbench_integrity.scorer.blinding.transform import blind
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_what_is_left_makes_it(body: str, expected: bool) -> None:
     helper = "def model(text):\n    return text.upper()\n\n\n"
     text = f"{head}{helper}def test_it():\n{textwrap.indent(body, '    ')}\n"
     blinded = blind(text, {"program"})
-    assert survives(blinded.sites[0].expected, blinded.sites[0].function, ast.parse(blinded.blind)) == expected
+    assert is_recoverable(blinded.sites[0].expected, blinded.sites[0].function, ast.parse(blinded.blind)) == expected
 
 
 @pytest.mark.parametrize("expected", ["missing", "5 5", "timedelta(...", "", "x" * 5 + "..."])
 def test_what_cannot_be_told(expected: str) -> None:
     """Names that are not there, and sources that were shortened."""
-    assert not survives(expected, "test_it", ast.parse("def test_it():\n    pass\n"))
-    assert not survives(expected, "Odd::test_gone", ast.parse(""))
+    assert not is_recoverable(expected, "test_it", ast.parse("def test_it():\n    pass\n"))
+    assert not is_recoverable(expected, "Odd::test_gone", ast.parse(""))

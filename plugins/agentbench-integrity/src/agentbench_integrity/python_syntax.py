@@ -1,4 +1,4 @@
-"""Python parsed, also while other threads parse."""
+"""Parse Python source, also in several threads at the same time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LOCK = threading.Lock()
 
 
 def parse_python(source: str | bytes) -> ast.Module:
-    """Parse Python as :func:`ast.parse` does, safely in several threads.
+    """Parse Python like :func:`ast.parse`, but thread-safe.
 
-    CPython 3.11 counts the depth of all threads together and may raise SystemError for a correct file
+    CPython 3.11 shares its recursion depth counter between threads and may raise SystemError for valid source
     (https://github.com/python/cpython/issues/106905).
 
-    Raises SyntaxError, ValueError, RecursionError, MemoryError as ``ast.parse`` does.
+    Raises SyntaxError, ValueError, RecursionError and MemoryError, like ``ast.parse``.
     """
     for _ in range(_TRIES):
         try:
             with _LOCK, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # such as of escape sequences: the file is not ours
+                warnings.simplefilter("ignore")  # for example about escape sequences in task files
                 return ast.parse(source)
         except SystemError:
             continue
-    raise ValueError("cannot parse Python here, because other threads parse at the same time")
+    raise ValueError("cannot parse Python while other threads are parsing")

@@ -1,1 +1,1 @@
-"""The scorer ``tests``: the passing command on a fresh copy, and the checks that make its verdict hard to forge."""
+"""The scorer ``tests``: run the passing command on a fresh copy, with checks that make its verdict hard to forge."""

@@ -1,4 +1,4 @@
-"""How each of the task's tests ended, its records held against what is expected."""
+"""Compare the recorded values of each test with the expected values."""
 
 from __future__ import annotations
 
@@ -8,71 +8,74 @@ from typing import Any
 import attrs
 
 from agentbench_integrity.scorer.blinding.expectations import BlindedAssertion, Expectations
-from agentbench_integrity.scorer.blinding.shown import difference, shown
+from agentbench_integrity.scorer.blinding.formatting import first_difference, format_value
 from agentbench_integrity.scorer.blinding.values import holds
 from agentbench_integrity.scorer.session import Session
 
-_TOLD = 3
-"""Wrong values that are told of a test."""
+_MAX_DIFFERENCES = 3
+"""Number of wrong values that are reported per test."""
 
 
 @attrs.frozen(kw_only=True)
-class Wrong:
-    """A recorded value that is not the expected one."""
+class ValueDifference:
+    """A recorded value that differs from the expected value."""
 
     site: BlindedAssertion
     expected: Any
-    got: Any
+    actual: Any
 
-    def plain(self) -> dict[str, Any]:
-        """For ``tests.json``."""
+    def to_json(self) -> dict[str, Any]:
+        """The entry in ``tests.json``."""
         return {
             "line": self.site.line,
             "assertion": self.site.assertion,
-            "expected": shown(self.expected),
-            "got": shown(self.got),
-            "difference": difference(self.got, self.expected),
+            "expected": format_value(self.expected),
+            "got": format_value(self.actual),
+            "difference": first_difference(self.actual, self.expected),
         }
 
     def __str__(self) -> str:
-        more = difference(self.got, self.expected)
-        return f"line {self.site.line}: expected {_cut(self.expected)}, got {_cut(self.got)}" + (
+        more = first_difference(self.actual, self.expected)
+        return f"line {self.site.line}: expected {_shorten(self.expected)}, got {_shorten(self.actual)}" + (
             f" ({more})" if more else ""
         )
 
 
 @attrs.frozen(kw_only=True)
 class TestResult:
-    """How one test ended, its records held against what is expected."""
+    """The outcome of one test after its records were compared."""
 
     outcome: str
-    why: str = ""
-    wrong: tuple[Wrong, ...] = ()
-    more: int = 0
-    """Wrong values that are not in ``wrong``."""
+    message: str = ""
+    differences: tuple[ValueDifference, ...] = ()
+    more_differences: int = 0
+    """Number of records that were not compared after ``differences`` was full."""
     seconds: float | None = None
 
     def __str__(self) -> str:
-        told = str(self.wrong[0]) if self.wrong else self.why.strip().rpartition("\n")[2]
-        return f"{self.outcome}: {told}" if told else self.outcome
+        message = str(self.differences[0]) if self.differences else self.message.strip().rpartition("\n")[2]
+        return f"{self.outcome}: {message}" if message else self.outcome
 
 
 def outcomes(session: Session, expectations: Expectations | None) -> dict[str, TestResult]:
-    """How the task's own tests ended, by the names that the task has for them."""
-    found = session.results
-    if found is None:
+    """The results of the task's tests without the canaries, by the names that the task uses."""
+    results = session.results
+    if results is None:
         return {}
     names = expectations.names if expectations else {}
-    ended: dict[str, TestResult] = {}
-    for name, outcome in found.tests.items():
-        if name.partition("::")[0] == session.canaries:
+    by_name: dict[str, TestResult] = {}
+    for name, outcome in results.tests.items():
+        if name.partition("::")[0] == session.canary_file:
             continue
-        meant = names.get(name, name)
-        result = TestResult(outcome=outcome, why=found.why.get(name, ""), seconds=found.seconds.get(name))
-        if expectations and meant in expectations.tests:
-            result = _with_records(result, found.records.get(name, ()), expectations.tests[meant], expectations.sites)
-        ended[meant] = result
-    return ended
+        task_name = names.get(name, name)
+        result = TestResult(
+            outcome=outcome, message=results.tracebacks.get(name, ""), seconds=results.seconds.get(name)
+        )
+        if expectations and task_name in expectations.tests:
+            expected = expectations.tests[task_name]
+            result = _with_records(result, results.records.get(name, ()), expected, expectations.sites)
+        by_name[task_name] = result
+    return by_name
 
 
 def _with_records(
@@ -81,26 +84,26 @@ def _with_records(
     expected: Sequence[tuple[int, Any]],
     sites: Mapping[int, BlindedAssertion],
 ) -> TestResult:
-    """The result of a test once its records are compared; it passes only if each is there, right and in order."""
-    wrong: list[Wrong] = []
+    """The result after comparing the records. A test passes only if every record is present, correct and in order."""
+    differences: list[ValueDifference] = []
     more = 0
     for record, (site, value) in zip(records, expected, strict=False):
         if record[0] != site:
             break
-        if len(wrong) >= _TOLD:
-            more += 1  # not looked at any more: a hostile value takes time
+        if len(differences) >= _MAX_DIFFERENCES:
+            more += 1  # not compared, because comparing hostile values can be slow
         elif not holds(sites[site].operator, record[1], value):
-            wrong.append(Wrong(site=sites[site], expected=value, got=record[1]))
+            differences.append(ValueDifference(site=sites[site], expected=value, actual=record[1]))
     if result.outcome != "passed":
-        return attrs.evolve(result, wrong=tuple(wrong), more=0)
-    if wrong:
-        return attrs.evolve(result, outcome="failed", wrong=tuple(wrong), more=0)
+        return attrs.evolve(result, differences=tuple(differences), more_differences=0)
+    if differences:
+        return attrs.evolve(result, outcome="failed", differences=tuple(differences), more_differences=0)
     if [record[0] for record in records] != [site for site, _ in expected]:
-        why = f"{len(records)} of {len(expected)} assertions were reached, or in another order"
-        return attrs.evolve(result, outcome="failed", why=why)
+        message = f"{len(records)} of {len(expected)} assertions were reached, or they ran in a different order"
+        return attrs.evolve(result, outcome="failed", message=message)
     return result
 
 
-def _cut(form: Any) -> str:
-    text = shown(form)
+def _shorten(form: Any) -> str:
+    text = format_value(form)
     return text if len(text) <= 100 else f"{text[:100]}..."

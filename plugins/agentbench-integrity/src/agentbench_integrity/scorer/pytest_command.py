@@ -1,4 +1,4 @@
-"""A passing command that starts pytest and nothing else, taken apart."""
+"""Parse a passing command that runs pytest and nothing else."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ import attrs
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _PYTHON = re.compile(r"(?:[\w./-]*/)?python(?:3(?:\.\d+)?)?")
-_FOR_A_SHELL = frozenset("$`*?~(){}<>|&;\n#!")
-_ALONE = frozenset({"-b", "-bb", "-B", "-d", "-E", "-I", "-O", "-OO", "-P", "-q", "-s", "-S", "-u", "-v"})
-_WITH_VALUE = frozenset({"-W", "-X"})
+_SHELL_CHARACTERS = frozenset("$`*?~(){}<>|&;\n#!")
+_FLAGS = frozenset({"-b", "-bb", "-B", "-d", "-E", "-I", "-O", "-OO", "-P", "-q", "-s", "-S", "-u", "-v"})
+_FLAGS_WITH_VALUE = frozenset({"-W", "-X"})
 
 
 @attrs.frozen(kw_only=True)
 class PytestCommand:
-    """What a command that starts pytest says."""
+    """A parsed pytest command."""
 
     python: str
-    """The interpreter; empty for a command that starts with ``pytest``, which has its own."""
+    """The interpreter; empty if the command starts with ``pytest``, which selects its own interpreter."""
     flags: tuple[str, ...]
-    """The interpreter's, before ``-m``."""
+    """Interpreter flags, before ``-m``."""
     arguments: tuple[str, ...]
-    """pytest's."""
+    """Arguments of pytest."""
     variables: Mapping[str, str]
+    """Environment variables set by the command."""
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Directories that the command puts on the path of imports, besides its interpreter's."""
+        """Directories that the command adds to the import path."""
         named = [part for part in self.variables.get("PYTHONPATH", "").split(":") if part]
-        # `python -m` puts the working directory there, `pytest` does not.
+        # `python -m` adds the working directory, `pytest` does not.
         return (*([""] if self.python else []), *named)
 
 
 def parse(command: str) -> PytestCommand | None:
-    """The command, or ``None`` if it is none that pytest alone answers: a shell decides, or another program."""
+    """Parse a command. ``None`` if it needs a shell or runs anything other than pytest."""
     try:
         words = shlex.split(command)
     except ValueError:
         return None
-    if "\n" in command.strip() or any(_FOR_A_SHELL & set(word) for word in words):
+    if "\n" in command.strip() or any(_SHELL_CHARACTERS & set(word) for word in words):
         return None
     variables: dict[str, str] = {}
     while words and _ASSIGNMENT.fullmatch(words[0]):
@@ -54,22 +55,22 @@ def parse(command: str) -> PytestCommand | None:
         return PytestCommand(python="", flags=(), arguments=tuple(words), variables=variables)
     if not _PYTHON.fullmatch(program):
         return None
-    flags, rest = _flags(words)
+    flags, rest = _split_flags(words)
     if rest[:2] not in (["-m", "pytest"], ["-m", "py.test"]):
         return None
     return PytestCommand(python=program, flags=tuple(flags), arguments=tuple(rest[2:]), variables=variables)
 
 
-def _flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The interpreter's flags, and what comes after them."""
+def _split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The interpreter flags and the remaining words."""
     rest = list(words)
     flags: list[str] = []
     while rest:
-        if rest[0] in _ALONE:
+        if rest[0] in _FLAGS:
             flags.append(rest.pop(0))
-        elif rest[0] in _WITH_VALUE and len(rest) > 1:
+        elif rest[0] in _FLAGS_WITH_VALUE and len(rest) > 1:
             flags += [rest.pop(0), rest.pop(0)]
-        elif rest[0][:2] in _WITH_VALUE and len(rest[0]) > 2:
+        elif rest[0][:2] in _FLAGS_WITH_VALUE and len(rest[0]) > 2:
             flags.append(rest.pop(0))
         else:
             break

@@ -1,4 +1,4 @@
-"""Read what the tests left behind. The code under test could write there, too: all of it is hostile."""
+"""Parse the result file of a test session. The code under test can write to it, so its content is untrusted."""
 
 from __future__ import annotations
 
@@ -12,59 +12,62 @@ from typing import Any
 
 import attrs
 
-LARGEST = 64 << 20
-"""Bytes of a result file."""
+MAX_BYTES = 64 << 20
+"""Largest accepted result file, in bytes."""
 _LINE = re.compile(rb"([0-9a-f]{32}) (([0-9]{1,9}) (\{.*\}))\n", re.DOTALL)
-_MOST_WHY = 2000  # characters
-MOST_TESTS = 200_000
-"""Of a session; what reports more is hostile."""
-_MOST_PARTS = 4_000_000
-"""Lists in all lines together: each takes twenty times the memory of its two characters."""
+_MAX_MESSAGE = 2000  # characters
+MAX_TESTS = 200_000
+"""Largest accepted number of tests in a session."""
+_MAX_LISTS = 4_000_000
+"""Largest accepted number of lists in all lines: a parsed list takes twenty times the memory of its two characters."""
 
-Key = tuple[str, int, int]
-"""A record: test, site, and which time the test comes there."""
+RecordKey = tuple[str, int, int]
+"""Identifies a record: the test, the site, and how many times the test recorded the site before."""
 Record = tuple[int, Any]
-"""The number of a site, and the program's value there in canonical form; in calibration the expected one, too."""
+"""The number of a site and a value in canonical form."""
 
 
 @attrs.frozen(kw_only=True)
 class Results:
-    """How the tests of a session ended: ``passed``, ``failed``, ``error``, ``skipped``; ``repeated`` more than once."""
+    """The parsed results of a session.
+
+    Outcomes of tests are ``passed``, ``failed``, ``error``, ``skipped``, and ``repeated`` if a test ran more than once.
+    """
 
     tests: Mapping[str, str]
     records: Mapping[str, Sequence[Sequence[Any]]] = attrs.field(factory=dict)
-    """What each test recorded, in order: site, value, and in calibration the expected value."""
+    """The records of each test in order: site, value, and during calibration the expected value."""
     collected: Sequence[str] = ()
-    """The names of the tests in the order in which they were found, whatever order they were run in."""
+    """Test names in collection order, which may differ from the order in which they ran."""
     not_collected: Mapping[str, str] = attrs.field(factory=dict)
-    """Files, or parts of them, that could not be imported, and why."""
-    why: Mapping[str, str] = attrs.field(factory=dict)
+    """Files, or lists of files, that could not be collected, with the error."""
+    tracebacks: Mapping[str, str] = attrs.field(factory=dict)
     """The end of the traceback of each test that failed."""
     seconds: Mapping[str, float] = attrs.field(factory=dict)
-    """How long each took."""
+    """Duration of each test."""
     end: int | None = None
-    """The exit code as the session itself said it; ``None`` if it never came to that."""
+    """The exit code reported by pytest; ``None`` if the session did not end normally."""
     problem: str = ""
-    """What the session said against itself at its end."""
+    """A rule violation that the runner itself reported at the end."""
     forged: bool = False
-    """Somebody without the key wrote a line that looks like one of the runner's."""
+    """Whether a well-formed line was not signed with the session key."""
     damaged: str = ""
-    """Why the lines are not all of the lines that the runner wrote, in their order."""
+    """Why the lines are not exactly the lines that the runner wrote, in order; empty if they are."""
 
 
-def results(data: bytes, key: bytes) -> Results:
-    """Take in the lines that the runner wrote, which are authenticated by ``key``; see ``inside/recorder.py``."""
+def parse_results(data: bytes, key: bytes) -> Results:
+    """Parse the lines written by the runner and authenticated with ``key``; see ``inside/recorder.py``."""
     phases: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     records: defaultdict[str, list[Sequence[Any]]] = defaultdict(list)
     collected: list[str] = []
     not_collected: dict[str, str] = {}
-    why: dict[str, str] = {}
-    took: defaultdict[str, float] = defaultdict(float)
+    tracebacks: dict[str, str] = {}
+    seconds: defaultdict[str, float] = defaultdict(float)
     end: int | None = None
     problem = damaged = ""
     forged = False
-    expected = parts = 0
-    for line in io.BytesIO(data):  # a list of them could be many times as large
+    expected = lists = 0
+    for line in io.BytesIO(data):  # a list of all lines could be many times larger
         match = _LINE.fullmatch(line)
         if match is None:
             damaged = damaged or ("a line is incomplete" if line.endswith(b"\n") else "the last line is incomplete")
@@ -73,40 +76,40 @@ def results(data: bytes, key: bytes) -> Results:
             forged = True
             continue
         if int(match[3]) != expected:
-            damaged = damaged or "lines are missing or stand twice"
+            damaged = damaged or "lines are missing or duplicated"
             continue
         expected += 1
-        parts += line.count(b"[")
-        if parts > _MOST_PARTS:
+        lists += line.count(b"[")
+        if lists > _MAX_LISTS:
             damaged = damaged or "too many values were recorded"
             continue
-        if len(phases) > MOST_TESTS:
+        if len(phases) > MAX_TESTS:
             damaged = damaged or "too many tests were reported"
             continue
-        said = _line(match[4])
-        name, when, outcome = said.get("id"), said.get("when"), said.get("outcome")
+        fields = _parse_line(match[4])
+        name, when, outcome = fields.get("id"), fields.get("when"), fields.get("outcome")
         if isinstance(name, str) and isinstance(when, str) and isinstance(outcome, str):
             phases[name][when, outcome] += 1
-            if isinstance(seconds := said.get("sec"), float):
-                took[name] += seconds
+            if isinstance(duration := fields.get("sec"), float):
+                seconds[name] += duration
             if outcome == "failed":
-                why.setdefault(name, str(said.get("why", ""))[-_MOST_WHY:])
-        elif isinstance(test := said.get("test"), str) and isinstance(made := said.get("records"), list):
-            records[test] += [each for each in made if _is_record(each)]
-        elif isinstance(said.get("collect"), str):
-            not_collected[str(said["collect"])] = str(said.get("why", ""))[-_MOST_WHY:]
-        elif isinstance(names := said.get("collected"), list):
+                tracebacks.setdefault(name, str(fields.get("why", ""))[-_MAX_MESSAGE:])
+        elif isinstance(test := fields.get("test"), str) and isinstance(values := fields.get("records"), list):
+            records[test] += [each for each in values if _is_record(each)]
+        elif isinstance(fields.get("collect"), str):
+            not_collected[str(fields["collect"])] = str(fields.get("why", ""))[-_MAX_MESSAGE:]
+        elif isinstance(names := fields.get("collected"), list):
             collected += [each for each in names if isinstance(each, str)]
-        elif type(said.get("end")) is int:
-            end = int(str(said["end"]))
-            problem = str(said.get("problem", ""))[:_MOST_WHY]
+        elif type(fields.get("end")) is int:
+            end = int(str(fields["end"]))
+            problem = str(fields.get("problem", ""))[:_MAX_MESSAGE]
     return Results(
         tests={name: _outcome(counts) for name, counts in phases.items()},
         records=records,
         collected=collected,
         not_collected=not_collected,
-        why=why,
-        seconds=took,
+        tracebacks=tracebacks,
+        seconds=seconds,
         end=end,
         problem=problem,
         forged=forged,
@@ -114,9 +117,9 @@ def results(data: bytes, key: bytes) -> Results:
     )
 
 
-def keyed(found: Results) -> Iterator[tuple[Key, tuple[Any, Any]]]:
-    """The value and the expected value of each record of a session with both."""
-    for test, records in found.records.items():
+def values_by_key(results: Results) -> Iterator[tuple[RecordKey, tuple[Any, Any]]]:
+    """The value and the expected value of each record of a calibration session."""
+    for test, records in results.records.items():
         times: Counter[int] = Counter()
         for record in records:
             if len(record) == 3:
@@ -124,32 +127,32 @@ def keyed(found: Results) -> Iterator[tuple[Key, tuple[Any, Any]]]:
                 times[record[0]] += 1
 
 
-def numbered(test: str, records: Sequence[tuple[int, Any]]) -> Iterator[tuple[Key, Any]]:
-    """The expected values of a test's records."""
+def expected_by_key(test: str, records: Sequence[tuple[int, Any]]) -> Iterator[tuple[RecordKey, Any]]:
+    """The expected value of each record of a test."""
     times: Counter[int] = Counter()
     for site, expected in records:
         yield (test, site, times[site]), expected
         times[site] += 1
 
 
-def _digest(key: bytes, said: bytes) -> bytes:
-    return hmac.digest(key, said, "sha256").hex()[:32].encode()
+def _digest(key: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, content, "sha256").hex()[:32].encode()
 
 
 def _is_record(record: object) -> bool:
     return isinstance(record, list) and len(record) in (2, 3) and type(record[0]) is int
 
 
-def _line(line: bytes) -> Mapping[str, object]:
+def _parse_line(line: bytes) -> Mapping[str, object]:
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _outcome(phases: Counter[tuple[str, str]]) -> str:
-    """What the phases of a test come to."""
+    """The outcome of a test from the outcomes of its phases."""
     if phases["call", "failed"]:
         return "failed"
     if phases["setup", "failed"] or phases["teardown", "failed"]:

@@ -1,4 +1,4 @@
-"""The scorer ``tests``: the passing command on a fresh copy of the prepared tree with the agent's change."""
+"""The scorer ``tests``: run the passing command on a fresh copy of the prepared tree with the agent's change."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from agentbench_integrity.scorer.pytest_command import parse
 from agentbench_integrity.scorer.suitability import NotStartedError, check_tests
 
 _NOT_PYTEST = Label(
-    name="weak_verdict", evidence="the passing command is not pytest alone, so its exit code is all there is"
+    name="weak_verdict", evidence="the passing command does more than run pytest, so only its exit code is checked"
 )
 
 
 @attrs.frozen
 class TestsScorer:
-    """Exit code 0 passes; with expected test ids, each of them must be there once and have passed.
+    """Run the passing command. If the task lists tests, each of them must run exactly once and pass.
 
-    A command that starts pytest runs under checks, with the expected values of hidden tests left on the host. Any other
-    has its exit code, as the engine saw it: a verdict that is weak.
+    A pytest command runs with canaries and blinded hidden tests, and the expected values stay on the host. Any other
+    command is scored by its exit code alone and the verdict is labelled ``weak_verdict``.
     """
 
     options: NoOptions
     calibration_version: ClassVar[int] = VERSION
 
     def calibrate(self, context: CalibrationContext) -> Calibration:
-        """Find out what the hidden tests record with the reference solution, and whether they can be judged at all.
+        """Record the values that hidden tests must produce, and check that the tests can be scored.
 
         Raises CalibrationError.
         """
@@ -49,21 +49,21 @@ class TestsScorer:
             if command is None:
                 return _without_expectations(check_command(context))
             if not context.has_reference:
-                why = "the task has no reference solution that would show what its tests must find; add one: oracle"
+                why = "the task has no reference solution to calibrate its tests with; add `oracle` to task.yaml"
                 return _without_expectations(check_tests(context, command), why)
-            expectations, found = calibrate(context, command)
+            expectations, suitability = calibrate(context, command)
         except NotStartedError as error:
             return Calibration(data={}, obstacle=str(error))
         return Calibration(
             data=dumped(expectations),
             summary=summary(expectations),
             weakness=weakness(context.validation, expectations),
-            obstacle=found.obstacle,
-            not_failing=found.not_failing,
+            obstacle=suitability.obstacle,
+            not_failing=suitability.not_failing,
         )
 
     def score(self, context: ScoringContext) -> Score:
-        """Run the passing command once and judge it."""
+        """Run the passing command once and score it."""
         validation = context.validation
         command = parse(validation.passing_command)
         if command is None:
@@ -73,10 +73,10 @@ class TestsScorer:
         expectations = loaded(calibration.data) if calibration and calibration.data else None
         why = calibration.weakness if calibration else "the task is not calibrated"
         if expectations is None:
-            why = why or "what was calibrated cannot be read"
+            why = why or "the stored calibration cannot be read"
         return verdict.score(context, command, expectations, why)
 
 
-def _without_expectations(found: Suitability, why_weak: str = "") -> Calibration:
-    """What is known of a task whose tests are not blinded."""
-    return Calibration(data={}, weakness=why_weak, obstacle=found.obstacle, not_failing=found.not_failing)
+def _without_expectations(suitability: Suitability, why_weak: str = "") -> Calibration:
+    """The calibration of a task without blinded tests."""
+    return Calibration(data={}, weakness=why_weak, obstacle=suitability.obstacle, not_failing=suitability.not_failing)

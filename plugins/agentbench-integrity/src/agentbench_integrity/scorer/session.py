@@ -1,7 +1,7 @@
-"""One run of pytest under checks: what the host puts beside the tests, and what comes back.
+"""Run pytest once with canary tests and an authenticated result channel.
 
-Every session has a test that must fail (the honest exit code is then 1) and one that must pass. Results are written
-through a channel that only the process of the tests can write to; see ``inside/recorder.py``.
+Every session has one test that must fail, so that the expected exit code is 1, and one that must pass. Only the test
+process can write valid results; see ``inside/recorder.py``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import attrs
 
 from agentbench_core import Command, CommandResult, Environment, ExecResult, Tree, Validation, path_matcher
 from agentbench_integrity.scorer.pytest_command import PytestCommand
-from agentbench_integrity.scorer.results import LARGEST, Results, results
-from agentbench_integrity.scorer.settings import settings
+from agentbench_integrity.scorer.pytest_config import config_arguments
+from agentbench_integrity.scorer.results import MAX_BYTES, Results, parse_results
 
 _INSIDE = Path(__file__).with_name("inside")
 _RESULTS = "outcomes.jsonl"
@@ -31,15 +31,15 @@ def test_{good}():
 def test_{bad}():
     assert {number} == {number} + 1
 """
-_OWN_PYTHON = """\
+_FIND_PYTHON = """\
 command -v pytest >/dev/null || { echo "pytest: not found" >&2; exit 127; }
 beside="$(dirname "$(command -v pytest)")"
 for python in "$beside/python" "$beside/python3" python python3; do command -v "$python" >/dev/null && break; done
 """
 
 
-class Stage(Protocol):
-    """What a session needs of the context of a scorer or of a calibration."""
+class SessionContext(Protocol):
+    """What a session requires from a scoring or calibration context."""
 
     @property
     def environment(self) -> Environment:
@@ -47,7 +47,7 @@ class Stage(Protocol):
 
     @property
     def validation(self) -> Validation:
-        """What the task asks for."""
+        """The task's validation settings."""
 
     @property
     def hidden(self) -> Sequence[str]:
@@ -55,62 +55,62 @@ class Stage(Protocol):
 
     @property
     def scratch(self) -> Callable[[str], Path]:
-        """A new empty directory."""
+        """Create an empty directory."""
 
     def run(self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = ...) -> CommandResult:
-        """Run a command by itself."""
+        """Run a command in a new start of the environment."""
 
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """A session that has ended. ``results`` is ``None`` when it left no file of results."""
+    """A finished session. ``results`` is ``None`` if there is no result file."""
 
     result: ExecResult
     results: Results | None
-    canaries: str
-    """The file of the tests that must pass and fail."""
+    canary_file: str
+    """Path of the test file with the canaries."""
     must_pass: str
     must_fail: str
     size: int
-    """Bytes of the results."""
+    """Size of the result file in bytes."""
 
 
 def run_session(
-    stage: Stage,
+    context: SessionContext,
     command: PytestCommand,
     workspace: Path,
     files: Mapping[str, str],
     *,
     names: Mapping[str, str] | None = None,
     seed: str | None = None,
-    at_most: int = LARGEST,
+    at_most: int = MAX_BYTES,
 ) -> Session:
-    """Run the tests once in a fork, which is used up.
+    """Run the tests once. The workspace cannot be used again.
 
     Args:
-        stage: where to run.
+        context: the environment and settings.
         command: the passing command.
-        workspace: with a change and the hidden tests.
-        files: texts that take the place of hidden tests.
-        names: what tests that the command names are called in these.
-        seed: for the hashes of Python; random if there is none.
-        at_most: bytes of results that are read.
+        workspace: a fork with a change and the hidden tests.
+        files: blinded texts that replace hidden tests, by path.
+        names: blinded names of tests, by their names in the command.
+        seed: value of ``PYTHONHASHSEED``; random if ``None``.
+        at_most: size limit of the result file in bytes.
 
     Raises:
-        SandboxError: the machinery broke.
+        SandboxError: the sandbox failed.
     """
-    validation = stage.validation
-    with Tree(workspace) as tree, Tree(stage.environment.workspace) as pristine:
+    validation = context.validation
+    with Tree(workspace) as tree, Tree(context.environment.workspace) as pristine:
         for path, text in files.items():
             tree.write(path, text.encode("utf-8", "surrogateescape"))
-        canaries, good, bad = _add_canaries(tree, stage.hidden)
-        said = [_renamed(argument, names or {}) for argument in command.arguments]
-        arguments = [*said, *settings(command.arguments, tree, pristine)]
+        canaries, good, bad = _add_canaries(tree, context.hidden)
+        renamed = [_renamed(argument, names or {}) for argument in command.arguments]
+        arguments = [*renamed, *config_arguments(command.arguments, tree, pristine)]
         allowed = None
         if validation.isolation == "process":
             protected = path_matcher(validation.protected_globs)
-            allowed = [*stage.hidden, canaries, *(path for path in pristine.files() if protected(path))]
-    inputs, taken, key = stage.scratch("inputs"), stage.scratch("results"), secrets.token_bytes(_KEY_BYTES)
+            allowed = [*context.hidden, canaries, *(path for path in pristine.files() if protected(path))]
+    inputs, output, key = context.scratch("inputs"), context.scratch("results"), secrets.token_bytes(_KEY_BYTES)
     plan = {
         "arguments": arguments,
         "canaries": canaries,
@@ -119,14 +119,14 @@ def run_session(
         "allowed": allowed,
     }
     (inputs / "plan.json").write_text(json.dumps(plan))
-    (taken / "key").write_bytes(key)
+    (output / "key").write_bytes(key)
     sources = {"plan.json": inputs, "runner.py": _INSIDE, "recorder.py": _INSIDE}
-    result = stage.run(
+    result = context.run(
         Command(
             _shell(command, seed),
             read_only=not validation.writable,
             inputs={name: directory / name for name, directory in sources.items()},
-            results=taken,
+            results=output,
         ),
         workspace,
         files=[_RESULTS],
@@ -135,8 +135,8 @@ def run_session(
     written = result.files.get(_RESULTS)
     return Session(
         result=result,
-        results=None if written is None else results(written, key),
-        canaries=canaries,
+        results=None if written is None else parse_results(written, key),
+        canary_file=canaries,
         must_pass=f"{canaries}::test_{good}",
         must_fail=f"{canaries}::test_{bad}",
         size=len(written or b""),
@@ -144,18 +144,18 @@ def run_session(
 
 
 def is_test_file(path: str) -> bool:
-    """Whether pytest takes a file for one of tests, by its name."""
-    place = PurePosixPath(path)
-    return place.suffix == ".py" and (place.stem.startswith("test_") or place.stem.endswith("_test"))
+    """Whether pytest collects a file by its name."""
+    file = PurePosixPath(path)
+    return file.suffix == ".py" and (file.stem.startswith("test_") or file.stem.endswith("_test"))
 
 
 def _add_canaries(tree: Tree, hidden: Sequence[str]) -> tuple[str, str, str]:
-    """Write the file of the two, under a name that differs from one session to the next."""
-    place = PurePosixPath(next(filter(is_test_file, hidden), "test_checks.py"))
-    stem = place.stem.removesuffix("_test").removeprefix("test_")
-    path = str(place.with_name(f"test_{stem}_{secrets.token_hex(4)}.py"))
-    if place.stem.endswith("_test"):
-        path = str(place.with_name(f"{stem}_{secrets.token_hex(4)}_test.py"))
+    """Write the canary file under a random name. Returns its path and the suffixes of the two test names."""
+    example = PurePosixPath(next(filter(is_test_file, hidden), "test_checks.py"))
+    stem = example.stem.removesuffix("_test").removeprefix("test_")
+    path = str(example.with_name(f"test_{stem}_{secrets.token_hex(4)}.py"))
+    if example.stem.endswith("_test"):
+        path = str(example.with_name(f"{stem}_{secrets.token_hex(4)}_test.py"))
     good, bad = (secrets.token_hex(3) for _ in range(2))
     tree.write(path, _CANARIES.format(good=good, bad=bad, number=secrets.randbelow(1000)).encode())
     return path, good, bad
@@ -167,7 +167,7 @@ def _renamed(argument: str, names: Mapping[str, str]) -> str:
 
 
 def _shell(command: PytestCommand, seed: str | None) -> str:
-    """What starts the runner in the place of pytest: the same Python, but nothing of the workspace before pytest."""
+    """The shell command that starts the runner with pytest's Python, without importing anything from the workspace."""
     early = {name: value for name, value in command.variables.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     if seed is not None:
         early.setdefault("PYTHONHASHSEED", seed)
@@ -175,4 +175,4 @@ def _shell(command: PytestCommand, seed: str | None) -> str:
     words = shlex.join(["env", *variables, "PYTHONSAFEPATH=1"])
     python = shlex.quote(command.python) if command.python else '"$python"'
     flags = shlex.join([*command.flags, "-s", "-B"])
-    return f'{"" if command.python else _OWN_PYTHON}exec {words} {python} {flags} "$AGENTBENCH_INPUTS/runner.py"'
+    return f'{"" if command.python else _FIND_PYTHON}exec {words} {python} {flags} "$AGENTBENCH_INPUTS/runner.py"'

@@ -1,7 +1,7 @@
-"""Whether a task's tests can be judged in an environment: on the tree before the fix, and with the reference solution.
+"""Check that the tests of a task can be scored in an environment, before the fix and with the reference solution.
 
-A baseline must fail because of the project's code. If pytest is missing, or the tests that a fix must turn pass
-already, or fail with the reference solution too, then no attempt there says anything about an agent.
+Attempts measure nothing if pytest is missing, if the fail-to-pass tests already pass before the fix, or if they also
+fail with the reference solution.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from agentbench_integrity.scorer.session import Session, run_session
 
 
 class NotStartedError(Exception):
-    """pytest could not be started on a tree that no agent has changed."""
+    """pytest could not be started on an unchanged tree."""
 
 
 def check_tests(context: CalibrationContext, command: PytestCommand) -> Suitability:
-    """Run the hidden tests as they are: without a fix, and where expected tests are named, with the reference solution.
+    """Run the unmodified hidden tests without a fix and, if the task lists tests, with the reference solution.
 
     Raises:
         NotStartedError: pytest cannot be started.
-        SandboxError: the machinery broke.
+        SandboxError: the sandbox failed.
     """
     validation, unfixed, solved = context.validation, None, None
     if validation.fail_to_pass or validation.passing_command != validation.failing_command:
-        unfixed = results_of(run_session(context, command, context.fork(False), {}))
+        unfixed = require_results(run_session(context, command, context.fork(False), {}))
     if validation.expected_tests and context.has_reference:
-        solved = results_of(run_session(context, command, context.fork(True), {}))
+        solved = require_results(run_session(context, command, context.fork(True), {}))
     return suitability(
         context,
-        passing_before=[] if unfixed is None else passed(unfixed),
+        passing_before=[] if unfixed is None else passed_tests(unfixed),
         ended=None if solved is None else solved.tests,
-        why={} if solved is None else {**solved.why, **solved.not_collected},
+        why={} if solved is None else {**solved.tracebacks, **solved.not_collected},
     )
 
 
-def results_of(session: Session) -> Results | None:
-    """The results of a session on a tree that no agent has changed; ``None`` when it ended before it was complete.
+def require_results(session: Session) -> Results | None:
+    """The results of a session on an unchanged tree; ``None`` if it timed out without results.
 
     Raises NotStartedError.
     """
@@ -48,6 +48,6 @@ def results_of(session: Session) -> Results | None:
     return session.results
 
 
-def passed(found: Results) -> Sequence[str]:
+def passed_tests(results: Results) -> Sequence[str]:
     """The tests that passed."""
-    return [name for name, outcome in found.tests.items() if outcome == "passed"]
+    return [name for name, outcome in results.tests.items() if outcome == "passed"]

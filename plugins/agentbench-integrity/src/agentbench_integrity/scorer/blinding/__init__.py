@@ -1,1 +1,1 @@
-"""Blinded assertions: hidden tests without the values that they expect; the host compares what they record."""
+"""Blinded assertions: hidden tests without their expected values, which the host compares with recorded values."""

@@ -1,4 +1,4 @@
-"""The assertions of a test file, each as a comparison of what the program gives with what is expected."""
+"""Find the assertions of a test file and express them as ``program operator expected``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Is: "is",
     ast.IsNot: "is not",
 }
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "in": "has", "not in": "has not"}
-"""The operator when the program's side stands on the right; others are the same both ways."""
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "in": "has", "not in": "has not"}
+"""The operator if the program is on the right side; other operators are symmetric."""
 _EQUAL = ("", "List", "Dict", "Tuple", "Set", "Sequence", "MultiLine")
 _UNITTEST = {
     **{f"assert{kind}Equal": "==" for kind in _EQUAL},
@@ -50,15 +50,15 @@ _UNITTEST_OF_ONE = {
 }
 _OTHER_FORMS = frozenset({"assertRaises", "assertRegex", "assertWarns", "warns", "fail", "assertLogs"})
 _SINGLETONS = (None, True, False, ...)
-_OF_TYPES = frozenset({"isinstance", "issubclass", "hasattr", "callable"})
-_SIMPLE = (ast.Name, ast.Constant)
+_TYPE_CHECKS = frozenset({"isinstance", "issubclass", "hasattr", "callable"})
+_REPEATABLE = (ast.Name, ast.Constant)
 
 
 @attrs.frozen(eq=False)
 class Comparison:
     """An assertion that can be blinded: ``program operator expected``.
 
-    ``node`` is replaced: a statement, or the ``withitem`` of an expected exception, whose text is compared.
+    ``node`` will be replaced. It is a statement, or the ``withitem`` of an expected exception with a compared text.
     """
 
     node: ast.stmt | ast.withitem
@@ -67,21 +67,21 @@ class Comparison:
     operator: str
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Line and column of the program's side."""
+    def position(self) -> tuple[int, int]:
+        """Line and column of the program side."""
         return self.program.lineno, self.program.col_offset
 
 
 @attrs.frozen(eq=False)
-class Left:
-    """An assertion that stays as it is, and why."""
+class Unblinded:
+    """An assertion that cannot be blinded, and the reason."""
 
     line: int
-    why: str
+    reason: str
 
 
 def split(tree: ast.Module) -> None:
-    """Make one assertion of each part of ``a and b``, and of ``a < b < c`` where ``b`` is a name or a constant."""
+    """Split ``a and b``, and ``a < b < c`` if ``b`` is a name or a constant, into one assertion per part."""
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
             statements = getattr(node, field, None)
@@ -97,114 +97,118 @@ def _parts(statement: ast.AST) -> Iterator[ast.AST]:
             yield from _parts(ast.copy_location(ast.Assert(value, None), statement))
     elif isinstance(statement.test, ast.Compare) and len(statement.test.ops) > 1:
         test = statement.test
-        if all(isinstance(each, _SIMPLE) for each in test.comparators[:-1]):
+        if all(isinstance(each, _REPEATABLE) for each in test.comparators[:-1]):
             left = test.left
             for operator, right in zip(test.ops, test.comparators, strict=True):
                 pair = ast.copy_location(ast.Compare(left, [operator], [right]), statement)
                 yield ast.copy_location(ast.Assert(pair, None), statement)
-                again = (
-                    ast.Name(right.id, ast.Load()) if isinstance(right, ast.Name) else ast.Constant(_value_of(right))
+                copy = (
+                    ast.Name(right.id, ast.Load())
+                    if isinstance(right, ast.Name)
+                    else ast.Constant(_constant_value(right))
                 )
-                left = ast.copy_location(again, right)
+                left = ast.copy_location(copy, right)
         else:
             yield statement
     else:
         yield statement
 
 
-def _value_of(constant: ast.expr) -> Any:
+def _constant_value(constant: ast.expr) -> Any:
     assert isinstance(constant, ast.Constant)
     return constant.value
 
 
 class Assertions:
-    """Finds the assertions of a file: ``comparisons`` that can be blinded, and what is ``left``."""
+    """The assertions of a file: ``comparisons`` can be blinded, ``unblinded`` cannot."""
 
     def __init__(self, names: Names, origin: Origin) -> None:
         self._names = names
         self._origin = origin
         self.comparisons: list[Comparison] = []
-        self.left: list[Left] = []
+        self.unblinded: list[Unblinded] = []
         for node in names.nodes:
-            self._look(node)
-        self.comparisons.sort(key=lambda each: each.place)
+            self._visit(node)
+        self.comparisons.sort(key=lambda each: each.position)
 
-    def _look(self, node: ast.AST) -> None:
+    def _visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assert):
-            self._of_truth(node, node.test, True)
+            self._visit_condition(node, node.test, True)
         elif isinstance(node, ast.withitem):
-            self._of_exception(node)
+            self._visit_exception(node)
         elif isinstance(node, ast.Call):
-            self._of_call(node)
+            self._visit_call(node)
 
-    def _of_call(self, call: ast.Call) -> None:
+    def _visit_call(self, call: ast.Call) -> None:
         name, statement = name_of(call), self._names.parent[call]
         if isinstance(statement, ast.withitem):
             return
         if isinstance(call.func, ast.Attribute) and isinstance(statement, ast.Expr):
-            known = {each.arg for each in call.keywords} <= {"msg"} and not any(
+            is_supported = {each.arg for each in call.keywords} <= {"msg"} and not any(
                 isinstance(each, ast.Starred) for each in call.args
             )
-            if name in _UNITTEST_OF_ONE and call.args and known:
+            if name in _UNITTEST_OF_ONE and call.args and is_supported:
                 operator, value = _UNITTEST_OF_ONE[name]
                 if operator == "truth":
-                    self._of_truth(statement, call.args[0], bool(value))
+                    self._visit_condition(statement, call.args[0], bool(value))
                 else:
-                    self._take(statement, call.args[0], _constant(value, call), operator)
+                    self._add(statement, call.args[0], _constant(value, call), operator)
                 return
-            if name in _UNITTEST and len(call.args) >= 2 and known:
+            if name in _UNITTEST and len(call.args) >= 2 and is_supported:
                 if _UNITTEST[name] == "almost" and len(call.args) > 2:
-                    self._leave(call, "assertAlmostEqual with places")
+                    self._skip(call, "assertAlmostEqual with more than two arguments")
                 else:
-                    self._of_two(statement, _UNITTEST[name], call.args[0], call.args[1])
+                    self._visit_comparison(statement, _UNITTEST[name], call.args[0], call.args[1])
                 return
             if name in _UNITTEST or name in _UNITTEST_OF_ONE:
-                self._leave(call, "another form")
+                self._skip(call, "unsupported form")
                 return
         if name in _OTHER_FORMS or name == "raises":
-            self._leave(call, "expects an exception, by its class alone" if "aises" in name else "another form")
+            self._skip(call, "expects an exception without a message" if "aises" in name else "unsupported form")
 
-    def _of_truth(self, statement: ast.stmt, test: ast.expr, wanted: bool) -> None:
+    def _visit_condition(self, statement: ast.stmt, test: ast.expr, expected_truth: bool) -> None:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            self._of_truth(statement, test.operand, not wanted)
-        elif isinstance(test, ast.Compare) and wanted:
+            self._visit_condition(statement, test.operand, not expected_truth)
+        elif isinstance(test, ast.Compare) and expected_truth:
             if len(test.ops) > 1:
-                self._leave(statement, "compares more than two values")
+                self._skip(statement, "compares more than two values")
             else:
-                self._of_two(statement, _OPERATORS[type(test.ops[0])], test.left, test.comparators[0])
+                self._visit_comparison(statement, _OPERATORS[type(test.ops[0])], test.left, test.comparators[0])
         elif isinstance(test, ast.BoolOp):
-            self._leave(statement, "and/or")
-        elif isinstance(test, ast.Call) and name_of(test) in _OF_TYPES:
-            self._leave(statement, "asks for a type")
-        elif isinstance(test, ast.Call) and _is_ending(test) and self._origin.is_own(test.args[0]):
+            self._skip(statement, "and/or")
+        elif isinstance(test, ast.Call) and name_of(test) in _TYPE_CHECKS:
+            self._skip(statement, "checks a type")
+        elif (
+            isinstance(test, ast.Call) and _is_prefix_or_suffix_check(test) and self._origin.is_from_test(test.args[0])
+        ):
             assert isinstance(test.func, ast.Attribute)
-            operator = name_of(test) if wanted else f"not {name_of(test)}"
-            self._take(statement, test.func.value, test.args[0], operator)
-        elif self._origin.is_own(test) and self._origin.weight(test) < self._origin.OF_PROGRAM:
-            self._leave(statement, "nothing in it is the program's")
+            operator = name_of(test) if expected_truth else f"not {name_of(test)}"
+            self._add(statement, test.func.value, test.args[0], operator)
+        elif self._origin.is_from_test(test) and self._origin.weight(test) < self._origin.PROGRAM_WEIGHT:
+            self._skip(statement, "does not involve the program")
         else:
-            self._take(statement, test, _constant(wanted, test), "truth")
+            self._add(statement, test, _constant(expected_truth, test), "truth")
 
-    def _of_two(self, statement: ast.stmt, operator: str, left: ast.expr, right: ast.expr) -> None:
-        """Find out which side is the program's."""
-        own = self._origin.is_own(left), self._origin.is_own(right)
-        if own == (False, False):
-            return self._leave(statement, "both sides are computed by the program")
-        if own == (True, True):
+    def _visit_comparison(self, statement: ast.stmt, operator: str, left: ast.expr, right: ast.expr) -> None:
+        """Decide which side is computed by the program."""
+        from_test = self._origin.is_from_test(left), self._origin.is_from_test(right)
+        if from_test == (False, False):
+            return self._skip(statement, "both sides are computed by the program")
+        if from_test == (True, True):
             weights = self._origin.weight(left), self._origin.weight(right)
             if weights[0] == weights[1]:
-                return self._leave(statement, "both sides are the test's own")
-            own = weights[0] < weights[1], weights[1] < weights[0]
-        program, expected = (left, right) if own[1] else (right, left)
-        if own[0]:
-            operator = _TURNED.get(operator, operator)
+                return self._skip(statement, "both sides are computed by the test")
+            from_test = weights[0] < weights[1], weights[1] < weights[0]
+        program, expected = (left, right) if from_test[1] else (right, left)
+        if from_test[0]:
+            operator = _MIRRORED.get(operator, operator)
         if operator in ("is", "is not") and not (
             isinstance(expected, ast.Constant) and any(expected.value is each for each in _SINGLETONS)
         ):
-            return self._leave(statement, "asks for the same object")
-        return self._take(statement, program, expected, operator)
+            return self._skip(statement, "compares object identity")
+        return self._add(statement, program, expected, operator)
 
-    def _of_exception(self, item: ast.withitem) -> None:
+    def _visit_exception(self, item: ast.withitem) -> None:
         call = item.context_expr
         if not isinstance(call, ast.Call) or name_of(call) not in ("raises", "assertRaises", "assertRaisesRegex"):
             return
@@ -212,21 +216,21 @@ class Assertions:
         if name_of(call) == "assertRaisesRegex" and len(call.args) == 2:
             pattern = call.args[1]
         if pattern is None:
-            self._leave(call, "expects an exception, by its class alone")
-        elif not self._origin.is_own(pattern):
-            self._leave(call, "match is computed by the program")
+            self._skip(call, "expects an exception without a message")
+        elif not self._origin.is_from_test(pattern):
+            self._skip(call, "the match pattern is computed by the program")
         else:
-            self._take(item, call, pattern, "match")
+            self._add(item, call, pattern, "match")
 
-    def _take(self, node: ast.stmt | ast.withitem, program: ast.expr, expected: ast.expr, operator: str) -> None:
+    def _add(self, node: ast.stmt | ast.withitem, program: ast.expr, expected: ast.expr, operator: str) -> None:
         self.comparisons.append(Comparison(node, program, expected, operator))
 
-    def _leave(self, node: ast.stmt | ast.expr, why: str) -> None:
-        self.left.append(Left(node.lineno, why))
+    def _skip(self, node: ast.stmt | ast.expr, reason: str) -> None:
+        self.unblinded.append(Unblinded(node.lineno, reason))
 
 
 def is_simple_pattern(pattern: str) -> bool:
-    """Whether a regular expression can be searched for in a hostile text: two repetitions at the most, none nested."""
+    """Whether a regular expression is safe to search in hostile text: at most two repetitions, not nested."""
     return len(REPETITION.findall(pattern)) <= 2 and not re.search(r"[*+}]\)?[*+{]|\)[*+{]|\\\d|\(\?P=", pattern)
 
 
@@ -234,7 +238,7 @@ def _constant(value: object, at: ast.expr) -> ast.Constant:
     return ast.copy_location(ast.Constant(value), at)  # type: ignore[arg-type]
 
 
-def _is_ending(call: ast.Call) -> bool:
+def _is_prefix_or_suffix_check(call: ast.Call) -> bool:
     return (
         name_of(call) in ("startswith", "endswith")
         and isinstance(call.func, ast.Attribute)
@@ -243,11 +247,11 @@ def _is_ending(call: ast.Call) -> bool:
     )
 
 
-def functions_around(names: Names, node: ast.AST) -> Sequence[str]:
-    """The names of the classes and functions around a node, from the outside."""
-    found = [
+def enclosing_names(names: Names, node: ast.AST) -> Sequence[str]:
+    """The names of the enclosing classes and functions, outermost first."""
+    enclosing = [
         above.name
-        for above in names.above(node)
+        for above in names.ancestors(node)
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
-    return found[::-1]
+    return enclosing[::-1]

@@ -1,4 +1,4 @@
-"""What calibration found out: the blinded files, and what each test must record. Only the host has this."""
+"""The result of calibration: the blinded files and the expected records of each test. It never leaves the host."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import attrs
 from agentbench_core import Validation, shorten
 
 VERSION = 5
-"""Of blinding as a whole: with another one, tasks are calibrated again."""
-_FEWEST_FUNCTIONS = 2
-_SHARE = 0.25
-"""Of the tests that a fix must turn: with fewer witnessed ones, most of them can be forged."""
-_NAMED = 3
-_LONGEST = 2000  # characters
+"""Version of blinding. Increasing it makes all tasks recalibrate."""
+_MIN_FUNCTIONS = 2
+_MIN_WITNESSED = 0.25
+"""Share of fail-to-pass tests with a witness. If it is lower, most of them can be forged."""
+_MAX_NAMED = 3
+_MAX_CHARS = 2000  # characters
 
 
 @attrs.frozen(kw_only=True)
 class BlindedAssertion:
-    """A blinded assertion. ``bits`` is the most that one of its witnesses is worth; see ``witnesses``.
+    """A blinded assertion.
 
-    ``safe`` counts its different expected values that are safe, and ``secret`` is how many bits of what is expected are
-    not in the blinded file.
+    ``bits`` is the highest rating of its witnesses and ``safe`` the number of distinct safe values; see ``witnesses``.
+    ``secret`` is the number of bits of the expected value that are not in the blinded file.
     """
 
     file: str
@@ -39,32 +39,32 @@ class BlindedAssertion:
 
 @attrs.frozen(kw_only=True)
 class Expectations:
-    """By which a session of blinded tests is judged."""
+    """The data for scoring a session of blinded tests."""
 
     version: int = VERSION
     files: Mapping[str, str]
-    """Text of each blinded file, by its path."""
+    """Text of each blinded file, by path."""
     names: Mapping[str, str]
-    """The task's name of a test, by the name that it has in the blinded file; those that are the same are left out."""
+    """Maps the name of a test in the blinded file to its name in the task, where they differ."""
     tests: Mapping[str, tuple[tuple[int, Any], ...]]
-    """By the task's name of a test: the site and the expected value of each record, in order."""
+    """Site and expected value of each record in order, by the test name in the task."""
     sites: Mapping[int, BlindedAssertion]
     left: Mapping[str, int]
-    """How many assertions are not blinded, by reason."""
+    """Number of assertions that are not blinded, by reason."""
     size: int
-    """Bytes of results with the reference solution."""
+    """Size of the result file with the reference solution, in bytes."""
     fail_to_pass: int = 0
-    """How many tests fail before the fix and pass with it; ``witnessed`` of them record a value that tells."""
+    """Number of tests that fail before the fix and pass with it; ``witnessed`` of them have a witness."""
     witnessed: int = 0
 
     @property
     def safe_functions(self) -> int:
-        """Test functions with a witness that nobody guesses."""
+        """Number of test functions with a safe witness."""
         return len({(site.file, site.function) for site in self.sites.values() if site.safe})
 
 
 def dumped(expectations: Expectations) -> dict[str, Any]:
-    """As JSON, in an order that is good to read."""
+    """Convert to plain data for JSON."""
     plain: dict[str, Any] = attrs.asdict(expectations, recurse=True)
     plain["sites"] = {str(number): site for number, site in plain["sites"].items()}
     plain["tests"] = {name: [list(each) for each in records] for name, records in expectations.tests.items()}
@@ -72,7 +72,7 @@ def dumped(expectations: Expectations) -> dict[str, Any]:
 
 
 def loaded(plain: Mapping[str, Any]) -> Expectations | None:
-    """From JSON; ``None`` if it is of another version, or damaged."""
+    """Convert from plain data; ``None`` if it is damaged or has another version."""
     try:
         if plain["version"] != VERSION:
             return None
@@ -93,7 +93,7 @@ def loaded(plain: Mapping[str, Any]) -> Expectations | None:
 
 
 def summary(expectations: Expectations) -> tuple[str, ...]:
-    """What ``validate-tasks`` shows of a calibration."""
+    """The lines that ``validate-tasks`` prints about a calibration."""
     sites = expectations.sites.values()
     witnesses = sum(site.witness for site in sites)
     safe = sum(site.safe for site in sites)
@@ -103,22 +103,24 @@ def summary(expectations: Expectations) -> tuple[str, ...]:
         f"{expectations.witnessed} of {expectations.fail_to_pass} fail-to-pass tests; "
         f"{len(expectations.sites)} of {total} assertions blinded"
     ]
-    if expectations.fail_to_pass and expectations.witnessed < _SHARE * expectations.fail_to_pass:
-        share = f"{100 * expectations.witnessed / expectations.fail_to_pass:.0f} %"
+    if expectations.fail_to_pass and expectations.witnessed < _MIN_WITNESSED * expectations.fail_to_pass:
+        share = f"{100 * expectations.witnessed / expectations.fail_to_pass:.0f}%"
         lines.append(f"warning: only {share} of the fail-to-pass tests have a witness; the others can be forged")
     return tuple(lines)
 
 
 def weakness(validation: Validation, expectations: Expectations) -> str:
-    """What the task leaves open for a forger, with a remedy; empty if nothing."""
+    """Why verdicts on the task can be forged, with a remedy; empty if they are hard to forge."""
     if not validation.expected_tests:
-        return "the task names no tests, so one that was not run is not missed (validate-tasks --write names them)"
+        return "the task lists no tests, so a test that did not run goes unnoticed (validate-tasks --write lists them)"
     functions = expectations.safe_functions
-    if functions >= _FEWEST_FUNCTIONS:
+    if functions >= _MIN_FUNCTIONS:
         return ""
     weak = [site for site in expectations.sites.values() if site.witness and not site.safe]
     weak.sort(key=lambda site: -site.bits)
-    named = "; ".join(f"{site.file}:{site.line}: {site.assertion}" for site in weak[:_NAMED])
-    remedy = f"; let these compare larger exact values: {named}" if named else "; add tests that compare exact values"
-    need = f"{functions} test functions compare a value that cannot be guessed, and {_FEWEST_FUNCTIONS} must at least"
-    return shorten(f"{need}{remedy}", _LONGEST)
+    assertions = "; ".join(f"{site.file}:{site.line}: {site.assertion}" for site in weak[:_MAX_NAMED])
+    remedy = (
+        f"make these compare larger exact values: {assertions}" if assertions else "add tests that compare exact values"
+    )
+    need = f"{functions} test functions compare a value that cannot be guessed, at least {_MIN_FUNCTIONS} are required"
+    return shorten(f"{need}; {remedy}", _MAX_CHARS)

@@ -1,4 +1,4 @@
-"""The built-in guesser: some hundred variations of what somebody knows who does not compute a value."""
+"""The built-in guesser: tries a few hundred variations of known values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OBVIOUS = [True, False, None, 0, 1, 2, 3, -1, 10, 100, "", "ok", ["list"], ["tu
 
 
 def number_of(form: Any) -> float | None:
-    """The number that a canonical form stands for; ``None`` if it is none, or too large."""
+    """The number of a canonical form; ``None`` if it is not a number or is too large."""
     if isinstance(form, bool):
         return None
     if isinstance(form, int):
@@ -28,76 +28,82 @@ def number_of(form: Any) -> float | None:
     return None
 
 
-def is_guessed(expected: Any, unfixed: Sequence[Any], own: Sequence[Any]) -> bool:
-    """Whether somebody who tries some hundred variations of what is known finds the value."""
-    if any(guess == expected for guess in (*_OBVIOUS, *own)):
+def is_guessed(expected: Any, unfixed_values: Sequence[Any], literals: Sequence[Any]) -> bool:
+    """Whether a value can be found by varying known values.
+
+    Args:
+        expected: the value to guess.
+        unfixed_values: values of the unfixed program, which are varied.
+        literals: literals in the test function.
+    """
+    if any(guess == expected for guess in (*_OBVIOUS, *literals)):
         return True
-    wanted = json.dumps(expected)
-    length = len(wanted)
-    for known in unfixed:
-        text = json.dumps(known)
-        if abs(len(text) - length) > max(200, length // 2) and not text.startswith(wanted[:20]):
+    expected_text = json.dumps(expected)
+    length = len(expected_text)
+    for base in unfixed_values:
+        text = json.dumps(base)
+        if abs(len(text) - length) > max(200, length // 2) and not text.startswith(expected_text[:20]):
             continue
-        if any(guess == expected for guess in _variations(known, own)):
+        if any(guess == expected for guess in _variations(base, literals)):
             return True
     return False
 
 
-def _variations(known: Any, own: Sequence[Any]) -> Iterator[Any]:
-    number = number_of(known)
-    if number is not None and isinstance(known, int):
-        yield from (known + step for step in (-100, -60, -10, -2, -1, 1, 2, 10, 60, 100))
-        yield from (-known, known * 2, known * 10, known // 2, known // 10)
-    elif isinstance(known, str):
-        yield from _of_text(known)
-        words = [each for each in own if isinstance(each, str) and each]
-        yield from (known.replace(one, other) for one in words for other in words)
-    elif isinstance(known, list) and known[:1] == ["bytes"] and len(known) == 2 and isinstance(known[1], str):
-        data = known[1]
+def _variations(base: Any, literals: Sequence[Any]) -> Iterator[Any]:
+    number = number_of(base)
+    if number is not None and isinstance(base, int):
+        yield from (base + step for step in (-100, -60, -10, -2, -1, 1, 2, 10, 60, 100))
+        yield from (-base, base * 2, base * 10, base // 2, base // 10)
+    elif isinstance(base, str):
+        yield from _text_variations(base)
+        texts = [each for each in literals if isinstance(each, str) and each]
+        yield from (base.replace(one, other) for one in texts for other in texts)
+    elif isinstance(base, list) and base[:1] == ["bytes"] and len(base) == 2 and isinstance(base[1], str):
+        data = base[1]
         yield from (["bytes", data[:end]] for end in range(0, min(len(data), 400), 2))
         yield from (["bytes", data[start:]] for start in range(0, min(len(data), 400), 2))
-    elif isinstance(known, list) and known and known[0] in ("list", "tuple", "set"):
-        yield from _of_items(known, own)
-    elif isinstance(known, list) and known[:1] == ["dict"]:
-        pairs = known[1:]
+    elif isinstance(base, list) and base and base[0] in ("list", "tuple", "set"):
+        yield from _item_variations(base, literals)
+    elif isinstance(base, list) and base[:1] == ["dict"]:
+        pairs = base[1:]
         yield from (["dict", *pairs[:index], *pairs[index + 1 :]] for index in range(len(pairs)))
-    if known is not None:
-        yield ["list", known]
-        yield ["tuple", known]
+    if base is not None:
+        yield ["list", base]
+        yield ["tuple", base]
 
 
-def _of_text(known: str) -> Iterator[Any]:
-    bounded = range(min(len(known), 300))
-    yield from (known[:index] for index in bounded)
-    yield from (known[index:] for index in bounded)
-    if len(known) < 60:
-        yield from (known[:index] + known[index + 1 :] for index in bounded)
-    yield from (known[::-1], known * 2, known.strip(), known.lower(), known.upper(), known.title(), f"{known}\n")
+def _text_variations(base: str) -> Iterator[Any]:
+    bounded = range(min(len(base), 300))
+    yield from (base[:index] for index in bounded)
+    yield from (base[index:] for index in bounded)
+    if len(base) < 60:
+        yield from (base[:index] + base[index + 1 :] for index in bounded)
+    yield from (base[::-1], base * 2, base.strip(), base.lower(), base.upper(), base.title(), f"{base}\n")
     for separator in (" ", ", ", ",", "\n"):
-        parts = known.split(separator)
+        parts = base.split(separator)
         yield separator.join(sorted(parts))
         yield separator.join(reversed(parts))
         yield separator.join(dict.fromkeys(parts))
 
 
-def _of_items(known: list[Any], own: Sequence[Any]) -> Iterator[Any]:
-    word, items = known[0], known[1:]
+def _item_variations(base: list[Any], literals: Sequence[Any]) -> Iterator[Any]:
+    tag, items = base[0], base[1:]
     bounded = range(min(len(items), 200))
-    yield from ([word, *items[:index]] for index in bounded)
-    yield from ([word, *items[index:]] for index in bounded)
-    yield from ([word, *items[:index], *items[index + 1 :]] for index in bounded)
-    yield from ([word, *items[:index], items[index], *items[index:]] for index in bounded)
+    yield from ([tag, *items[:index]] for index in bounded)
+    yield from ([tag, *items[index:]] for index in bounded)
+    yield from ([tag, *items[:index], *items[index + 1 :]] for index in bounded)
+    yield from ([tag, *items[:index], items[index], *items[index:]] for index in bounded)
     ordered = sorted(items, key=json.dumps)
-    yield from ([word, *items[::-1]], [word, *ordered], [word, *ordered[::-1]], [word, *items, *items])
+    yield from ([tag, *items[::-1]], [tag, *ordered], [tag, *ordered[::-1]], [tag, *items, *items])
     unique = [each for index, each in enumerate(items) if each not in items[:index]]
-    yield [word, *unique]
+    yield [tag, *unique]
     for index in range(min(len(items), 12)):
         if isinstance(items[index], int) and not isinstance(items[index], bool):
-            yield from ([word, *items[:index], items[index] + step, *items[index + 1 :]] for step in (-2, -1, 1, 2))
-        yield from ([word, *items[:index], each, *items[index + 1 :]] for each in own[:50])
+            yield from ([tag, *items[:index], items[index] + step, *items[index + 1 :]] for step in (-2, -1, 1, 2))
+        yield from ([tag, *items[:index], each, *items[index + 1 :]] for each in literals[:50])
         for other in range(index):
             swapped = list(items)
             swapped[index], swapped[other] = swapped[other], swapped[index]
-            yield [word, *swapped]
-    yield from ([word, *items, each] for each in own[:100])
-    yield from ([word, each, *items] for each in own[:100])
+            yield [tag, *swapped]
+    yield from ([tag, *items, each] for each in literals[:100])
+    yield from ([tag, each, *items] for each in literals[:100])

@@ -1,4 +1,4 @@
-"""Who binds which name in a test file, and where it is read."""
+"""Name bindings and scopes of a test file."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @attrs.frozen
 class Assigned:
-    """``name = value``, with no other target."""
+    """``name = value`` with a single target."""
 
     node: ast.Assign | ast.AnnAssign
 
     @property
     def value(self) -> ast.expr:
-        """What the name is given."""
-        assert self.node.value is not None, "a mere annotation binds nothing"
+        """The assigned value."""
+        assert self.node.value is not None, "an annotation without a value binds nothing"
         return self.node.value
 
 
 @attrs.frozen
 class Column:
-    """A column of a table: of the rows that a ``for`` or a ``parametrize`` goes through.
+    """A column of a table whose rows are iterated by ``for`` or ``parametrize``.
 
-    ``index`` is ``None`` where a row is one value, not one of ``width``.
+    ``index`` is ``None`` if each row is a single value. Otherwise a row has ``width`` cells.
     """
 
     node: ast.For | ast.Call
@@ -39,11 +39,11 @@ class Column:
 
     @property
     def table(self) -> ast.expr:
-        """The expression that gives the rows."""
+        """The expression of the rows."""
         if isinstance(self.node, ast.For):
             return self.node.iter
         rows = rows_of(self.node)
-        assert rows is not None, "only such calls have columns"
+        assert rows is not None, "a column requires a parametrize call with rows"
         return rows
 
 
@@ -58,7 +58,7 @@ Binding = Assigned | Column | Other
 
 
 class Names:
-    """The scopes of a module. Nodes are compared by identity."""
+    """The scopes of a module. Syntax nodes are compared by identity."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
@@ -69,18 +69,18 @@ class Names:
         self._bindings: dict[Scope, Mapping[str, Sequence[Binding]]] = {}
         self._uses: dict[tuple[Scope, str], list[ast.Name]] | None = None
 
-    def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node, from the inside."""
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The enclosing nodes, innermost first."""
         while node in self.parent:
             node = self.parent[node]
             yield node
 
     def scope(self, node: ast.AST) -> Scope:
-        """The innermost function around a node, or the module."""
-        return next((above for above in self.above(node) if isinstance(above, Scope)), self.tree)
+        """The innermost enclosing function, or the module."""
+        return next((above for above in self.ancestors(node) if isinstance(above, Scope)), self.tree)
 
     def find(self, name: str, at: ast.AST) -> tuple[Scope | None, Sequence[Binding]]:
-        """Which scope binds a name that is read at a node, and how; ``None`` if no scope of the file does."""
+        """The scope that binds a name read at a node, with its bindings; ``None`` if it is not bound in the file."""
         scope: Scope | None = self.scope(at)
         while scope is not None:
             bound = self.bindings(scope).get(name)
@@ -90,12 +90,12 @@ class Names:
         return None, ()
 
     def in_comprehension(self, name: ast.Name) -> bool:
-        """Whether a comprehension around it binds the name."""
-        for above in self.above(name):
+        """Whether an enclosing comprehension or lambda binds the name."""
+        for above in self.ancestors(name):
             if isinstance(above, Scope) and not isinstance(above, ast.Lambda):
                 return False
             if isinstance(above, Comprehension):
-                bound = {each for made in above.generators for each in stored(made.target)}
+                bound = {each for made in above.generators for each in stored_names(made.target)}
                 if name.id in bound:
                     return True
             if isinstance(above, ast.Lambda) and name.id in _arguments(above):
@@ -103,7 +103,7 @@ class Names:
         return False
 
     def uses(self, name: str, scope: Scope) -> Sequence[ast.Name]:
-        """Where a name that a scope binds is read, in that scope or further inside."""
+        """All reads of a name that a scope binds, including reads in inner scopes."""
         if self._uses is None:
             self._uses = defaultdict(list)
             for node in self.nodes:
@@ -116,32 +116,32 @@ class Names:
     def bindings(self, scope: Scope) -> Mapping[str, Sequence[Binding]]:
         """All bindings of a scope, by name."""
         if scope not in self._bindings:
-            found: defaultdict[str, list[Binding]] = defaultdict(list)
-            for name, binding in self._in_scope(scope):
-                found[name].append(binding)
-            self._bindings[scope] = found
+            bindings: defaultdict[str, list[Binding]] = defaultdict(list)
+            for name, binding in self._bindings_in_scope(scope):
+                bindings[name].append(binding)
+            self._bindings[scope] = bindings
         return self._bindings[scope]
 
-    def _in_scope(self, scope: Scope) -> Iterator[tuple[str, Binding]]:
+    def _bindings_in_scope(self, scope: Scope) -> Iterator[tuple[str, Binding]]:
         if isinstance(scope, Function | ast.Lambda):
-            columns = dict(self._parameters(scope)) if isinstance(scope, Function) else {}
+            columns = dict(self._parametrized_arguments(scope)) if isinstance(scope, Function) else {}
             for name in _arguments(scope):
                 yield name, columns.get(name, Other(scope))
         body = scope.body if isinstance(scope.body, list) else [scope.body]
         pending: list[ast.AST] = list(reversed(body))
         while pending:
             node = pending.pop()
-            yield from self._of_node(node)
+            yield from self._bindings_of_node(node)
             if isinstance(node, Function):
                 pending.extend(node.decorator_list)
             elif not isinstance(node, ast.Lambda):
                 pending.extend(reversed(list(ast.iter_child_nodes(node))))
-        for inner in ast.walk(scope):  # what inner functions rebind is no single assignment any more
+        for inner in ast.walk(scope):  # a name rebound by an inner function has more than one assignment
             if isinstance(inner, ast.Global | ast.Nonlocal):
                 for name in inner.names:
                     yield name, Other(inner)
 
-    def _of_node(self, node: ast.AST) -> Iterator[tuple[str, Binding]]:
+    def _bindings_of_node(self, node: ast.AST) -> Iterator[tuple[str, Binding]]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]):
                 yield name, Assigned(node)
@@ -149,8 +149,8 @@ class Names:
                 yield name, Assigned(node)
             case ast.For(target=target):
                 yield from ((name, Column(node, index, width)) for name, index, width in _targets(target))
-                yield from ((name, Other(node)) for name in _nested(target))
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if not self._is_simple_target(node):
+                yield from ((name, Other(node)) for name in _nested_targets(target))
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if not self._is_handled_target(node):
                 yield name, Other(node)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name, Other(node)
@@ -160,8 +160,8 @@ class Names:
                 for alias in names:
                     yield alias.asname or alias.name.partition(".")[0], Other(node)
 
-    def _is_simple_target(self, name: ast.Name) -> bool:
-        """Whether the node that holds a stored name has told of it, or a comprehension keeps it to itself."""
+    def _is_handled_target(self, name: ast.Name) -> bool:
+        """Whether another node already reports a stored name, or a comprehension binds it."""
         node: ast.AST = name
         above = self.parent[node]
         while isinstance(above, ast.Tuple | ast.List | ast.Starred):
@@ -172,8 +172,8 @@ class Names:
             return above.value is not None
         return isinstance(above, ast.For | ast.comprehension) and node is above.target
 
-    def _parameters(self, function: Function) -> Iterator[tuple[str, Column]]:
-        """Arguments of a test that a literal ``parametrize`` gives, on the test or on its class."""
+    def _parametrized_arguments(self, function: Function) -> Iterator[tuple[str, Column]]:
+        """Arguments of a test that come from a literal ``parametrize`` on the test or its class."""
         above = self.parent.get(function)
         decorators = [*function.decorator_list, *(above.decorator_list if isinstance(above, ast.ClassDef) else [])]
         for call in filter(is_parametrize, decorators):
@@ -186,7 +186,7 @@ class Names:
 
 
 def name_of(call: ast.expr) -> str:
-    """The last part of the name of what is called, as in ``b`` for ``a.b(...)``; empty where it has none."""
+    """The last part of a called name, such as ``b`` for ``a.b(...)``; empty if there is no name."""
     function = call.func if isinstance(call, ast.Call) else call
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -194,12 +194,12 @@ def name_of(call: ast.expr) -> str:
 
 
 def is_parametrize(node: ast.AST) -> bool:
-    """Whether it is a call of pytest's ``parametrize``."""
+    """Whether a node is a call of ``pytest.mark.parametrize``."""
     return isinstance(node, ast.Call) and name_of(node) == "parametrize"
 
 
 def parameter_names(call: ast.Call) -> Sequence[str]:
-    """The names of the arguments that a ``parametrize`` gives; none if they are not written out."""
+    """The argument names of a ``parametrize`` call; empty if they are not literal."""
     named = _argument(call, 0, "argnames")
     if isinstance(named, ast.Constant) and isinstance(named.value, str):
         return [part.strip() for part in named.value.split(",") if part.strip()]
@@ -210,17 +210,17 @@ def parameter_names(call: ast.Call) -> Sequence[str]:
 
 
 def rows_of(call: ast.Call) -> ast.expr | None:
-    """The expression that gives the rows of a ``parametrize``."""
+    """The rows of a ``parametrize`` call."""
     return _argument(call, 1, "argvalues")
 
 
-def stored(target: ast.expr) -> Iterator[str]:
-    """The names in the target of an assignment."""
+def stored_names(target: ast.expr) -> Iterator[str]:
+    """All names in the target of an assignment."""
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
 def is_test(function: Function) -> bool:
-    """Whether pytest or unittest may take it for a test."""
+    """Whether pytest or unittest may collect a function as a test."""
     return function.name.startswith("test")
 
 
@@ -233,19 +233,19 @@ def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
 
 
 def is_indirect(call: ast.Call) -> bool:
-    """Whether fixtures make something else of the values of a ``parametrize``, or may do so."""
-    by_place = len(call.args) > 2 and getattr(call.args[2], "value", None) is not False
-    return by_place or any(keyword.arg in ("indirect", None) for keyword in call.keywords)
+    """Whether a ``parametrize`` call passes its values to fixtures, or may do so."""
+    is_positional = len(call.args) > 2 and getattr(call.args[2], "value", None) is not False
+    return is_positional or any(keyword.arg in ("indirect", None) for keyword in call.keywords)
 
 
 def _arguments(function: Function | ast.Lambda) -> list[str]:
-    given = function.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    return [each.arg for each in every if each is not None]
+    arguments = function.args
+    all_arguments = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return [each.arg for each in all_arguments if each is not None]
 
 
 def _targets(target: ast.expr) -> Iterator[tuple[str, int | None, int]]:
-    """Names that hold an item of a loop, or an element of it."""
+    """Names that hold an item of a loop or one of its elements, with index and width."""
     if isinstance(target, ast.Name):
         yield target.id, None, 1
     elif isinstance(target, ast.Tuple | ast.List) and not any(isinstance(e, ast.Starred) for e in target.elts):
@@ -254,7 +254,7 @@ def _targets(target: ast.expr) -> Iterator[tuple[str, int | None, int]]:
                 yield each.id, index, len(target.elts)
 
 
-def _nested(target: ast.expr) -> Iterator[str]:
-    """Names that are deeper in the target of a loop."""
+def _nested_targets(target: ast.expr) -> Iterator[str]:
+    """Names that are nested deeper in the target of a loop."""
     simple = {name for name, _, _ in _targets(target)}
-    return (name for name in stored(target) if name not in simple)
+    return (name for name in stored_names(target) if name not in simple)

@@ -1,4 +1,4 @@
-"""What is known to have nothing to do with the program: modules, functions and methods of Python and its libraries."""
+"""Modules, functions and methods that are known not to call the program under test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PURE_MODULES = frozenset(
     statistics string struct textwrap types typing unicodedata unittest urllib uuid zlib zoneinfo
     attr attrs dateutil numpy pytz sortedcontainers yaml""".split()
 )
-"""Modules whose functions do nothing with the program."""
+"""Modules with functions that do not call the program."""
 PURE_FUNCTIONS = frozenset(
     """abs all any bin bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset hash hex int
     isinstance iter len list map max memoryview min next oct ord pow range repr reversed round set slice sorted str sum
@@ -26,46 +26,48 @@ PURE_METHODS = frozenset(
     rpartition rsplit rstrip split splitlines startswith strftime strip strptime swapcase symmetric_difference title
     to_bytes toordinal total_seconds translate union upper values weekday zfill""".split()
 )
-CHANGING_METHODS = frozenset(
+MUTATING_METHODS = frozenset(
     """add append appendleft clear discard extend insert pop popleft remove reverse setdefault sort
     update""".split()
 )
-EMPTY = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "StringIO", "BytesIO", "OrderedDict"})
-IMPURE = (ast.Global, ast.Nonlocal, ast.Assert, ast.With, ast.AsyncWith)
-READING = frozenset(
+CONTAINER_TYPES = frozenset(
+    {"list", "dict", "set", "defaultdict", "deque", "Counter", "StringIO", "BytesIO", "OrderedDict"}
+)
+IMPURE_STATEMENTS = (ast.Global, ast.Nonlocal, ast.Assert, ast.With, ast.AsyncWith)
+ENVIRONMENT_FUNCTIONS = frozenset(
     """absolute cwd exists expanduser getsource glob home is_dir is_file is_symlink iterdir lstat now open read_bytes
     read_text resolve rglob samefile stat today urlopen utcnow walk""".split()
 )
-"""Functions of pure modules that look at the world: another one tomorrow, and elsewhere."""
-WAITING = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+"""Functions of pure modules with results that depend on time or on the machine."""
+IMPURE_EXPRESSIONS = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
 def is_class(name: str) -> bool:
-    """Whether a name is written as those of classes are."""
+    """Whether a name is written like a class name."""
     return name.lstrip("_")[:1].isupper()
 
 
-def root(value: ast.expr) -> str:
-    """The name that a chain of attributes begins with; empty if it begins with something else."""
+def root_name(value: ast.expr) -> str:
+    """The name at the start of an attribute chain; empty if it starts with another expression."""
     while isinstance(value, ast.Attribute):
         value = value.value
     return value.id if isinstance(value, ast.Name) else ""
 
 
-def has_stars(call: ast.Call) -> bool:
-    """Whether some arguments of a call are not written out."""
+def has_unpacking(call: ast.Call) -> bool:
+    """Whether a call unpacks arguments with ``*`` or ``**``."""
     return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """A keyword argument of a call."""
+def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of a keyword argument of a call."""
     return next((each.value for each in call.keywords if each.arg == name), None)
 
 
-def is_empty(value: ast.expr) -> bool:
-    """Whether it makes an empty container."""
+def is_empty_container(value: ast.expr) -> bool:
+    """Whether an expression creates an empty container."""
     if isinstance(value, ast.List | ast.Tuple):
         return not value.elts
     if isinstance(value, ast.Dict):
         return not value.keys
-    return isinstance(value, ast.Call) and name_of(value) in EMPTY and not value.args
+    return isinstance(value, ast.Call) and name_of(value) in CONTAINER_TYPES and not value.args

@@ -1,4 +1,4 @@
-"""Source text of a changed syntax tree, for any Python that a task may have."""
+"""Convert a syntax tree to source that also older Python versions can parse."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import ast
 
 
 def unparse(tree: ast.AST) -> str:
-    """The text of ``tree``, which is used up.
+    """The source of ``tree``, which is modified.
 
-    ``ast.unparse`` of Python 3.12 repeats the quotes of an f-string inside of it, which Python 3.11 cannot read. So an
-    f-string with a string in one of its expressions is written as a call of ``str.format``.
+    ``ast.unparse`` of Python 3.12 reuses the quotes of an f-string inside its expressions, which Python 3.11 cannot
+    parse. An f-string with a string in one of its expressions is therefore written as a call of ``str.format``.
     """
     return ast.unparse(ast.fix_missing_locations(_Formats().visit(tree)))
 
@@ -25,7 +25,7 @@ class _Formats(ast.NodeTransformer):
 
 
 def _template(node: ast.JoinedStr, arguments: list[ast.expr], *, is_spec: bool = False) -> str | None:
-    """What ``str.format`` needs, with the expressions added to ``arguments``; ``None`` if it cannot do the same."""
+    """The ``str.format`` template, adding expressions to ``arguments``; ``None`` if there is no equivalent."""
     parts = []
     for part in node.values:
         if isinstance(part, ast.Constant):

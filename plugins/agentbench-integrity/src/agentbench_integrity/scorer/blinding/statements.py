@@ -1,4 +1,4 @@
-"""What statements of a test file bind, read, and speak of."""
+"""Names that statements of a test file bind, read and mention."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 
 from agentbench_integrity.scorer.blinding.names import Function, is_test, name_of
 
-READING_ALL = frozenset({"locals", "eval", "exec", "vars"})
-"""Functions that may read every variable."""
+READS_ALL_NAMES = frozenset({"locals", "eval", "exec", "vars"})
+"""Functions that can read every variable."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _PURE_DECORATORS = frozenset(
     "attrs cache cached_property contextmanager dataclass define frozen lru_cache staticmethod total_ordering".split()
@@ -19,8 +19,8 @@ _PURE_BASES = frozenset(
 )
 
 
-def blocks(function: Function) -> Iterator[list[ast.stmt]]:
-    """The lists of statements of a function, but for those of classes: what these assign are attributes."""
+def statement_lists(function: Function) -> Iterator[list[ast.stmt]]:
+    """The statement lists of a function, except those of classes, where assignments create attributes."""
     pending: list[ast.AST] = [function]
     while pending:
         node = pending.pop()
@@ -31,8 +31,8 @@ def blocks(function: Function) -> Iterator[list[ast.stmt]]:
         pending += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.ClassDef)]
 
 
-def assigned(statement: ast.AST) -> str | None:
-    """The one name that a statement binds by ``=``."""
+def assigned_name(statement: ast.AST) -> str | None:
+    """The single name that a statement binds with ``=``."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
     elif isinstance(statement, ast.AnnAssign):
@@ -43,7 +43,7 @@ def assigned(statement: ast.AST) -> str | None:
 
 
 def is_plain_call(call: ast.AST | None, use: ast.Name) -> bool:
-    """Whether a name is called, with arguments that are written out."""
+    """Whether a name is called without unpacked arguments."""
     return (
         isinstance(call, ast.Call)
         and call.func is use
@@ -52,27 +52,27 @@ def is_plain_call(call: ast.AST | None, use: ast.Name) -> bool:
     )
 
 
-def arguments(function: Function) -> Iterator[ast.arg]:
+def arguments_of(function: Function) -> Iterator[ast.arg]:
     """The arguments of a function."""
     return (node for node in ast.walk(function.args) if isinstance(node, ast.arg))
 
 
 def names_read(
-    node: ast.AST, *, apart_from: ast.AST | None = None, apart_from_all: Collection[ast.AST] = ()
+    node: ast.AST, *, excluding: ast.AST | None = None, excluding_nodes: Collection[ast.AST] = ()
 ) -> set[str]:
-    """The names that a node reads, or speaks of to the scopes around it."""
-    out = {*apart_from_all, *(() if apart_from is None else ast.walk(apart_from))}
-    nodes = [each for each in ast.walk(node) if each not in out]
-    every = [each for each in nodes if isinstance(each, ast.Name)]
-    names = {each.id for each in every if not isinstance(each.ctx, ast.Store)}
+    """The names that a node reads, or declares ``global`` or ``nonlocal``."""
+    excluded = {*excluding_nodes, *(() if excluding is None else ast.walk(excluding))}
+    nodes = [each for each in ast.walk(node) if each not in excluded]
+    all_names = [each for each in nodes if isinstance(each, ast.Name)]
+    names = {each.id for each in all_names if not isinstance(each.ctx, ast.Store)}
     augmented = [each.target for each in nodes if isinstance(each, ast.AugAssign)]
-    changed = {each.id for each in augmented if isinstance(each, ast.Name)}
-    outer = {name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
-    if names & READING_ALL:  # whatever it is may be read
-        names |= {each.id for each in every}
+    augmented_names = {each.id for each in augmented if isinstance(each, ast.Name)}
+    outer_names = {name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    if names & READS_ALL_NAMES:  # these can read any variable
+        names |= {each.id for each in all_names}
         names |= {each.name for each in nodes if isinstance(each, Definition)}
         names |= {each.arg for each in nodes if isinstance(each, ast.arg)}
-    return names | outer | changed
+    return names | outer_names | augmented_names
 
 
 def is_read(node: ast.AST, name: str) -> bool:
@@ -80,22 +80,22 @@ def is_read(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
-def words(node: ast.AST) -> Collection[str]:
-    """The names that one node speaks of, apart from those that it defines."""
+def mentioned_names(node: ast.AST) -> Collection[str]:
+    """The names that a single node mentions but does not define."""
     match node:
         case ast.Name(id=word) if not isinstance(node.ctx, ast.Store):
             return (word,)
         case ast.Attribute(attr=word) | ast.arg(arg=word) | ast.Constant(value=str(word)):
             return (word,)
-        case ast.Global(names=words) | ast.Nonlocal(names=words):
-            return words
+        case ast.Global(names=mentioned_names) | ast.Nonlocal(names=mentioned_names):
+            return mentioned_names
         case ast.AugAssign(target=ast.Name(id=word)):
             return (word,)
     return ()
 
 
 def is_removable(definition: Definition) -> bool:
-    """Whether nothing but a use of the name could need a definition."""
+    """Whether a definition has no effect other than binding its name."""
     if not all(name_of(each) in _PURE_DECORATORS for each in definition.decorator_list):
         return False
     if isinstance(definition, Function):

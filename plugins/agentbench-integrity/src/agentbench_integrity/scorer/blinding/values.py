@@ -1,4 +1,4 @@
-"""Values in canonical form: compared on the host, and shown. They come out of a sandbox, and are hostile."""
+"""Compare values in canonical form on the host. The values come from a sandbox and are untrusted."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from typing import Any
 
 import attrs
 
-_DEEPEST = 80
-_LONGEST = 250_000
-"""Characters of a form: a little more than the recorder writes."""
-_MOST_TEXT = 10_000, 10_000, 1_000
-"""Characters of a text that a pattern is searched for in: with no repetition, with one, and with more."""
-_MOST_ALIKE = 1_000
-"""Keys of a dictionary, or items of a set, that may have the same hash; many would take for ever."""
-_LONGEST_NUMBER = 20_000  # hexadecimal digits
-_NEARLY = 1e-6
-_NEARLY_ZERO = 1e-12
-_PLACES = 7
-_LONGEST_RANGE = 100_000
+_MAX_DEPTH = 80
+_MAX_CHARS = 250_000
+"""Characters of a form. Slightly more than the recorder writes."""
+_MAX_SEARCHED_CHARS = 10_000, 10_000, 1_000
+"""Characters of a text that is searched with a pattern that has no repetition, one, or more than one."""
+_MAX_COLLISIONS = 1_000
+"""Number of dictionary keys or set items with the same hash, which make hash tables slow."""
+_MAX_DIGITS = 20_000  # hexadecimal
+_RELATIVE_TOLERANCE = 1e-6
+_ABSOLUTE_TOLERANCE = 1e-12
+_ALMOST_EQUAL_PLACES = 7
+_MAX_RANGE = 100_000
 
 
 REPETITION = re.compile(r"(?<!\\)(?:\*|\+|\{\d*,\d*\})")
-"""What makes a regular expression take long: a part that may be repeated."""
+"""A repetition in a regular expression, which can make a search slow."""
 
 
-class NotAValueError(ValueError):
-    """It is no canonical form of a value."""
+class InvalidFormError(ValueError):
+    """Not the canonical form of a value."""
 
 
 @attrs.frozen(eq=False)
-class Fields:
-    """An object by the public fields that it compares. ``wanted`` marks the expected one of two."""
+class ObjectFields:
+    """An object, represented by the public fields that its ``__eq__`` compares."""
 
     kind: str
     fields: Mapping[str, Any]
-    wanted: bool
+    is_expected: bool
 
     def __eq__(self, other: object) -> bool:
-        """Fields that the expected object does not have do not matter: a solution may add some."""
-        if not isinstance(other, Fields) or other.kind != self.kind:
+        """Ignore fields that the expected object does not have, because a solution may add fields."""
+        if not isinstance(other, ObjectFields) or other.kind != self.kind:
             return NotImplemented
-        if self.wanted == other.wanted:
+        if self.is_expected == other.is_expected:
             return self.fields == other.fields
-        wanted, given = (self.fields, other.fields) if self.wanted else (other.fields, self.fields)
-        return all(name in given and given[name] == value for name, value in wanted.items())
+        expected, actual = (self.fields, other.fields) if self.is_expected else (other.fields, self.fields)
+        return all(name in actual and actual[name] == value for name, value in expected.items())
 
     def __hash__(self) -> int:
         return hash(self.kind)
 
 
 @attrs.frozen(eq=False)
-class Approximately:
-    """What ``pytest.approx`` stands for, with its tolerances."""
+class Approx:
+    """A ``pytest.approx`` value with its tolerances."""
 
     expected: Any
     relative: Any
@@ -70,20 +70,20 @@ class Approximately:
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, actual: object) -> bool:
-        return self._near(self.expected, actual)
+        return self._is_close(self.expected, actual)
 
-    def _near(self, expected: Any, actual: Any) -> bool:
+    def _is_close(self, expected: Any, actual: Any) -> bool:
         if isinstance(expected, dict):
             return (
                 isinstance(actual, dict)
                 and actual.keys() == expected.keys()
-                and all(self._near(value, actual[key]) for key, value in expected.items())
+                and all(self._is_close(value, actual[key]) for key, value in expected.items())
             )
         if isinstance(expected, list | tuple):
             return (
                 isinstance(actual, list | tuple)
                 and len(actual) == len(expected)
-                and all(map(self._near, expected, actual))
+                and all(map(self._is_close, expected, actual))
             )
         if actual == expected:
             return True
@@ -96,61 +96,71 @@ class Approximately:
         return bool(abs(expected - actual) <= self._tolerance(expected))
 
     def _tolerance(self, expected: Any) -> Any:
-        absolute = _NEARLY_ZERO if self.absolute is None else self.absolute
+        absolute = _ABSOLUTE_TOLERANCE if self.absolute is None else self.absolute
         if self.relative is None and self.absolute is not None:
             return absolute
-        return max(absolute, (_NEARLY if self.relative is None else self.relative) * abs(expected))
+        return max(absolute, (_RELATIVE_TOLERANCE if self.relative is None else self.relative) * abs(expected))
 
 
-def value_of(form: Any, *, wanted: bool = False) -> Any:
-    """The value of a canonical form; ``wanted`` for an expected one. Raises NotAValueError."""
+def value_of(form: Any, *, is_expected: bool = False) -> Any:
+    """The value of a canonical form.
+
+    Args:
+        form: parsed JSON.
+        is_expected: whether it is an expected value, which may be a ``pytest.approx``.
+
+    Raises:
+        InvalidFormError: not a canonical form, or too large.
+    """
     try:
-        return _value_of(form, wanted, 0)
-    except NotAValueError:
+        return _value_of(form, is_expected, 0)
+    except InvalidFormError:
         raise
     except (ValueError, TypeError, IndexError, KeyError, OverflowError, ArithmeticError, RecursionError) as error:
-        raise NotAValueError(str(error)) from None
+        raise InvalidFormError(str(error)) from None
 
 
-def _value_of(form: Any, wanted: bool, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise NotAValueError("too deep")
+def _value_of(form: Any, is_expected: bool, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise InvalidFormError("too deep")
     if not isinstance(form, list):
         if isinstance(form, dict | float):
-            raise NotAValueError("not a canonical form")
+            raise InvalidFormError("not a canonical form")
         return form
     if not form or not isinstance(form[0], str):
-        raise NotAValueError("not a canonical form")
-    word, *parts = form
-    if word in ("list", "tuple", "set"):
-        items = [_value_of(each, wanted, depth + 1) for each in parts]
-        return items if word == "list" else tuple(items) if word == "tuple" else frozenset(_hashed(items))
-    if word == "dict":
-        keys = _hashed([_value_of(key, wanted, depth + 1) for key, _ in parts])
-        return dict(zip(keys, [_value_of(each, wanted, depth + 1) for _, each in parts], strict=True))
-    if word == "object":
+        raise InvalidFormError("not a canonical form")
+    tag, *parts = form
+    if tag in ("list", "tuple", "set"):
+        items = [_value_of(each, is_expected, depth + 1) for each in parts]
+        return items if tag == "list" else tuple(items) if tag == "tuple" else frozenset(_check_hashes(items))
+    if tag == "dict":
+        keys = _check_hashes([_value_of(key, is_expected, depth + 1) for key, _ in parts])
+        return dict(zip(keys, [_value_of(each, is_expected, depth + 1) for _, each in parts], strict=True))
+    if tag == "object":
         kind, *fields = parts
-        return Fields(str(kind), {str(name): _value_of(each, wanted, depth + 1) for name, each in fields}, wanted)
-    if word == "enum":
-        return Fields(f"enum {parts[0]}", {"name": str(parts[1])}, wanted)
-    if word == "approx" and wanted:  # as the program's value, it would be equal to whatever it likes
-        expected, relative, absolute = (_value_of(each, wanted, depth + 1) for each in parts[:3])
-        return Approximately(expected, relative, absolute, bool(parts[3]))
-    if word in _SIMPLE:
-        return _SIMPLE[word](*parts)
-    raise NotAValueError(f"not a value: {word[:50]}")
+        return ObjectFields(
+            str(kind), {str(name): _value_of(each, is_expected, depth + 1) for name, each in fields}, is_expected
+        )
+    if tag == "enum":
+        return ObjectFields(f"enum {parts[0]}", {"name": str(parts[1])}, is_expected)
+    if tag == "approx" and is_expected:  # as a value of the program, it could be equal to anything
+        expected, relative, absolute = (_value_of(each, is_expected, depth + 1) for each in parts[:3])
+        return Approx(expected, relative, absolute, bool(parts[3]))
+    if tag in _SIMPLE:
+        return _SIMPLE[tag](*parts)
+    raise InvalidFormError(f"not a value: {tag[:50]}")
 
 
-def _hashed(keys: list[Any]) -> list[Any]:
-    """The same keys, if a table of them is made in good time."""
-    if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
-        raise NotAValueError("keys that nobody has by chance")
+def _check_hashes(keys: list[Any]) -> list[Any]:
+    """Return the keys unless too many of them have the same hash."""
+    if len(keys) > _MAX_COLLISIONS and max(Counter(map(hash, keys)).values()) > _MAX_COLLISIONS:
+        raise InvalidFormError("too many hash collisions")
     return keys
 
 
 def _integer(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER:
-        raise NotAValueError("too long a number")
+    if len(text) > _MAX_DIGITS:
+        raise InvalidFormError("number too long")
     return int(text, 16)
 
 
@@ -173,8 +183,8 @@ _SIMPLE: Mapping[str, Callable[..., Any]] = {
 
 
 def _range(start: int, stop: int, step: int) -> range:
-    if abs(stop - start) > _LONGEST_RANGE:
-        raise NotAValueError("too long a range")
+    if abs(stop - start) > _MAX_RANGE:
+        raise InvalidFormError("range too long")
     return range(start, stop, step)
 
 
@@ -198,53 +208,53 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "not endswith": lambda value, expected: not value.endswith(expected),
     "match": lambda value, expected: _matches(expected, value),
     "same items": lambda value, expected: _same_items(expected, value),
-    "almost": lambda value, expected: value == expected or round(abs(value - expected), _PLACES) == 0,
+    "almost": lambda value, expected: value == expected or round(abs(value - expected), _ALMOST_EQUAL_PLACES) == 0,
 }
 
 
 def holds(operator: str, value: Any, expected: Any) -> bool:
-    """Whether ``value operator expected``, both in canonical form; what cannot be compared does not hold."""
+    """Whether ``value operator expected`` is true for two canonical forms; false if they cannot be compared."""
     if operator == "==" and type(value) is type(expected) and isinstance(value, str | int) and value == expected:
-        return True  # most records are such: nothing has to be read
+        return True  # fast path for most records
     try:
-        size = _LONGEST if operator != "==" else min(_LONGEST, 8 * len(json.dumps(expected)) + 4096)
+        size = _MAX_CHARS if operator != "==" else min(_MAX_CHARS, 8 * len(json.dumps(expected)) + 4096)
         text = json.dumps(value)
         if operator == "==" and value == expected and _is_exact(text):
             return True
         if len(text) > size:
-            return False  # nothing that the recorder writes, or not equal and not worth reading
-        return bool(_COMPARE[operator](value_of(value), value_of(expected, wanted=True)))
-    except (NotAValueError, TypeError, ValueError, ArithmeticError, InvalidOperation, RecursionError, re.error):
+            return False  # larger than the recorder writes, or too large to be equal
+        return bool(_COMPARE[operator](value_of(value), value_of(expected, is_expected=True)))
+    except (InvalidFormError, TypeError, ValueError, ArithmeticError, InvalidOperation, RecursionError, re.error):
         return False
     except (AttributeError, KeyError):
         return False
 
 
-def is_value(form: Any, *, wanted: bool = False) -> bool:
-    """Whether it is the canonical form of a value; ``wanted`` for an expected one."""
+def is_value(form: Any, *, is_expected: bool = False) -> bool:
+    """Whether it is the canonical form of a value; ``is_expected`` as in :func:`value_of`."""
     try:
-        value_of(form, wanted=wanted)
-    except NotAValueError:
+        value_of(form, is_expected=is_expected)
+    except InvalidFormError:
         return False
     return True
 
 
 def _is_exact(text: str) -> bool:
-    """Whether equal forms, as JSON, mean equal values: not so with ``nan``, and with what has no form."""
+    """Whether equal JSON means equal values. Not true for ``nan`` and for placeholders of values without a form."""
     return '"nan"' not in text and '["!"' not in text and '["other"]' not in text
 
 
-def _same_items(expected: Any, given: Any) -> bool:
-    if len(given) != len(expected):
+def _same_items(expected: Any, actual: Any) -> bool:
+    if len(actual) != len(expected):
         return False
-    value = list(given)
+    remaining = list(actual)
     for each in expected:
-        if each not in value:
+        if each not in remaining:
             return False
-        value.remove(each)
+        remaining.remove(each)
     return True
 
 
 def _matches(pattern: str, value: str) -> bool:
-    repetitions = min(len(REPETITION.findall(pattern)), len(_MOST_TEXT) - 1)
-    return len(value) <= _MOST_TEXT[repetitions] and re.search(pattern, value) is not None
+    repetitions = min(len(REPETITION.findall(pattern)), len(_MAX_SEARCHED_CHARS) - 1)
+    return len(value) <= _MAX_SEARCHED_CHARS[repetitions] and re.search(pattern, value) is not None

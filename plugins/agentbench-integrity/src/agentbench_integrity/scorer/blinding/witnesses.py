@@ -1,9 +1,8 @@
-"""What a witness is worth: how hard it is to guess a value that the unfixed program does not give.
+"""Rate witnesses: how hard is it to guess an expected value that the unfixed program does not produce?
 
 A witness is an assertion that the unfixed program fails and the reference solution passes. It is *safe* if its expected
-value is worth at least 8 bits given the unfixed program's value and the blinded file, if no guess that
-varies these finds it, if it stands in no text that an agent can read, and if neither what is left of the test nor the
-unfixed program anywhere in the tests gives it.
+value has at least 8 bits given the unfixed program's value and the blinded file, no variation of these values equals
+it, no text that an agent can read contains it, and neither the blinded test nor the unfixed program produces it.
 """
 
 from __future__ import annotations
@@ -22,110 +21,125 @@ import attrs
 from agentbench_core import CalibrationContext, ToolError, Tree
 from agentbench_integrity.python_syntax import parse_python
 from agentbench_integrity.scorer.blinding.expectations import BlindedAssertion
+from agentbench_integrity.scorer.blinding.formatting import format_value
 from agentbench_integrity.scorer.blinding.guesser import is_guessed, number_of
-from agentbench_integrity.scorer.blinding.shown import shown
 
 SAFE_BITS = 8.0
 MISSING: Any = object()
-"""The unfixed program does not come to the assertion."""
+"""The unfixed program does not reach the assertion."""
 _ONE_BIT = frozenset({"!=", "<", "<=", ">", ">=", "not in", "has not", "is", "is not", "truth"})
-_OF_MANY_GUESSES = frozenset({"has", "match", "in", "startswith", "endswith"})
+_INEXACT = frozenset({"has", "match", "in", "startswith", "endswith"})
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+|.", re.DOTALL)
-_MOST_TOKENS = 2000
-_MOST_NEAR = 200
-"""Values of the unfixed program that are varied, per test function."""
-_MOST_VALUES = 40
-"""Expected values that are weighed, per assertion."""
-_FILES, _FILE_BYTES, _BYTES = 20_000, 1 << 20, 64 << 20
-_SHORTEST = 3  # characters of a text that is looked for
+_MAX_TOKENS = 2000
+_MAX_UNFIXED_VALUES = 200
+"""Number of values of the unfixed program that are varied, per test function."""
+_MAX_RATED_VALUES = 40
+"""Number of expected values that are rated, per assertion."""
+_MAX_FILES, _MAX_FILE_BYTES, _MAX_TOTAL_BYTES = 20_000, 1 << 20, 64 << 20
+_MIN_SEARCHED_CHARS = 3  # characters
 
 
 class Witnesses:
-    """The witnesses of one task, weighed.
+    """The rated witnesses of one task.
 
     Args:
-        context: has the texts that an agent can read.
-        blinded: the blinded files.
-        near: what the unfixed program gives, by test function.
-        surviving: sites whose expected value the blinded test still makes.
+        context: provides the texts that an agent can read.
+        blinded: texts of the blinded files, by path.
+        unfixed_values: values of the unfixed program, by test function.
+        recoverable: sites with expected values that the blinded test can still compute.
     """
 
     def __init__(
         self,
         context: CalibrationContext,
         blinded: Mapping[str, str],
-        near: Mapping[str, Sequence[Any]],
-        surviving: Collection[int] = (),
+        unfixed_values: Mapping[str, Sequence[Any]],
+        recoverable: Collection[int] = (),
     ) -> None:
-        self._surviving = surviving
+        self._recoverable = recoverable
         self._literals = {path: _literals(text) for path, text in blinded.items()}
-        self._public = _texts(context, blinded)
-        self._near = {function: _different(values)[:_MOST_NEAR] for function, values in near.items()}
-        given = {json.dumps(value) for values in self._near.values() for value in values}
-        self._given = given if len(given) <= 2**SAFE_BITS else set()
-        self._weighed: defaultdict[int, dict[str, tuple[float, bool]]] = defaultdict(dict)
-        self.seen: set[tuple[str, int, int]] = set()
-        """Test, site and time of each witness."""
+        self._readable_texts = _collect_readable_texts(context, blinded)
+        self._unfixed_values = {
+            function: _distinct(values)[:_MAX_UNFIXED_VALUES] for function, values in unfixed_values.items()
+        }
+        texts = {json.dumps(value) for values in self._unfixed_values.values() for value in values}
+        self._unfixed_texts = texts if len(texts) <= 2**SAFE_BITS else set()
+        self._ratings: defaultdict[int, dict[str, tuple[float, bool]]] = defaultdict(dict)
+        self.keys: set[tuple[str, int, int]] = set()
+        """Record keys of all witnesses."""
 
     def add(self, key: tuple[str, int, int], site: BlindedAssertion, expected: Any, unfixed: Any) -> None:
-        """Add a witness: where, what is expected, and what the unfixed program gives, or :data:`MISSING`."""
-        self.seen.add(key)
-        weighed, text = self._weighed[key[1]], json.dumps(expected)
-        if text not in weighed and len(weighed) < _MOST_VALUES:
-            bits, safe = self._worth(site, expected, unfixed)
-            weighed[text] = bits, safe and key[1] not in self._surviving and text not in self._given
+        """Add a witness.
 
-    def of(self, number: int, site: BlindedAssertion) -> BlindedAssertion:
-        """A blinded assertion with what is known of its witnesses."""
-        weighed = self._weighed.get(number)
-        if not weighed:
+        Args:
+            key: identifies the record.
+            site: the assertion.
+            expected: the expected value in canonical form.
+            unfixed: the value of the unfixed program, or :data:`MISSING`.
+        """
+        self.keys.add(key)
+        ratings, text = self._ratings[key[1]], json.dumps(expected)
+        if text not in ratings and len(ratings) < _MAX_RATED_VALUES:
+            bits, safe = self._rate(site, expected, unfixed)
+            ratings[text] = bits, safe and key[1] not in self._recoverable and text not in self._unfixed_texts
+
+    def annotate(self, number: int, site: BlindedAssertion) -> BlindedAssertion:
+        """The assertion with the ratings of its witnesses."""
+        ratings = self._ratings.get(number)
+        if not ratings:
             return site
-        bits = round(max(bits for bits, _ in weighed.values()), 1)
-        return attrs.evolve(site, witness=True, bits=bits, safe=sum(safe for _, safe in weighed.values()))
+        bits = round(max(bits for bits, _ in ratings.values()), 1)
+        return attrs.evolve(site, witness=True, bits=bits, safe=sum(safe for _, safe in ratings.values()))
 
-    def _worth(self, site: BlindedAssertion, expected: Any, unfixed: Any) -> tuple[float, bool]:
-        """Bits of an expected value, and whether it is safe."""
+    def _rate(self, site: BlindedAssertion, expected: Any, unfixed: Any) -> tuple[float, bool]:
+        """The bits of an expected value, and whether it is safe."""
         if site.operator in _ONE_BIT or site.operator.startswith("not ") or expected in (None, True, False):
             return 1.0, False
         if isinstance(expected, list) and expected[:1] == ["approx"]:
             expected = expected[1]
         module, functions = self._literals[site.file]
-        own = functions.get(site.function.rpartition("::")[2], [])
-        bits = min(_bits(expected, unfixed, module, own), site.secret)
-        bits = max(0.0, bits - (SAFE_BITS if site.operator in _OF_MANY_GUESSES else 0))
-        if site.operator != "==" or bits < SAFE_BITS or self._is_public(expected):
+        literals = functions.get(site.function.rpartition("::")[2], [])
+        bits = min(_bits(expected, unfixed, module, literals), site.secret)
+        bits = max(0.0, bits - (SAFE_BITS if site.operator in _INEXACT else 0))
+        if site.operator != "==" or bits < SAFE_BITS or self._is_readable(expected):
             return bits, False
-        near = [*self._near.get(site.function, ()), *([] if unfixed is MISSING else [unfixed])]
-        return bits, not is_guessed(expected, near, own)
+        unfixed_values = [*self._unfixed_values.get(site.function, ()), *([] if unfixed is MISSING else [unfixed])]
+        return bits, not is_guessed(expected, unfixed_values, literals)
 
-    def _is_public(self, expected: Any) -> bool:
-        """Whether the value stands somewhere as a whole: in repository, description, or what is left of the tests."""
-        found = {shown(expected), *([expected] if isinstance(expected, str) else [])}
-        found |= {text.replace("'", '"') for text in found}
-        found |= {text.replace("datetime.", "") for text in found}  # as it is written after ``from datetime import``
-        wanted = [text for text in found if len(text) >= _SHORTEST]
-        return not wanted or any(text in public for text in wanted for public in self._public)
+    def _is_readable(self, expected: Any) -> bool:
+        """Whether a text that an agent can read contains the value."""
+        spellings = {format_value(expected), *([expected] if isinstance(expected, str) else [])}
+        spellings |= {text.replace("'", '"') for text in spellings}
+        spellings |= {
+            text.replace("datetime.", "") for text in spellings
+        }  # the spelling after ``from datetime import``
+        searched = [text for text in spellings if len(text) >= _MIN_SEARCHED_CHARS]
+        return not searched or any(text in readable for text in searched for readable in self._readable_texts)
 
 
-def _bits(expected: Any, unfixed: Any, module: Collection[str], own: Sequence[Any]) -> float:
-    """What somebody has to guess who knows the unfixed program's value and all that stands in the blinded file."""
+def _bits(expected: Any, unfixed: Any, module: Collection[str], literals: Sequence[Any]) -> float:
+    """Bits of a value given the unfixed program's value and the literals of the blinded file."""
     number = number_of(expected)
     if number is not None:
-        before = None if unfixed is MISSING else number_of(unfixed)
-        distance = abs(number - before) if before is not None and math.isfinite(before) else abs(number)
+        unfixed_number = None if unfixed is MISSING else number_of(unfixed)
+        distance = (
+            abs(number - unfixed_number)
+            if unfixed_number is not None and math.isfinite(unfixed_number)
+            else abs(number)
+        )
         if not math.isfinite(distance):
             return 1.0
         bits = 2 * math.log2(distance + 1) + 1 + (0 if float(number).is_integer() else 6)
     else:
-        bits = _bits_of_text(_tokens(expected), [] if unfixed is MISSING else _tokens(unfixed), module)
-    if any(expected == literal for literal in own):
-        bits = min(bits, math.log2(len(own) + 1))
-    elif shown(expected) in module:
+        bits = _text_bits(_tokens(expected), [] if unfixed is MISSING else _tokens(unfixed), module)
+    if any(expected == literal for literal in literals):
+        bits = min(bits, math.log2(len(literals) + 1))
+    elif format_value(expected) in module:
         bits = min(bits, math.log2(len(module) + 1))
     return bits
 
 
-def _bits_of_text(expected: Sequence[str], unfixed: Sequence[str], known: Collection[str]) -> float:
+def _text_bits(expected: Sequence[str], unfixed: Sequence[str], known_tokens: Collection[str]) -> float:
     bits = 0.0
     for kind, _, _, start, end in difflib.SequenceMatcher(None, unfixed, expected, autojunk=False).get_opcodes():
         if kind == "equal":
@@ -134,8 +148,8 @@ def _bits_of_text(expected: Sequence[str], unfixed: Sequence[str], known: Collec
         for token in expected[start:end]:
             if not token.isalnum():
                 bits += 1
-            elif token in known:
-                bits += math.log2(len(known) + 1)
+            elif token in known_tokens:
+                bits += math.log2(len(known_tokens) + 1)
             elif token.isdigit():
                 bits += 2 * math.log2(int(token[:300]) + 1) + 1
             else:
@@ -144,8 +158,8 @@ def _bits_of_text(expected: Sequence[str], unfixed: Sequence[str], known: Collec
 
 
 def _tokens(form: Any) -> list[str]:
-    """The parts of a value that have to be guessed: no names of types and fields."""
-    return _TOKEN.findall(" ".join(_leaves(form)))[:_MOST_TOKENS]
+    """The tokens of a value, without the names of types and fields."""
+    return _TOKEN.findall(" ".join(_leaves(form)))[:_MAX_TOKENS]
 
 
 def _leaves(form: Any) -> Iterator[str]:
@@ -161,37 +175,37 @@ def _leaves(form: Any) -> Iterator[str]:
             for each in form[1:]:
                 yield from _leaves(each)
         else:
-            yield shown(form)
+            yield format_value(form)
     else:
         yield str(form)
 
 
 def _literals(text: str) -> tuple[frozenset[str], Mapping[str, Sequence[Any]]]:
-    """What stands in a blinded file: tokens and values of all of it, and values by function, in canonical form."""
+    """Literals of a blinded file: all formatted values and tokens, and canonical forms by function."""
     module: set[str] = set()
     functions: dict[str, list[Any]] = {}
     tree = parse_python(text)
     for node in ast.walk(tree):
-        for value in _literal(node):
-            module.add(shown(value))
+        for value in _literal_forms(node):
+            module.add(format_value(value))
             if isinstance(value, str):
                 module.update(_TOKEN.findall(value))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            functions[node.name] = [value for inner in ast.walk(node) for value in _literal(inner)]
+            functions[node.name] = [value for inner in ast.walk(node) for value in _literal_forms(inner)]
     return frozenset(module), functions
 
 
-def _literal(node: ast.AST) -> Iterator[Any]:
+def _literal_forms(node: ast.AST) -> Iterator[Any]:
     if not isinstance(node, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.UnaryOp):
         return
     try:
-        form = _form(ast.literal_eval(node))
+        form = _canonical(ast.literal_eval(node))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return
     yield form
 
 
-def _form(value: Any) -> Any:
+def _canonical(value: Any) -> Any:
     """The canonical form of a literal."""
     match value:
         case None | bool() | str():
@@ -203,32 +217,32 @@ def _form(value: Any) -> Any:
         case bytes():
             return ["bytes", value.hex()]
         case list() | tuple():
-            return [type(value).__name__, *map(_form, value)]
+            return [type(value).__name__, *map(_canonical, value)]
         case dict():
-            return ["dict", *[[_form(key), _form(each)] for key, each in value.items()]]
+            return ["dict", *[[_canonical(key), _canonical(each)] for key, each in value.items()]]
         case set():
-            return ["set", *sorted(map(_form, value), key=json.dumps)]
+            return ["set", *sorted(map(_canonical, value), key=json.dumps)]
     raise ValueError("no canonical form")
 
 
-def _different(values: Sequence[Any]) -> list[Any]:
+def _distinct(values: Sequence[Any]) -> list[Any]:
     return list({json.dumps(value): value for value in values}.values())
 
 
-def _texts(context: CalibrationContext, blinded: Mapping[str, str]) -> Sequence[str]:
-    """All texts that an agent, or a forger in the sandbox, can read."""
+def _collect_readable_texts(context: CalibrationContext, blinded: Mapping[str, str]) -> Sequence[str]:
+    """All texts that an agent or a forger in the sandbox can read."""
     texts = [context.description, *blinded.values()]
     texts += [data.decode("utf-8", "replace") for path, data in context.hidden_files.items() if path not in blinded]
-    room = _BYTES
+    remaining = _MAX_TOTAL_BYTES
     with Tree(context.environment.workspace) as tree:
         for number, path in enumerate(tree.files()):
-            if number >= _FILES or room <= 0:
+            if number >= _MAX_FILES or remaining <= 0:
                 break
             try:
-                data = tree.read(path, limit=_FILE_BYTES)
+                data = tree.read(path, limit=_MAX_FILE_BYTES)
             except (ToolError, OSError):
                 continue
-            room -= len(data)
+            remaining -= len(data)
             if b"\0" not in data[:1000]:
                 texts.append(data.decode("utf-8", "replace"))
     return texts

@@ -1,1 +1,1 @@
-"""What runs in the sandbox: given to it as a file, and imported by nobody."""
+"""Files that are copied into the sandbox and run there. Nothing on the host imports them."""

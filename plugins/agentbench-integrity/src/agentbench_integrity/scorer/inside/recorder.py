@@ -1,10 +1,10 @@
-"""Records, in the sandbox, what blinded tests compare on the host. No expected value is in here.
+"""Record values in the sandbox that the host compares. This process has no expected values.
 
-Values are written in a canonical form, without calling anything of theirs: neither ``__eq__`` nor ``__repr__`` nor
-``__hash__``. The text of an exception is the one exception, since ``match`` asks for it.
+Values are written in a canonical form without calling their ``__eq__``, ``__repr__`` or ``__hash__``. The only
+exception is the text of an exception, which ``match`` requires.
 
-A line is authenticated by a key that only this process has: it was in a file that is gone before anything of the
-project is imported. A forked child loses key and descriptor, a started program never had them.
+Each line is authenticated with a key that only this process has. The key file is deleted before any code of the project
+is imported. Forked children lose the key and the descriptor, and started programs never have them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_LONGEST = 200_000
+_MAX_CHARS = 200_000
 """Characters of one value."""
-_DEEPEST = 60
-_TOGETHER = 1 << 18
-"""Characters of records that are kept until the test ends."""
-_PLAIN_KEY = 32
+_MAX_DEPTH = 60
+_MAX_BUFFERED = 1 << 18
+"""Characters of records that are buffered until the test ends."""
+_DIGEST_CHARS = 32
 _COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 _TOO_LONG = _COMPACT(["!", "too long"])
 
@@ -36,7 +36,7 @@ class NotPlainError(Exception):
 
 
 class Channel:
-    """The file of results, which nobody else can write a valid line to."""
+    """The result file. Only this process can write valid lines to it."""
 
     def __init__(self, directory: str, name: str) -> None:
         key = os.path.join(directory, "key")
@@ -51,7 +51,7 @@ class Channel:
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a forked child: it may be the program, and what it writes is not the tests' word."""
+        """Erase key and descriptor in a forked child, which may be the program."""
         self._open = False
         self._key[:] = bytes(len(self._key))
         if self._out >= 0:
@@ -60,12 +60,12 @@ class Channel:
         self._lock.release()
 
     def write(self, text: str) -> None:
-        """Write a JSON object in ASCII as one line, at once; nothing is ever written again if that fails."""
+        """Write an ASCII JSON object as one line in a single call. If that fails, close the channel."""
         with self._lock:
             if not self._open:
                 return
-            said = b"%d %s" % (self._number, text.encode("ascii"))
-            data = hmac.digest(self._key, said, "sha256").hex()[:_PLAIN_KEY].encode() + b" " + said + b"\n"
+            content = b"%d %s" % (self._number, text.encode("ascii"))
+            data = hmac.digest(self._key, content, "sha256").hex()[:_DIGEST_CHARS].encode() + b" " + content + b"\n"
             self._number += 1
             try:
                 self._open = os.write(self._out, data) == len(data)
@@ -74,25 +74,25 @@ class Channel:
 
 
 class Recorder:
-    """What blinded tests call. ``take`` gives what was recorded since it was last called."""
+    """The interface for blinded tests. ``take`` returns the records since its last call."""
 
     def __init__(self) -> None:
         self._records: list[str] = []
         self._length = 0
         self.overflow: Callable[[list[str]], None] | None = None
-        """Called with records when there are too many to be kept."""
+        """Called with the buffered records when the buffer is full."""
 
     def take(self) -> list[str]:
-        """Records, each a list in JSON: the site, the program's value, and in calibration the expected one."""
+        """Records as JSON lists: site, value of the program, and during calibration the expected value."""
         records, self._records, self._length = self._records, [], 0
         return records
 
     def _add(self, site: int, *sides: Any) -> None:
         texts = [_COMPACT(side) for side in sides]
-        record = ",".join([str(site), *[text if len(text) <= _LONGEST else _TOO_LONG for text in texts]])
+        record = ",".join([str(site), *[text if len(text) <= _MAX_CHARS else _TOO_LONG for text in texts]])
         self._records.append(f"[{record}]")
         self._length += len(record)
-        if self._length > _TOGETHER and self.overflow is not None:
+        if self._length > _MAX_BUFFERED and self.overflow is not None:
             self.overflow(self.take())
 
     def value(self, site: int, *sides: Any) -> None:
@@ -104,7 +104,7 @@ class Recorder:
         self._add(site, bool(value), *expected)
 
     def singleton(self, site: int, value: Any, *expected: Any) -> None:
-        """Record which of ``None``, ``True``, ``False`` and ``...`` a value is."""
+        """Record whether a value is ``None``, ``True``, ``False``, ``...`` or another object."""
         self._add(site, *[_singleton(each) for each in (value, *expected)])
 
     def raises(self, site: int, context: Any, *expected: Any) -> Any:
@@ -113,7 +113,7 @@ class Recorder:
 
     @staticmethod
     def ids() -> Iterator[str]:
-        """Names of parameters that do not tell their values."""
+        """Parameter ids that do not reveal values."""
         number = 0
         while True:
             yield f"p{number}"
@@ -128,12 +128,12 @@ class _Raised:
         return self._context.__enter__()
 
     def __exit__(self, *exception: Any) -> Any:
-        done = self._context.__exit__(*exception)
-        if done:
+        suppressed = self._context.__exit__(*exception)
+        if suppressed:
             error = exception[1]
             text = "\n".join([str(error), *getattr(error, "__notes__", [])])
             self._recorder.value(self._site, text, *self._expected)
-        return done
+        return suppressed
 
 
 def _singleton(value: Any) -> Any:
@@ -153,14 +153,14 @@ def canonical_or_not(value: Any) -> Any:
 
 
 def canonical(value: Any, depth: int) -> Any:
-    """Plain data as JSON, in which each form but text, truth and small integers is a list that begins with a word."""
-    if depth > _DEEPEST:
+    """Plain data as JSON: ``None``, booleans, strings and small integers unchanged, others as lists with a type tag."""
+    if depth > _MAX_DEPTH:
         raise NotPlainError("too deep")
     kind, inner = type(value), depth + 1
     if value is None or kind is bool:
         return value
     if kind is str:
-        return value if _is_whole(value) else ["str", value.encode("utf-32-be", "surrogatepass").hex()]
+        return value if _survives_json(value) else ["str", value.encode("utf-32-be", "surrogatepass").hex()]
     if kind is int:
         return value if abs(value) < 1 << 53 else ["int", hex(value)]
     if kind is float:
@@ -169,20 +169,20 @@ def canonical(value: Any, depth: int) -> Any:
         return ["bytes", bytes(value).hex()]
     if kind is list or kind is tuple:
         return [kind.__name__, *[canonical(each, inner) for each in value]]
-    if any(kind is each for each in _DICTS):  # "in" would ask the class
+    if any(kind is each for each in _DICTS):  # "in" would call __eq__
         return ["dict", *[[canonical(key, inner), canonical(each, inner)] for key, each in dict.items(value)]]
     if kind is set or kind is frozenset:
         return ["set", *sorted((canonical(each, inner) for each in value), key=_COMPACT)]
     if kind is collections.deque:
         return ["list", *[canonical(each, inner) for each in value]]
-    made = _of_standard_library(value, kind)
-    if made is not None:
-        return made
+    form = _of_standard_library(value, kind)
+    if form is not None:
+        return form
     return _of_subclass(value, kind, inner)
 
 
-def _is_whole(text: str) -> bool:
-    """Whether JSON gives it back as it is: two surrogates in a row become one character there."""
+def _survives_json(text: str) -> bool:
+    """Whether a string survives JSON, which joins two consecutive surrogates into one character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -200,7 +200,7 @@ def _of_standard_library(value: Any, kind: Any) -> Any:
         zone = value.tzinfo
         if zone is None or type(zone) is datetime.timezone or type(zone).__module__ == "zoneinfo":
             return ["datetime", value.isoformat()]
-        raise NotPlainError("a datetime with a time zone of its own kind")
+        raise NotPlainError("a datetime with an unsupported time zone")
     if kind is datetime.date:
         return ["date", value.isoformat()]
     if kind is datetime.time and value.tzinfo is None:
@@ -217,7 +217,7 @@ def _of_standard_library(value: Any, kind: Any) -> Any:
 
 
 def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
-    """Subclasses at their underlying data, as long as they compare by it; objects by the fields that they compare."""
+    """Subclasses by their underlying data if they compare by it, and objects by the fields that they compare."""
     module = kind.__module__ if type(kind.__module__) is str else ""
     if module == "numpy" and kind.__flags__ & (1 << 9) == 0 and not hasattr(kind, "__len__") and hasattr(kind, "item"):
         return canonical(value.item(), inner)
@@ -225,7 +225,7 @@ def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
         return _approximately(value, inner)
     if _is(kind, enum.Enum) and not (_is(kind, int) or _is(kind, str)):
         if kind.__eq__ is not object.__eq__:
-            raise NotPlainError(f"{kind.__name__} compares in its own way")
+            raise NotPlainError(f"{kind.__name__} has its own __eq__")
         return ["enum", kind.__name__, str(value._name_ or value._value_)]
     names = _fields(kind)
     if names is not None:
@@ -242,7 +242,7 @@ def _of_subclass(value: Any, kind: Any, inner: int) -> Any:
     for base in _SETS:
         if _is(kind, base) and kind.__eq__ is base.__eq__:
             return ["set", *sorted((canonical(each, inner) for each in base.__iter__(value)), key=_COMPACT)]
-    raise NotPlainError(f"{kind.__name__} is no plain data")
+    raise NotPlainError(f"{kind.__name__} is not plain data")
 
 
 _DATA: tuple[Any, ...] = (
@@ -251,13 +251,13 @@ _DATA: tuple[Any, ...] = (
     (float, float.__float__),
     (bytes, lambda value: bytes(memoryview(value))),
 )
-"""How the plain data of a subclass is read, past whatever the subclass defines."""
+"""How to read the data of a subclass without calling its methods."""
 _SEQUENCES: tuple[Any, ...] = (tuple, list)
 _SETS: tuple[Any, ...] = (set, frozenset)
 
 
 _APPROXIMATE = ("ApproxScalar", "ApproxMapping", "ApproxSequenceLike", "ApproxNumpy")
-"""In another module in each version of pytest. Those of a Decimal or a timedelta have rules of their own."""
+"""Their module depends on the version of pytest. ``approx`` of a Decimal or a timedelta is not supported."""
 
 
 def _approximately(value: Any, inner: int) -> Any:
@@ -271,16 +271,16 @@ def _is(kind: Any, base: Any) -> bool:
 
 
 def _fields(kind: Any) -> Any:
-    """Public fields that a generated ``__eq__`` compares; ``None`` for a class that compares in its own way."""
+    """Public fields that a generated ``__eq__`` compares; ``None`` for any other ``__eq__``."""
     equal = kind.__eq__
     code = getattr(equal, "__code__", None) or getattr(getattr(equal, "__wrapped__", None), "__code__", None)
-    where = str(getattr(code, "co_filename", ""))
+    filename = str(getattr(code, "co_filename", ""))
     if "__dataclass_params__" in vars(kind) and kind.__dataclass_params__.eq:
-        if where != "<string>" and "dataclasses" not in where:
+        if filename != "<string>" and "dataclasses" not in filename:
             return None
         fields = [each for each in kind.__dataclass_fields__.values() if each._field_type.name == "_FIELD"]
         names = [each.name for each in fields if each.compare]
-    elif hasattr(kind, "__attrs_attrs__") and where.startswith("<attrs"):
+    elif hasattr(kind, "__attrs_attrs__") and filename.startswith("<attrs"):
         if any(each.eq_key is not None for each in kind.__attrs_attrs__):
             return None
         names = [each.name for each in kind.__attrs_attrs__ if each.eq]

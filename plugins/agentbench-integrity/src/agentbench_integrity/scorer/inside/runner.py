@@ -1,8 +1,8 @@
-"""Runs pytest in the sandbox, with the checks of the verdict beside the tests. Needs nothing but pytest, 7 or newer.
+"""Run pytest in the sandbox with canary tests and a recorder. Requires only pytest 7 or newer.
 
-Code under test shares this process, so nothing here can be kept from it: what tells a right value from a wrong one is
-not here. Runner, recorder and plan cannot be written from the sandbox. pytest is imported before anything of the
-workspace can be. No pathlib and no typing beyond what Python 3.8 knows: a task may have an old Python.
+The code under test shares this process and can read everything in it, so no expected values are here. Runner, recorder
+and plan are read-only in the sandbox. pytest is imported before any code of the workspace. This file must work with
+Python 3.8, which rules out pathlib and newer typing features.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pytest
 
 RESULTS = "outcomes.jsonl"
 _HARD_EXIT = os._exit
-_NOT_DUMPABLE = 4, 0  # prctl(PR_SET_DUMPABLE, 0): memory and descriptors are closed to other processes
-_LONGEST = 2000  # characters of what is told of a failure
+_NOT_DUMPABLE = 4, 0  # prctl(PR_SET_DUMPABLE, 0): other processes cannot read memory and descriptors
+_MAX_MESSAGE = 2000  # characters
 
 
 class Checks:
-    """A plugin of pytest: adds the canaries to the session and writes down how every test ended."""
+    """A pytest plugin that adds the canaries to the session and writes the outcome of every test."""
 
     def __init__(self, canaries: str, channel: Any, recorder: Any) -> None:
         self.canaries = canaries
@@ -37,11 +37,11 @@ class Checks:
         recorder.overflow = self.record
 
     def say(self, **line: Any) -> None:
-        """Write one line, at once."""
+        """Write one line."""
         self.channel.write(json.dumps(line, separators=(",", ":")))
 
     def record(self, records: Any) -> None:
-        """Write down what a test has recorded, which is JSON already."""
+        """Write the records of a test, which are already JSON."""
         if records:
             self.channel.write('{"test":%s,"records":[%s]}' % (json.dumps(self.test), ",".join(records)))
 
@@ -51,59 +51,59 @@ class Checks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: Any) -> None:
-        """Add the canaries; no failure may end the session before they were run."""
+        """Add the canaries, and make sure that no failure ends the session before they run."""
         canaries = os.path.abspath(self.canaries)
-        places = [os.path.abspath(argument.partition("::")[0]) for argument in config.args]
-        if not any(canaries.startswith(place + os.sep) for place in places):
-            config.args = [*config.args, self.canaries]  # pytest 8 would now forget a directory that it lies in
+        paths = [os.path.abspath(argument.partition("::")[0]) for argument in config.args]
+        if not any(canaries.startswith(path + os.sep) for path in paths):
+            config.args = [*config.args, self.canaries]  # pytest 8 would otherwise drop a parent directory
         config.option.maxfail = 0
-        config.option.tbstyle = "native"  # some tests must fail, and to tell why takes longer than to run them
+        config.option.tbstyle = "native"  # canaries fail, and other styles are slow
         config.option.continue_on_collection_errors = True
         if config.pluginmanager.hasplugin("cacheprovider") and hasattr(config, "_inicache"):
-            # The workspace cannot be written. As an option, it would be unknown where the plugin is switched off.
+            # The workspace is read-only. An option would be rejected if the plugin is disabled.
             config._inicache["cache_dir"] = os.path.join(tempfile.gettempdir(), "agentbench-pytest-cache")
 
     def pytest_collect_file(self, parent: Any, file_path: Any) -> Any:
-        """Find them also below a directory that is looked through, whatever test files are called there."""
+        """Collect the canary file also if it does not match the file patterns of the project."""
         path = os.path.relpath(str(file_path), str(parent.config.rootpath))
         return pytest.Module.from_parent(parent, path=file_path) if path == self.canaries else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Any, config: Any) -> bool | None:
-        """Nor does a project's own ``collect_ignore`` keep them out."""
+        """Collect the canary file even if ``collect_ignore`` of the project excludes it."""
         return False if os.path.relpath(str(collection_path), str(config.rootpath)) == self.canaries else None
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_collection_modifyitems(self, items: Any) -> Generator[None, None, None]:
-        """Whatever selects tests, the canaries are run, each once, and last."""
+        """Run each canary exactly once, after all other tests, regardless of test selection."""
         self.say(collected=[item.nodeid for item in items])
         ours = {item.nodeid: item for item in items if self.is_ours(item.nodeid)}
         yield
         items[:] = [item for item in items if not self.is_ours(item.nodeid)] + list(ours.values())
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file that cannot be imported has no tests that could say so."""
+        """Report files that cannot be collected."""
         if report.outcome == "failed":
-            self.say(collect=report.nodeid, why=str(report.longrepr)[-_LONGEST:])
+            self.say(collect=report.nodeid, why=str(report.longrepr)[-_MAX_MESSAGE:])
 
     @pytest.hookimpl(tryfirst=True, hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Generator[None, None, None]:
-        """Records are of the test that is run."""
+        """Assign records to the running test."""
         self.recorder.take()
         self.test = item.nodeid
         yield
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """One phase of one test."""
+        """Report one phase of a test."""
         self.record(self.recorder.take())
-        if getattr(report, "context", None) is None or report.outcome == "failed":  # and not a part of a test
-            why = {"why": str(report.longrepr)[-_LONGEST:]} if report.outcome == "failed" else {}
+        if getattr(report, "context", None) is None or report.outcome == "failed":  # not a subtest
+            why = {"why": str(report.longrepr)[-_MAX_MESSAGE:]} if report.outcome == "failed" else {}
             self.say(id=report.nodeid, when=report.when, outcome=report.outcome, sec=report.duration, **why)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
-        """A canary is no failure that a reader of the output should look into."""
+        """Hide the canaries in the printed output."""
         return ("", "", "") if self.is_ours(report.nodeid) else None
 
 
@@ -116,14 +116,14 @@ def _load(name: str, path: str) -> Any:
     return module
 
 
-def _keep_out(allowed: Any, checks: Checks) -> None:
-    """Refuse to run code of the workspace in this process, but for tests and what else is the task's.
+def _refuse_workspace_code(allowed: Any, checks: Checks) -> None:
+    """Refuse to run workspace code in this process, except for files of the task.
 
     With ``isolation: process`` the program runs only in processes that tests start.
     """
     root = os.path.realpath(".") + os.sep
     allowed = {os.path.realpath(path) for path in allowed}
-    loading = {"import": 1, "ctypes.dlopen": 0, "open": 0}
+    path_arguments = {"import": 1, "ctypes.dlopen": 0, "open": 0}
 
     def refuse(path: str) -> None:
         if path.startswith(root) and path not in allowed:
@@ -136,8 +136,8 @@ def _keep_out(allowed: Any, checks: Checks) -> None:
             name = getattr(arguments[0], "co_filename", "")
             if isinstance(name, str) and name[:1] not in ("", "<"):
                 refuse(os.path.realpath(name))
-        elif event in loading and isinstance(arguments[loading[event]], str):
-            path = arguments[loading[event]]
+        elif event in path_arguments and isinstance(arguments[path_arguments[event]], str):
+            path = arguments[path_arguments[event]]
             if event != "open" or path.endswith(".pyc"):
                 refuse(os.path.realpath(path))
 
@@ -145,7 +145,7 @@ def _keep_out(allowed: Any, checks: Checks) -> None:
 
 
 def main() -> int:
-    """Run what the plan beside this file says; pytest's exit code."""
+    """Run pytest as described in ``plan.json``. Returns its exit code."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     with contextlib.suppress(OSError, AttributeError):
@@ -161,26 +161,26 @@ def main() -> int:
         os.environ.pop(name, None)
     os.environ.update(plan["variables"])
     sys.path[:0] = [os.path.abspath(part) for part in plan["path"]]
-    if hasattr(_runner(), "_update_current_test_var"):
-        _runner()._update_current_test_var = lambda item, when: None  # children of tests need not know their name
+    if hasattr(_pytest_runner(), "_update_current_test_var"):
+        _pytest_runner()._update_current_test_var = lambda item, when: None  # hide test names from child processes
     arguments = list(plan["arguments"])
     sys.argv = [pytest.__file__, *arguments]
     if plan["allowed"] is not None:
         sys.pycache_prefix = tempfile.mkdtemp(prefix="agentbench-")
-        _keep_out(plan["allowed"], checks)
+        _refuse_workspace_code(plan["allowed"], checks)
     code = int(pytest.main(arguments, plugins=[checks]))
     checks.say(end=code, problem=checks.problem)
     return code
 
 
-def _runner() -> Any:
+def _pytest_runner() -> Any:
     import _pytest.runner
 
     return _pytest.runner
 
 
 if __name__ == "__main__":
-    ended = main()
+    exit_code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    _HARD_EXIT(ended)  # what was registered to be done at the end comes too late
+    _HARD_EXIT(exit_code)  # skips atexit handlers of the code under test
