@@ -308,15 +308,15 @@ def _results(session: Session) -> Results:
     )
 
 
-def _is_broken(path: str, found: Results) -> bool:
-    return any(name.partition("::")[0] == path for name in found.not_collected)
+def _is_broken(path: str, results: Results) -> bool:
+    return any(name.partition("::")[0] == path for name in results.not_collected)
 
 
-def _by_function(path: str, found: Results) -> Mapping[str, list[str]]:
+def _by_function(path: str, results: Results) -> Mapping[str, list[str]]:
     """The tests of a file in collection order, grouped by their names without parameters."""
     tests: defaultdict[str, list[str]] = defaultdict(list)
-    position = {name: index for index, name in enumerate(found.collected)}
-    for name in sorted(found.tests, key=lambda name: position.get(name, len(position))):
+    position = {name: index for index, name in enumerate(results.collected)}
+    for name in sorted(results.tests, key=lambda name: position.get(name, len(position))):
         if name.partition("::")[0] == path:
             tests[name.partition("[")[0]].append(name)
     return tests

@@ -91,18 +91,18 @@ def _find_difference(value: Any, expected: Any, path: str) -> str:
     if not tag or _tag(value) != tag:
         return f"{path}: expected {_abbreviate(expected)}, got {_abbreviate(value)}" if path else ""
     if tag in ("list", "tuple"):
-        for index, (actual, wanted) in enumerate(zip(value[1:], expected[1:], strict=False)):
-            if not holds("==", actual, wanted):
-                return _find_difference(actual, wanted, f"{path}[{index}]")
+        for index, (actual_part, expected_part) in enumerate(zip(value[1:], expected[1:], strict=False)):
+            if not holds("==", actual_part, expected_part):
+                return _find_difference(actual_part, expected_part, f"{path}[{index}]")
         return f"{path or 'length'}: expected {len(expected) - 1} items, got {len(value) - 1}"
     if tag == "dict" and all(isinstance(each, list) and len(each) == 2 for each in (*value[1:], *expected[1:])):
         values_by_key = {json.dumps(key): each for key, each in value[1:]}
-        for key, wanted in expected[1:]:
+        for key, expected_part in expected[1:]:
             name = f"{path}[{_abbreviate(key)}]"
             if json.dumps(key) not in values_by_key:
                 return f"{name}: missing"
-            if not holds("==", values_by_key[json.dumps(key)], wanted):
-                return _find_difference(values_by_key[json.dumps(key)], wanted, name)
+            if not holds("==", values_by_key[json.dumps(key)], expected_part):
+                return _find_difference(values_by_key[json.dumps(key)], expected_part, name)
         return f"{path or 'keys'}: expected {len(expected) - 1}, got {len(value) - 1}"
     return f"{path}: expected {_abbreviate(expected)}, got {_abbreviate(value)}" if path else ""
 
@@ -118,8 +118,8 @@ def _text_difference(value: str, expected: str, path: str) -> str:
     line = expected.count("\n", 0, index) + 1
     prefix = f"line {line}, " if "\n" in expected else ""
     start = max(0, index - 10)
-    actual, wanted = repr(value[start : index + 20]), repr(expected[start : index + 20])
-    return f"{path + ': ' if path else ''}{prefix}character {index}: expected {wanted}, got {actual}"
+    actual_part, expected_part = repr(value[start : index + 20]), repr(expected[start : index + 20])
+    return f"{path + ': ' if path else ''}{prefix}character {index}: expected {expected_part}, got {actual_part}"
 
 
 def _abbreviate(form: Any) -> str:
