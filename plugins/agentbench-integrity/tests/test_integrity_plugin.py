@@ -27,7 +27,7 @@ def test_a_run_without_it_says_both_ways_on(make_task: MakeTask, run_agentbench:
     stopped = run_agentbench("--no-plugin", "integrity", "run-task", "--task", str(task), "--agent", "scripted")
     assert stopped.code == 2
     assert "no scorer 'tests'" in stopped.err
-    assert "comes with agentbench-integrity; install it" in stopped.err
+    assert "is part of agentbench-integrity; install it" in stopped.err
     assert "--set scorer=plain" in stopped.err
     flags = ("--task", str(task), "--agent", "scripted", "--set", "scorer=plain")
     done = run_agentbench("--no-plugin", "integrity", "run-task", *flags)
