@@ -41,7 +41,7 @@ KNOWN = {
     f"{DOCKER}/building.py": "debootstrap and tar, in an empty directory of ours",
     f"{DOCKER}/disk.py": "find, which opens no file, over workspaces, as the owner of what it sees",
     f"{DOCKER}/inside/commands.py": "inside a container: its supervisors",
-    f"{DOCKER}/inside/supervising.py": "inside a container: commands",
+    f"{DOCKER}/inside/supervisor.py": "inside a container: commands",
 }
 
 
@@ -93,7 +93,7 @@ def test_no_process_works_in_a_workspace() -> None:
         (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # of a test
         (f"{DOCKER}/building.py", "'/'"),
         (f"{DOCKER}/disk.py", "'/'"),
-        (f"{DOCKER}/inside/supervising.py", "directory"),  # inside a container
+        (f"{DOCKER}/inside/supervisor.py", "directory"),  # inside a container
     }
     moves = {file for file, call in calls_of(r"os\.f?chdir|contextlib\.chdir")}
     # The process that becomes the sandbox's command; and what is sent into one.

@@ -487,8 +487,11 @@ def told(done: Any, *words: str) -> None:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("unix:///nowhere/docker.sock", ("no Docker engine answers at unix:///nowhere/docker.sock", "start dockerd")),
-        ("tcp://127.0.0.1:9", ("no Docker engine answers at tcp://127.0.0.1:9", "DOCKER_HOST")),
+        (
+            "unix:///nowhere/docker.sock",
+            ("cannot reach a Docker engine at unix:///nowhere/docker.sock", "start dockerd"),
+        ),
+        ("tcp://127.0.0.1:9", ("cannot reach a Docker engine at tcp://127.0.0.1:9", "DOCKER_HOST")),
     ],
 )
 def test_no_daemon(
@@ -568,11 +571,11 @@ def forwarded(engine: Engine) -> Iterator[str]:
     [
         (
             "agentbench/py-runner:0.0.0",
-            ("the image 'agentbench/py-runner:0.0.0' is not here", "agentbench docker build"),
+            ("image 'agentbench/py-runner:0.0.0' was not found", "agentbench docker build"),
         ),
         (
             "agentbench-test/absent:1",
-            ("the image 'agentbench-test/absent:1' is not here", "docker pull agentbench-test"),
+            ("image 'agentbench-test/absent:1' was not found", "docker pull agentbench-test"),
         ),
     ],
 )
@@ -586,9 +589,9 @@ def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("runtime=gvisor", ("no runtime 'gvisor'", "runc", "option `runtime`")),
-        ("ca_bundle=/nowhere.crt", ("there is no file '/nowhere.crt'", "option `ca_bundle`")),
-        ("setup_network=absent", ("no docker network 'absent'", "option `setup_network`")),
+        ("runtime=gvisor", ("does not have the runtime 'gvisor'", "runc", "sandbox.runtime")),
+        ("ca_bundle=/nowhere.crt", ("file '/nowhere.crt' does not exist", "sandbox.ca_bundle")),
+        ("setup_network=absent", ("docker network 'absent' does not exist", "sandbox.setup_network")),
     ],
 )
 def test_settings_that_the_engine_cannot_meet(

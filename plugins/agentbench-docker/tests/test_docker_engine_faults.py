@@ -125,7 +125,10 @@ def test_an_engine_that_is_too_old_is_refused(here: Place, monkeypatch: pytest.M
     with here.provider() as provider:
         provider.preflight([spec_of()])
     monkeypatch.setenv("PATH", str(bin_), prepend=":")
-    with here.provider() as provider, pytest.raises(UnavailableError, match=r"has version 19\.03\.15") as caught:
+    with (
+        here.provider() as provider,
+        pytest.raises(UnavailableError, match=r"is too old \(version 19\.03\.15\)") as caught,
+    ):
         provider.preflight([spec_of()])
     assert "20.10" in caught.value.remedy
 
@@ -147,7 +150,7 @@ def test_a_full_disk_is_found_out_before_and_while_preparing(here: Place, small_
     What was begun is removed.
     """
     with here.provider() as provider:
-        with pytest.raises(UnavailableError, match=rf"the disk is full: \d MiB are free in {small_disk}") as caught:
+        with pytest.raises(UnavailableError, match=rf"the disk is full: \d MiB free in {small_disk}") as caught:
             provider.preflight([spec_of()])
         assert "agentbench docker prune" in caught.value.remedy
         pristine = here.tree("large")
@@ -163,7 +166,7 @@ def test_more_memory_than_the_machine_has_is_refused(here: Place) -> None:
     """F09: a limit that cannot be kept would be no limit; it is said before a run."""
     with (
         here.provider() as provider,
-        pytest.raises(UnavailableError, match=r"asks for 9999999 MiB of memory") as caught,
+        pytest.raises(UnavailableError, match=r"requires 9999999 MiB of memory") as caught,
     ):
         provider.preflight([spec_of(mem_limit_mb=9_999_999)])
     assert "environment.mem_limit_mb" in caught.value.remedy

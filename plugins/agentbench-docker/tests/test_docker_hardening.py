@@ -461,7 +461,7 @@ def test_a_disk_that_others_fill(small_disk: Any, place: Path) -> None:
     disk = place / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(disk)], check=True)
-    told = pytest.raises(SandboxError, match=rf"the disk is full, and no sandbox .* MiB are free at {disk}")
+    told = pytest.raises(SandboxError, match=rf"the disk is full, but no sandbox .* MiB free at {disk}")
     given: dict[str, Any] = {"read_only": False, "network": False, "deadline": Deadline(40)}
     try:
         fork(small_disk.workspace, disk / "workspace")

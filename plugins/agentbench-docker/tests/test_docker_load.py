@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentbench_core import ResourceUsage
-from agentbench_docker.inside.watching import ResourceUsage as Counted
+from agentbench_docker.inside.monitoring import ResourceCounters
 
 pytestmark = pytest.mark.docker
 
@@ -68,19 +68,19 @@ def test_the_counters_of_cgroup_2(tmp_path: Path) -> None:
     cpu.write_text(stat.format(1_000_000, 10, 0, 0))
     pressure.write_text(stall.format(500_000))
     events.write_text("low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\n")
-    counted = Counted(f"{tmp_path}/")
-    assert counted.growth() == {"cpu_sec": 0, "throttled_sec": 0, "memory_stall_sec": 0, "memory_reclaims": 0}
+    counted = ResourceCounters(f"{tmp_path}/")
+    assert counted.increase() == {"cpu_sec": 0, "throttled_sec": 0, "memory_stall_sec": 0, "memory_reclaims": 0}
     cpu.write_text(stat.format(3_000_000, 30, 20, 2_000_000))
     pressure.write_text(stall.format(1_250_000))
     events.write_text("low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\n")
-    grown = counted.growth()
-    assert grown == {"cpu_sec": 2.0, "throttled_sec": 1.0, "memory_stall_sec": 0.75, "memory_reclaims": 9}
-    assert ResourceUsage(**grown).oom_kills is None
+    increase = counted.increase()
+    assert increase == {"cpu_sec": 2.0, "throttled_sec": 1.0, "memory_stall_sec": 0.75, "memory_reclaims": 9}
+    assert ResourceUsage(**increase).oom_kills is None
     pressure.unlink()
     cpu.write_text("usage_usec 3500000\nuser_usec 1\nsystem_usec 1\n")  # no limit is set
-    assert "throttled_sec" not in counted.growth()
+    assert "throttled_sec" not in counted.increase()
 
 
 def test_a_system_that_counts_nothing(tmp_path: Path) -> None:
-    """Then nothing is said."""
-    assert Counted(f"{tmp_path}/").growth() == {}
+    """An empty result."""
+    assert ResourceCounters(f"{tmp_path}/").increase() == {}

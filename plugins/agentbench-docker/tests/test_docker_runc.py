@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agentbench_docker.runc import weaknesses
+from agentbench_docker.runc import vulnerabilities
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from agentbench_docker.runc import weaknesses
     ],
 )
 def test_known_versions(version: str, cves: list[str]) -> None:
-    found = weaknesses(version)
+    found = vulnerabilities(version)
     assert len(found) == len(cves)
     for line, cve in zip(found, cves, strict=True):
         assert cve in line
@@ -34,9 +34,9 @@ def test_known_versions(version: str, cves: list[str]) -> None:
 
 @pytest.mark.parametrize("version", ["", "unknown", "1.1"])
 def test_an_unreadable_version_is_not_taken_for_a_safe_one(version: str) -> None:
-    assert len(weaknesses(version)) == 1
+    assert len(vulnerabilities(version)) == 1
 
 
 @given(st.text(max_size=40))
 def test_never_raises(version: str) -> None:
-    weaknesses(version)
+    vulnerabilities(version)

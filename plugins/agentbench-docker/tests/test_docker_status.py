@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from agentbench_core import Deadline, UnavailableError
 from agentbench_docker.client import Client
 from agentbench_docker.command import docker
-from agentbench_docker.engine import EngineFacts, look as look_at
+from agentbench_docker.engine import EngineFacts, inspect_engine
 
 needs_client = pytest.mark.skipif(shutil.which("docker") is None, reason="no docker command")
 
@@ -29,7 +29,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def look(environ: dict[str, str], deadline: Deadline) -> EngineFacts:
     with tempfile.TemporaryDirectory() as place:
-        return look_at(Client(environ, Path(place)), deadline)
+        return inspect_engine(Client(environ, Path(place)), deadline)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_no_engine_is_exit_3_with_a_remedy(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_no_client_is_told_from_no_engine(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="no docker command on the PATH"):
+    with pytest.raises(UnavailableError, match="the docker command was not found on PATH"):
         look(environment(PATH=str(tmp_path)), Deadline(10))
 
 
@@ -118,7 +118,7 @@ def test_the_client_sees_an_empty_configuration_and_no_key(recording_client: Pat
 
 def test_a_switch_that_prints_keys_is_refused(tmp_path: Path) -> None:
     """H27: python-on-whales would print the whole environment, keys included."""
-    with pytest.raises(UnavailableError, match="keys included"):
+    with pytest.raises(UnavailableError, match="including keys"):
         look(environment(PYTHON_ON_WHALES_DEBUG="1"), Deadline(10))
 
 
@@ -139,7 +139,7 @@ def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\nprintf 'not json \\033[31m\\n'\n")
     client.chmod(0o755)
-    with pytest.raises(UnavailableError, match="cannot be read") as caught:
+    with pytest.raises(UnavailableError, match="unreadable response") as caught:
         look(environment(PATH=f"{tmp_path}:{os.environ['PATH']}"), Deadline(10))
     assert "\033" not in str(caught.value)
 

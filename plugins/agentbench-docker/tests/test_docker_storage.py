@@ -19,7 +19,7 @@ from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_docker import building
 from agentbench_docker.client import Client
 from agentbench_docker.command import docker
-from agentbench_docker.images import Bases
+from agentbench_docker.images import BaseImages
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 
@@ -84,7 +84,7 @@ def test_an_image_is_made_once_and_never_replaced() -> None:
     """A tag keeps its meaning: what is there stays, and another recipe under its name is refused."""
     before = images(building.TAG)
     again = command("build")
-    assert "is here already" in again.output
+    assert "already exists" in again.output
     assert before[0] in again.output
     refused = command("build", "--base", "debian:another").exception
     assert isinstance(refused, InputError)
@@ -102,7 +102,7 @@ def test_a_base_that_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatc
     assert "--base debootstrap" in caught.value.remedy
     assert images(building.TAG) == []
     registry, certificates, begun = said
-    assert registry.startswith("note: the registry localhost:9 does not answer")
+    assert registry.startswith("warning: the registry localhost:9 does not answer")
     assert "--base debootstrap" in registry
     assert "--ca-bundle /etc/of-the-company.crt" in certificates
     assert begun.startswith("building ")
@@ -124,12 +124,12 @@ def test_an_image_knows_its_packages_and_what_has_changed_since_the_release(
     try:
         made = building.build(client, before, "", said.append)
         (note,) = [line for line in said if "git" in line]
-        assert "git 9.9 (released with 1:2." in note
-        assert "ripgrep (other files)" in note
+        assert "git 9.9 (tested with 1:2." in note
+        assert "ripgrep (different files)" in note
         asked = ["docker", "run", "--rm", "--network", "none", made.id, "cat", building.RECORD]
         record = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
         assert [line.split()[1] for line in record.splitlines() if line.startswith("git ")] == ["9.9"]
-        base = Bases(client, "never").get(building.TAG, Deadline(60))
+        base = BaseImages(client, "never").get(building.TAG, Deadline(60))
         assert base.packages == f"sha256:{hashlib.sha256(record.encode()).hexdigest()}"
     finally:
         subprocess.run(["docker", "image", "rm", "--force", building.TAG], check=True, capture_output=True)
@@ -158,13 +158,13 @@ def test_a_set_up_that_meets_a_certificate_that_it_does_not_trust(cache: Path, t
 def test_an_image_that_is_not_there(client: Client) -> None:
     """Ours is to be built, others are pulled, or not even that."""
     with pytest.raises(UnavailableError) as caught:
-        Bases(client, "missing").get("agentbench/py-runner:9.9.9", Deadline(60))
-    assert caught.value.remedy == "Make it: agentbench docker build"
-    with pytest.raises(UnavailableError, match="cannot be pulled") as caught:
-        Bases(client, "missing").get("localhost:9/no/such:image", Deadline(60))
+        BaseImages(client, "missing").get("agentbench/py-runner:9.9.9", Deadline(60))
+    assert caught.value.remedy == "Run: agentbench docker build"
+    with pytest.raises(UnavailableError, match="could not be pulled") as caught:
+        BaseImages(client, "missing").get("localhost:9/no/such:image", Deadline(60))
     assert "docker pull localhost:9/no/such:image" in caught.value.remedy
-    with pytest.raises(UnavailableError, match="is not here"):
-        Bases(client, "never").get("localhost:9/no/such:image", Deadline(60))
+    with pytest.raises(UnavailableError, match="was not found"):
+        BaseImages(client, "never").get("localhost:9/no/such:image", Deadline(60))
 
 
 # --- environments ------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_an_image_that_is_not_there(client: Client) -> None:
 
 def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
     """`list` shows what they take; `prune` removes by age and size, and never what a run works with."""
-    assert "no environment is kept" in command("list").output
+    assert "no prepared environments" in command("list").output
     provider = DockerProvider(DockerOptions())
     try:
         heavy = "head -c 3000000 /dev/urandom > /opt/venv/heavy; head -c 2000000 /dev/urandom > here"
@@ -182,13 +182,13 @@ def test_environments_are_kept_and_given_back(cache: Path, tree: Path) -> None:
         sizes = {each["entry"]["key"]: each["bytes"] for each in shown["environments"]}
         assert sizes[plain.digest] < 100_000
         assert 5_000_000 < sizes[kept.digest] < 6_000_000
-        assert "now" in command("list").output
-        assert command("prune", "--all").output.splitlines()[-1].startswith("0.0 MiB are free again")
+        assert "in use" in command("list").output
+        assert command("prune", "--all").output.splitlines()[-1].startswith("freed 0.0 MiB")
     finally:
         provider.close()
     image = kept.image.id
     assert (kept.workspace / "here").stat().st_size == 2_000_000
-    assert command("prune").output.endswith("0.0 MiB are free again\n")  # used today; others may have left something
+    assert command("prune").output.endswith("freed 0.0 MiB\n")  # used today; others may have left something
     assert kept.workspace.exists()
     dry = command("prune", "--max-size", "0.001", "--dry-run").output
     assert dry.count("would remove") == 1
@@ -221,7 +221,7 @@ def test_a_set_up_that_needs_a_place(cache: Path, tree: Path) -> None:
         ):
             settings = EnvironmentSettings(network_policy="none", workdir=workdir)
             wrong = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)
-            with pytest.raises(SetupError, match="where no workspace can lie"):
+            with pytest.raises(SetupError, match="cannot be used for the workspace"):
                 provider.prepare(wrong, tree, Quiet(), Deadline(60))
         settings = EnvironmentSettings(network_policy="none", workdir="/srv/my work", mem_limit_mb=256)
         odd = EnvironmentSpec(commit=spec.commit, settings=settings, setup=spec.setup)

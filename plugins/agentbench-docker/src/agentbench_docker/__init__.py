@@ -1,1 +1,1 @@
-"""Docker for AgentBench."""
+"""The Docker sandbox of AgentBench."""

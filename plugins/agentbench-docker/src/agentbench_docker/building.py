@@ -1,4 +1,4 @@
-"""Makes the image that tasks run in by default, with or without a registry of images in reach."""
+"""Builds the default task image, with or without access to an image registry."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
 TAG = f"{RUNNER}:0.1.0"
-"""Never made twice from different sources: what a task names must not change its meaning."""
+"""Never rebuilt from different sources, since tasks refer to it by this tag."""
 PUBLIC_BASE = "python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b"
 DEBOOTSTRAP = "debootstrap"
-"""Instead of the name of a base: make one of Debian's packages."""
+"""Value of ``--base`` that builds the base image from Debian packages."""
 BOOTSTRAPPED = "agentbench/base:bookworm"
 RECIPE = "agentbench.recipe"
-"""Label: the digest of what an image was made of."""
+"""Label: digest of the build inputs."""
 RECORD = "/usr/local/share/agentbench/packages.txt"
-"""Inside the image: a line for each package with its name, version, architecture and a hash of its files."""
+"""Package list inside the image: name, version, architecture and hash of the files of each package."""
 _RELEASED = Path(__file__).with_name("packages.txt")
-"""The record of the image that this release was tested with."""
-_LIST = r"""
+"""Package list of the image that this release was tested with."""
+_LIST_PACKAGES = r"""
 cd /var/lib/dpkg/info 2>/dev/null &&
 dpkg-query --show --showformat '${Package} ${Version} ${Architecture}\n' | while read -r name version architecture; do
     hash=-
@@ -55,7 +55,7 @@ _BUILD_SEC = 3600.0
 
 @attrs.frozen(kw_only=True)
 class Built:
-    """The image, and whether it was there already."""
+    """The image, and whether it was built by this call."""
 
     tag: str
     id: str
@@ -64,36 +64,36 @@ class Built:
 
 
 def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None]) -> Built:
-    """Make the image, unless it is there.
+    """Build the image if it does not exist.
 
     Args:
-        client: reaches the engine.
-        base: name of an image, ``debootstrap``, or empty for the public Python image.
-        ca_bundle: file with certificates that pip trusts in addition; empty: none.
-        say: told what happens; some steps take a minute.
+        client: client of the engine.
+        base: image name, ``debootstrap``, or empty for the public Python image.
+        ca_bundle: file with additional CA certificates for pip; empty: none.
+        say: receives progress messages.
 
     Raises:
-        InputError: an image of that name is there that was made of something else.
-        UnavailableError: what is needed is not there.
+        InputError: an image with this tag exists and was built from different inputs.
+        UnavailableError: a required program, image or registry is missing.
     """
     deadline = Deadline(_BUILD_SEC)
     recipe = _recipe()
-    there = client.call(lambda docker: _inspect(docker, TAG), deadline)
-    if there is not None:
-        if there.labels.get(RECIPE) != recipe or (base and there.labels.get("agentbench.base") != base):
+    existing = client.call(lambda docker: _inspect(docker, TAG), deadline)
+    if existing is not None:
+        if existing.labels.get(RECIPE) != recipe or (base and existing.labels.get("agentbench.base") != base):
             raise InputError(
-                f"the image {TAG} is here, and was made of something else",
-                remedy=f"An image keeps its meaning. To make it anew all the same: docker image rm {TAG}",
+                f"image {TAG} already exists and was built from different inputs",
+                remedy=f"To rebuild it, first run: docker image rm {TAG}",
             )
-        return Built(tag=TAG, id=there.id, base=there.labels["agentbench.base"], new=False)
+        return Built(tag=TAG, id=existing.id, base=existing.labels["agentbench.base"], new=False)
     name = base or PUBLIC_BASE
     base_image = _bootstrapped(client, deadline, say) if name == DEBOOTSTRAP else name
-    for note in _warnings(client, base_image, ca_bundle, deadline):
-        say(f"note: {note}")
+    for warning in _warnings(client, base_image, ca_bundle, deadline):
+        say(f"warning: {warning}")
     say(f"building {TAG} from {base_image}")
     unfinished = f"{TAG}-unfinished"
-    with tempfile.TemporaryDirectory(prefix="agentbench-build-") as place:
-        context, last = Path(place, "context"), Path(place, "last")
+    with tempfile.TemporaryDirectory(prefix="agentbench-build-") as directory:
+        context, last = Path(directory, "context"), Path(directory, "last")
         shutil.copytree(_FILES, context)
         certificates = Path(ca_bundle).read_bytes() if ca_bundle else b""
         (context / "host-ca.crt").write_bytes(certificates)
@@ -104,27 +104,27 @@ def build(client: Client, base: str, ca_bundle: str, say: Callable[[str], None])
         (last / "packages.txt").write_text(record)
         labels = {RECIPE: recipe, "agentbench.base": name, PACKAGES: digest_of(record)}
         _docker_build(client, last, TAG, unfinished, labels, deadline)
-    if other := changes(_RELEASED.read_text(), record):
-        say(f"note: packages are not those that this release was tested with: {', '.join(other)}")
+    if differences := package_differences(_RELEASED.read_text(), record):
+        say(f"warning: packages differ from those that this release was tested with: {', '.join(differences)}")
     made = client.call(lambda docker: _finished(docker, unfinished), deadline)
     return Built(tag=TAG, id=made.id, base=name, new=True)
 
 
-def changes(released: str, record: str) -> list[str]:
-    """The packages of two records that both have and that differ, in words."""
-    before, found = _packages(released), _packages(record)
-    words = []
-    for name in sorted(before.keys() & found.keys()):
-        (old, old_processor, old_hash), (new, processor, hash_) = before[name], found[name]
+def package_differences(released: str, record: str) -> list[str]:
+    """Describe the packages that are in both lists with different versions or files."""
+    expected, actual = _packages(released), _packages(record)
+    differences = []
+    for name in sorted(expected.keys() & actual.keys()):
+        (old, old_architecture, old_hash), (new, architecture, hash_) = expected[name], actual[name]
         if old != new:
-            words.append(f"{name} {new} (released with {old})")
-        elif old_hash != hash_ and old_processor == processor:
-            words.append(f"{name} (other files)")
-    return words
+            differences.append(f"{name} {new} (tested with {old})")
+        elif old_hash != hash_ and old_architecture == architecture:
+            differences.append(f"{name} (different files)")
+    return differences
 
 
 def digest_of(record: str) -> str:
-    """What names a record."""
+    """The digest of a package list."""
     return f"sha256:{hashlib.sha256(record.encode()).hexdigest()}"
 
 
@@ -133,34 +133,36 @@ def _packages(record: str) -> dict[str, list[str]]:
 
 
 def _record(docker: DockerClient, name: str) -> str:
-    said = docker.container.run(name, ["-c", _LIST], entrypoint="/bin/sh", remove=True, networks=["none"])
-    return f"{said}\n"
+    packages = docker.container.run(name, ["-c", _LIST_PACKAGES], entrypoint="/bin/sh", remove=True, networks=["none"])
+    return f"{packages}\n"
 
 
-def _finished(docker: DockerClient, unfinished: str) -> _Found:
+def _finished(docker: DockerClient, unfinished: str) -> _ExistingImage:
     docker.image.remove(unfinished)
     made = _inspect(docker, TAG)
-    assert made is not None, "it has just been built"
+    assert made is not None, "the image was just built"
     return made
 
 
 def _warnings(client: Client, base: str, ca_bundle: str, deadline: Deadline) -> list[str]:
-    """What will probably be missing, as far as that can be seen from here."""
-    found = []
+    """Problems that are likely to make the build fail."""
+    warnings = []
     host = _registry(base)
     if client.call(lambda docker: _inspect(docker, base), deadline) is None and not _answers(host):
-        found.append(
-            f"the registry {host} does not answer from here; if the engine cannot reach it either, there is "
-            "agentbench docker build --base debootstrap"
+        warnings.append(
+            f"the registry {host} does not answer. If the engine cannot reach it either, "
+            "run: agentbench docker build --base debootstrap"
         )
-    named = [name for name in _CERTIFICATE_VARIABLES if os.environ.get(name)]
-    if named and not ca_bundle:
-        found.append(f"{named[0]} is set; if a proxy re-signs what it carries, add --ca-bundle {os.environ[named[0]]}")
-    return found
+    variables = [name for name in _CERTIFICATE_VARIABLES if os.environ.get(name)]
+    if variables and not ca_bundle:
+        warnings.append(
+            f"{variables[0]} is set. Behind a TLS-intercepting proxy, add --ca-bundle {os.environ[variables[0]]}"
+        )
+    return warnings
 
 
 def _registry(name: str) -> str:
-    """The host that an image is pulled from, perhaps with a port."""
+    """The registry host of an image name, with a port if it has one."""
     first, slash, _ = name.partition("/")
     return first if slash and (set(first) & set(".:") or first == "localhost") else "registry-1.docker.io"
 
@@ -175,19 +177,19 @@ def _answers(host: str) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class _Found:
+class _ExistingImage:
     id: str
     labels: dict[str, str]
 
 
-def _inspect(docker: DockerClient, name: str) -> _Found | None:
+def _inspect(docker: DockerClient, name: str) -> _ExistingImage | None:
     from python_on_whales.exceptions import NoSuchImage
 
     try:
         image = docker.image.inspect(name)
     except NoSuchImage:
         return None
-    return _Found(id=image.id, labels=dict(image.config.labels or {}))
+    return _ExistingImage(id=image.id, labels=dict(image.config.labels or {}))
 
 
 def _recipe() -> str:
@@ -215,26 +217,26 @@ def _docker_build(
     except DockerException as error:
         raise UnavailableError(
             f"the image could not be built from {base}: {one_line(error.stderr or error.stdout or '')}",
-            remedy="Without a registry of images: agentbench docker build --base debootstrap\n"
-            "Behind a proxy that re-signs what it carries: --ca-bundle FILE",
+            remedy="Without access to an image registry, run: agentbench docker build --base debootstrap\n"
+            "Behind a TLS-intercepting proxy, add --ca-bundle FILE.",
         ) from None
 
 
 def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]) -> str:
-    """A base image made of Debian's packages, unless it is there."""
+    """Build a base image from Debian packages if it does not exist; its name."""
     from python_on_whales import DockerException
 
     recipe = f"{_SUITE} {','.join(_PACKAGES)}"
-    there = client.call(lambda docker: _inspect(docker, BOOTSTRAPPED), deadline)
-    if there is not None and there.labels.get(RECIPE) == recipe:
+    existing = client.call(lambda docker: _inspect(docker, BOOTSTRAPPED), deadline)
+    if existing is not None and existing.labels.get(RECIPE) == recipe:
         return BOOTSTRAPPED
     if shutil.which(DEBOOTSTRAP) is None:
-        raise UnavailableError("there is no debootstrap command", remedy="Install it: apt-get install debootstrap")
+        raise UnavailableError("debootstrap was not found on PATH", remedy="Run: apt-get install debootstrap")
     if os.geteuid() != 0:
-        raise UnavailableError("debootstrap must be run as root", remedy="Run this command as root, or name a base.")
-    say(f"making {BOOTSTRAPPED} of Debian's packages, which takes about a minute")
-    with tempfile.TemporaryDirectory(prefix="agentbench-build-") as place:
-        root, packed = Path(place, "root"), Path(place, "root.tar")
+        raise UnavailableError("debootstrap requires root", remedy="Run this command as root, or pass --base IMAGE.")
+    say(f"building {BOOTSTRAPPED} from Debian packages (takes about a minute)")
+    with tempfile.TemporaryDirectory(prefix="agentbench-build-") as directory:
+        root, packed = Path(directory, "root"), Path(directory, "root.tar")
         label = f'LABEL {RECIPE}="{recipe}"'
         included = f"--include={','.join(_PACKAGES)}"
         _run([DEBOOTSTRAP, "--variant=minbase", included, _SUITE, str(root)])
@@ -246,7 +248,7 @@ def _bootstrapped(client: Client, deadline: Deadline, say: Callable[[str], None]
                 at_most=PULL_SEC,
             )
         except DockerException as error:
-            raise UnavailableError(f"the base could not be imported: {one_line(error.stderr or '')}") from None
+            raise UnavailableError(f"could not import the base image: {one_line(error.stderr or '')}") from None
     return BOOTSTRAPPED
 
 
@@ -255,5 +257,5 @@ def _run(command: list[str]) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd="/"
     )
     if done.returncode != 0:
-        said = done.stdout.decode("utf-8", "backslashreplace").splitlines()[-10:]
-        raise UnavailableError(f"{command[0]} ended with exit code {done.returncode}\n" + "\n".join(said))
+        output = done.stdout.decode("utf-8", "backslashreplace").splitlines()[-10:]
+        raise UnavailableError(f"{command[0]} failed with exit code {done.returncode}\n" + "\n".join(output))

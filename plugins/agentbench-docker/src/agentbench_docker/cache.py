@@ -1,4 +1,4 @@
-"""Prepared environments, kept for later runs: an image of the engine, a workspace and a description on disk."""
+"""The cache of prepared environments. Each has an engine image, a workspace tree and a description file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Entry:
 
     key: str
     image: str
-    """Id of the image that its containers are started from."""
+    """Id of the image for its containers."""
     base: str
-    """The name of the image that the task asked for."""
+    """Name of the task's base image."""
     base_id: str
     hosted: bool
     variables: Mapping[str, str]
@@ -39,26 +39,26 @@ class Entry:
     facts: Mapping[str, str]
     created_at: str
     tree: str
-    """Which of the key's trees is the prepared one: to prepare anew makes another, since runs may use the old one."""
+    """Name of the prepared tree. Each preparation creates a new one, since other runs may still use the old one."""
     volumes: tuple[str, ...]
     schema: int = 1
 
     @property
     def own_image(self) -> bool:
-        """Whether set-up made an image; otherwise it is the base itself."""
+        """Whether setup created an image; otherwise the base image is used."""
         return self.image != self.base_id
 
 
 class Cache:
-    """A directory of environments, one below each key. Shared by all processes of a user."""
+    """A directory of environments by key, shared by all processes of a user."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or platformdirs.user_cache_path("agentbench") / "docker"
-        self._notes: dict[str, filelock.BaseFileLock] = {}
+        self._use_locks: dict[str, filelock.BaseFileLock] = {}
 
     @property
     def mark(self) -> str:
-        """Tells the images of this cache from those of another, which may have the same path elsewhere."""
+        """A random id that is part of the names of this cache's images. Paths are not unique across machines."""
         file = self.root / "mark"
         if not file.exists():
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -69,20 +69,20 @@ class Cache:
         return file.read_text()
 
     def workspace(self, entry: Entry) -> Path:
-        """Where the prepared tree of an environment lies."""
-        return self._place(entry.key) / entry.tree / "workspace"
+        """Path of the prepared tree of an environment."""
+        return self._directory(entry.key) / entry.tree / "workspace"
 
     @property
     def pip(self) -> Path:
-        """Where set-ups keep what pip downloads."""
+        """Directory of the shared pip cache."""
         return self.root / "pip"
 
     @contextlib.contextmanager
-    def held(self, key: str, deadline: Deadline) -> Iterator[None]:
-        """Be the only one who makes or removes that environment. Raises DeadlineExceeded."""
-        place = self._place(key)
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = filelock.FileLock(place.with_suffix(".lock"), thread_local=False)
+    def lock(self, key: str, deadline: Deadline) -> Iterator[None]:
+        """Lock an environment for preparation or removal. Raises DeadlineExceeded."""
+        directory = self._directory(key)
+        directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = filelock.FileLock(directory.with_suffix(".lock"), thread_local=False)
         while True:
             deadline.check()
             with contextlib.suppress(filelock.Timeout):
@@ -94,70 +94,70 @@ class Cache:
             lock.release()
 
     def find(self, key: str) -> Entry | None:
-        """An environment that was prepared to its end, if there is one."""
+        """The environment with this key, if it was prepared completely."""
         with contextlib.suppress(OSError, ValueError, InputError):
-            return load(json.loads(self._description(key).read_text()), Entry, where="the cache")
+            return load(json.loads(self._description_path(key).read_text()), Entry, where="the cache")
         return None
 
-    def fresh(self, key: str, tree: str) -> Path:
-        """Where a new tree of an environment is to be made; the old ones stay if somebody works with them."""
+    def new_tree(self, key: str, tree: str) -> Path:
+        """Create the parent directory of a new tree and return the tree's path. Removes old trees unless in use."""
         if not self._in_use(key):
-            self.forget(key)
-        place = self._place(key) / tree
-        place.mkdir(parents=True, mode=0o700)
-        return place / "workspace"
+            self.remove(key)
+        directory = self._directory(key) / tree
+        directory.mkdir(parents=True, mode=0o700)
+        return directory / "workspace"
 
-    def drop(self, key: str, tree: str) -> None:
-        """Remove a tree that did not come to its end."""
+    def discard_tree(self, key: str, tree: str) -> None:
+        """Remove an incomplete tree."""
         with contextlib.suppress(FileNotFoundError):
-            remove_tree(self._place(key) / tree)
+            remove_tree(self._directory(key) / tree)
 
-    def forget(self, key: str) -> None:
-        """Remove what is there of an environment; its description first, so that no half of it counts."""
-        self._description(key).unlink(missing_ok=True)
+    def remove(self, key: str) -> None:
+        """Remove an environment. The description goes first, so a partly removed environment is not found."""
+        self._description_path(key).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            remove_tree(self._place(key))
+            remove_tree(self._directory(key))
 
-    def keep(self, entry: Entry) -> None:
-        """Write the description: from here on it counts."""
-        draft = self._description(entry.key).with_suffix(".draft")
+    def save(self, entry: Entry) -> None:
+        """Write the description atomically, which makes the environment available."""
+        draft = self._description_path(entry.key).with_suffix(".draft")
         draft.write_text(json.dumps(dump(entry), indent=1))
-        draft.replace(self._description(entry.key))
+        draft.replace(self._description_path(entry.key))
 
-    def use(self, key: str) -> None:
-        """Note that this process works with it, and when; forget those that are dead. Only who holds it may."""
-        for note in self._place(key).glob(f"{_IN_USE}*"):
-            if not _is_locked(note):
-                note.unlink(missing_ok=True)
-        if key not in self._notes:
-            note = self._place(key) / f"{_IN_USE}{secrets.token_hex(8)}"
-            self._notes[key] = filelock.FileLock(note, thread_local=False)
-            self._notes[key].acquire()
-        os.utime(self._description(key))
+    def mark_used(self, key: str) -> None:
+        """Mark an environment as used by this process now, and remove stale marks. Requires the lock."""
+        for mark in self._directory(key).glob(f"{_IN_USE}*"):
+            if not _is_locked(mark):
+                mark.unlink(missing_ok=True)
+        if key not in self._use_locks:
+            mark = self._directory(key) / f"{_IN_USE}{secrets.token_hex(8)}"
+            self._use_locks[key] = filelock.FileLock(mark, thread_local=False)
+            self._use_locks[key].acquire()
+        os.utime(self._description_path(key))
 
     def close(self) -> None:
-        """Work with nothing any more. Idempotent."""
-        while self._notes:
-            _, note = self._notes.popitem()
-            note.release()
+        """Release all environments that this process uses. Idempotent."""
+        while self._use_locks:
+            _, mark = self._use_locks.popitem()
+            mark.release()
 
     def entries(self) -> list[Entry]:
-        """All that were prepared to their end, the one used last first."""
-        found = [self.find(path.parent.name) for path in self.root.glob("environments/*/entry.json")]
-        return sorted((entry for entry in found if entry), key=lambda entry: -self.used_at(entry))
+        """All complete environments, most recently used first."""
+        entries = [self.find(path.parent.name) for path in self.root.glob("environments/*/entry.json")]
+        return sorted((entry for entry in entries if entry), key=lambda entry: -self.used_at(entry))
 
     def used_at(self, entry: Entry) -> float:
-        """When it was last used, in seconds of the epoch."""
+        """Time of last use, in seconds since the epoch."""
         with contextlib.suppress(OSError):
-            return self._description(entry.key).stat().st_mtime
+            return self._description_path(entry.key).stat().st_mtime
         return 0.0
 
     def in_use(self, entry: Entry) -> bool:
-        """Whether a provider that lives works with it."""
+        """Whether a running provider uses it."""
         return self._in_use(entry.key)
 
     def bytes_of(self, entry: Entry) -> int:
-        """What its workspace takes on the disk."""
+        """Disk usage of its workspace, in bytes."""
         total = 0
         for directory, _, names in os.walk(self.workspace(entry)):
             for name in names:
@@ -166,19 +166,19 @@ class Cache:
         return total
 
     def _in_use(self, key: str) -> bool:
-        return any(_is_locked(note) for note in self._place(key).glob(f"{_IN_USE}*"))
+        return any(_is_locked(mark) for mark in self._directory(key).glob(f"{_IN_USE}*"))
 
-    def _place(self, key: str) -> Path:
+    def _directory(self, key: str) -> Path:
         return self.root / "environments" / key.removeprefix("sha256:")[:32]
 
-    def _description(self, key: str) -> Path:
-        return self._place(key) / "entry.json"
+    def _description_path(self, key: str) -> Path:
+        return self._directory(key) / "entry.json"
 
 
-def _is_locked(note: Path) -> bool:
-    """Whether who made that note lives: the system frees the lock of who died, whichever paths others can see."""
+def _is_locked(mark: Path) -> bool:
+    """Whether the process that created the file still runs. The kernel releases its lock when it exits."""
     try:
-        with note.open("rb") as opened:
+        with mark.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -188,5 +188,5 @@ def _is_locked(note: Path) -> bool:
 
 
 def now() -> str:
-    """This moment, in UTC."""
+    """The current time in UTC, as ISO 8601."""
     return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

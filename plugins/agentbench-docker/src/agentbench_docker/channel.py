@@ -1,4 +1,4 @@
-"""The harness's side of :mod:`.inside`: one request at a time over the standard streams of a container."""
+"""Client of :mod:`.inside`: sends one request at a time over a container's standard streams."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, ResourceUs
 from agentbench_docker.container import Container
 
 POLL = 0.1
-"""Seconds after which a deadline that somebody ended or extended is noticed."""
+"""Seconds between checks of the deadline."""
 KILL_GRACE = 20.0
-"""Seconds for process 1 to answer after the end of a command's time."""
+"""Seconds for process 1 to answer after a command's deadline."""
 START_GRACE = 60.0
 END_GRACE = 10.0
 _CHUNK = 1 << 20
-_LARGEST_HEAD = 1 << 16
-_STDERR = 1 << 16
+_MOST_HEAD = 1 << 16
+_MOST_STDERR = 1 << 16
 
 
 class ChannelLostError(Exception):
-    """The other side ended, or does not answer; ``said`` is what docker or process 1 complained about.
+    """Process 1 exited or does not answer. ``message`` is error output of docker or process 1.
 
-    ``ended``: the connection did, and not only patience; ``exit_code`` is what ``docker`` ended with.
+    ``ended``: the connection was closed; False if the answer timed out. ``exit_code``: exit code of ``docker``.
     """
 
-    def __init__(self, said: str, *, ended: bool = False, exit_code: int | None = None) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, ended: bool = False, exit_code: int | None = None) -> None:
+        super().__init__(message)
         self.ended = ended
         self.exit_code = exit_code
 
 
 class FileRefusedError(Exception):
-    """The sandbox's system would not read or write a file."""
+    """A file in the sandbox could not be read or written."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
@@ -50,8 +50,8 @@ class FileRefusedError(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Order:
-    """What to run. With ``once``, the container ends with the command, and with its exit code."""
+class CommandRequest:
+    """A command to run. With ``once``, the container exits with the command and its exit code."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -60,7 +60,7 @@ class Order:
 
 
 class Channel:
-    """Keeps the streams of a container's process 1 open. One thread asks; any may close."""
+    """A connection to a container's process 1. Requests come from one thread; any thread may close it."""
 
     def __init__(self, container: Container) -> None:
         self._process = container.start_attached()
@@ -71,28 +71,28 @@ class Channel:
         self._out = self._process.stdout.fileno()
         self._err = self._process.stderr.fileno()
         os.set_blocking(self._in, False)
-        self._complaints = bytearray()
-        self._asking = threading.Lock()
+        self._errors = bytearray()
+        self._lock = threading.Lock()
         self._closed = False
         self.guarded = False
-        """Whether nothing inside but a lack of memory can end process 1."""
+        """Whether processes in the container can end process 1 only by exhausting memory."""
 
-    def greet(self) -> None:
-        """Wait until process 1 is there, however late: what is slow here is the engine. Raises ChannelLostError."""
+    def wait_until_ready(self) -> None:
+        """Wait until process 1 is ready, up to ``START_GRACE`` seconds. Raises ChannelLostError."""
         with self._one_at_a_time():
             head, _ = self._receive(time.monotonic() + START_GRACE)
         self.guarded = bool(head.get("guarded"))
 
-    def exec(self, order: Order, deadline: Deadline) -> ExecResult:
-        """Run a command. Process 1 is told when time is over, and says whether the command had ended by then.
+    def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
+        """Run a command. At the deadline, process 1 kills it and reports whether it had already exited.
 
         Raises ChannelLostError.
         """
         with self._one_at_a_time():
-            self._send({"op": "exec", **attrs.asdict(order), "cap": OUTPUT_CAP})
+            self._send({"op": "exec", **attrs.asdict(request), "cap": OUTPUT_CAP})
             while not self._readable(min(POLL, deadline.remaining())):
                 if deadline.expired:
-                    with contextlib.suppress(ChannelLostError):  # it may be ending right now, with an answer
+                    with contextlib.suppress(ChannelLostError):  # it may be exiting now, with an answer
                         self._send({"op": "kill"})
                     break
             return _result(*self._receive(time.monotonic() + KILL_GRACE))
@@ -101,27 +101,27 @@ class Channel:
         """Up to ``limit`` bytes of a file. Raises FileRefusedError, ChannelLostError."""
         with self._one_at_a_time():
             self._send({"op": "read", "path": path, "limit": limit})
-            return self._answer(1)[0]
+            return self._receive_payloads(1)[0]
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file. Raises FileRefusedError, ChannelLostError."""
         with self._one_at_a_time():
             self._send({"op": "write", "path": path, "size": len(data)}, data)
-            self._answer(0)
+            self._receive_payloads(0)
 
-    def ended(self) -> None:
-        """Wait until docker says that the container has ended. Raises ChannelLostError when that takes too long."""
+    def wait_for_exit(self) -> None:
+        """Wait until the ``docker`` process has exited. Raises ChannelLostError after ``END_GRACE`` seconds."""
         try:
             self._process.wait(END_GRACE)
         except subprocess.TimeoutExpired:
-            raise ChannelLostError("the container does not end") from None
+            raise ChannelLostError("the container does not exit") from None
 
     def close(self) -> None:
-        """Let go of it: the container's process 1 ends when its input does. Idempotent."""
+        """Close the connection, which makes process 1 exit. Idempotent."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        with self._asking:  # whoever still asks finds the end; a descriptor closed before that could be somebody else's
+        with self._lock:  # wait for a pending request: a closed descriptor could be reused
             self._closed = True
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -131,17 +131,17 @@ class Channel:
 
     @contextlib.contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
-        with self._asking:
+        with self._lock:
             if self._closed:
                 raise ChannelLostError("the channel is closed")
             yield
 
-    def _answer(self, payloads: int) -> list[bytes]:
+    def _receive_payloads(self, payloads: int) -> list[bytes]:
         head, data = self._receive(time.monotonic() + START_GRACE)
         if "errno" in head:
             raise FileRefusedError(int(head["errno"]), str(head["message"]))
         if len(data) != payloads:
-            raise ChannelLostError("process 1 gave an answer to another question")
+            raise ChannelLostError("process 1 sent an unexpected answer")
         return data
 
     def _send(self, request: Mapping[str, Any], payload: bytes = b"") -> None:
@@ -153,7 +153,7 @@ class Channel:
                 left = left[os.write(self._in, left) :]
             except BlockingIOError:
                 if time.monotonic() > give_up_at:
-                    raise ChannelLostError("process 1 of the container does not listen") from None
+                    raise ChannelLostError("process 1 of the container does not accept requests") from None
                 poll = select.poll()
                 poll.register(self._in, select.POLLOUT)
                 poll.poll(POLL * 1000)
@@ -161,17 +161,17 @@ class Channel:
                 raise self._lost() from None
 
     def _receive(self, give_up_at: float) -> tuple[dict[str, Any], list[bytes]]:
-        size = int.from_bytes(self._exactly(4, give_up_at), "big")
-        if size > _LARGEST_HEAD:
-            raise ChannelLostError("process 1 gave an answer that cannot be read")
+        size = int.from_bytes(self._read_exactly(4, give_up_at), "big")
+        if size > _MOST_HEAD:
+            raise ChannelLostError("process 1 sent an unreadable answer")
         try:
-            head = json.loads(self._exactly(size, give_up_at))
+            head = json.loads(self._read_exactly(size, give_up_at))
             sizes = [int(each) for each in head["sizes"]]
         except (ValueError, KeyError, TypeError):
-            raise ChannelLostError("process 1 gave an answer that cannot be read") from None
-        return head, [self._exactly(each, give_up_at) for each in sizes]
+            raise ChannelLostError("process 1 sent an unreadable answer") from None
+        return head, [self._read_exactly(each, give_up_at) for each in sizes]
 
-    def _exactly(self, size: int, give_up_at: float) -> bytes:
+    def _read_exactly(self, size: int, give_up_at: float) -> bytes:
         data = bytearray()
         while len(data) < size:
             if not self._readable(POLL):
@@ -185,27 +185,27 @@ class Channel:
         return bytes(data)
 
     def _readable(self, seconds: float) -> bool:
-        """Whether there is an answer, or an end; complaints are kept meanwhile."""
+        """Whether an answer or the end of the stream is available. Collects error output meanwhile."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
-        if len(self._complaints) < _STDERR:
+        if len(self._errors) < _MOST_STDERR:
             poll.register(self._err, select.POLLIN)
-        found = {descriptor for descriptor, _ in poll.poll(seconds * 1000)}
-        if self._err in found and self._out not in found:
-            self._complaints += os.read(self._err, 4096)
-        return self._out in found
+        readable = {descriptor for descriptor, _ in poll.poll(seconds * 1000)}
+        if self._err in readable and self._out not in readable:
+            self._errors += os.read(self._err, 4096)
+        return self._out in readable
 
     def _lost(self) -> ChannelLostError:
-        """What to raise when the other side has ended: docker's own last words, and its exit code."""
+        """The error for a closed connection, with docker's error output and exit code."""
         try:
             code: int | None = self._process.wait(END_GRACE)
         except subprocess.TimeoutExpired:
             code = None
         os.set_blocking(self._err, False)
         with contextlib.suppress(BlockingIOError):
-            self._complaints += os.read(self._err, _STDERR)
-        said = self._complaints.decode("utf-8", "backslashreplace").strip()
-        return ChannelLostError(said, ended=True, exit_code=code)
+            self._errors += os.read(self._err, _MOST_STDERR)
+        message = self._errors.decode("utf-8", "backslashreplace").strip()
+        return ChannelLostError(message, ended=True, exit_code=code)
 
 
 def _result(head: Mapping[str, Any], data: Sequence[bytes]) -> ExecResult:

@@ -1,4 +1,4 @@
-"""How the ``docker`` command is started: with an environment of its own, and never without a deadline."""
+"""Runs the ``docker`` command with a minimal environment and a time limit."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 CALL_SEC = 60.0
-"""Longest time of one call of the client that does not build, pull or commit."""
+"""Time limit of one client call, except for builds, pulls and commits."""
 
-_PASSED_ON = frozenset(
+_FORWARDED = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SSH_AUTH_SOCK"),
         *("DOCKER_HOST", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     }
 )
-"""What the client needs to reach an engine; keys of model providers are not among it."""
+"""Variables that the client needs to reach an engine. API keys of model providers are not forwarded."""
 
-# `timeout` puts the client into a process group of its own: Ctrl-C in a terminal does not reach it.
+# `timeout` puts the client into a separate process group, so Ctrl-C in a terminal does not reach it.
 _SCRIPT = """\
 #!/usr/bin/env -S -i /bin/sh
 {exports}
@@ -40,26 +40,26 @@ T = TypeVar("T")
 
 
 class Client:
-    """Starts ``docker`` through a script of its own, so that no secret stands on a command line.
+    """Runs ``docker`` through a wrapper script, which keeps secrets off the command line.
 
-    The configuration directory is empty: the user's may hold proxies with passwords, which docker would hand to
-    every container, and helpers that start programs.
+    The configuration directory is empty. The user's own may contain proxy passwords, which docker would pass to
+    every container, and credential helpers, which start programs.
     """
 
-    def __init__(self, environ: Mapping[str, str], place: Path) -> None:
-        """``place`` is a directory of ours, which must stay as long as the client is used.
+    def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
+        """``directory`` is an existing directory that must outlive the client.
 
-        Raises UnavailableError when there is no client, or the engine is named in a way that is not understood.
+        Raises UnavailableError if a required program is missing or an environment variable is not supported.
         """
-        _refuse_what_misleads(environ)
-        for program, package in (("docker", "Docker: apt-get install docker.io"), ("timeout", "coreutils")):
+        _check_environment(environ)
+        for program, package in (("docker", "docker.io"), ("timeout", "coreutils")):
             if shutil.which(program, path=environ.get("PATH")) is None:
                 raise UnavailableError(
-                    f"there is no {program} command on the PATH", remedy=f"Install {package}, for instance."
+                    f"the {program} command was not found on PATH", remedy=f"Run: apt-get install {package}"
                 )
         self.host = environ.get("DOCKER_HOST") or DEFAULT_HOST
-        self._script = place / "docker"
-        config = place / "config"
+        self._script = directory / "docker"
+        config = directory / "config"
         config.mkdir()
         exports = [f"export {name}={shlex.quote(value)}" for name, value in _variables(environ, config).items()]
         self._script.touch(mode=0o700)
@@ -67,80 +67,81 @@ class Client:
 
     @property
     def local(self) -> bool:
-        """Whether the engine is reached through a socket in this machine's file system."""
+        """Whether the engine is reached through a local socket."""
         return self.host.startswith(("unix://", "npipe://", "fd://"))
 
     def argv(self, seconds: float) -> list[str]:
-        """The first words of a command line of the client, which is killed after so many seconds; 0: never."""
+        """Start of a client command line. The client is killed after ``seconds``; 0 means no limit."""
         return [str(self._script), f"{seconds:.3f}"]
 
     def call(self, work: Callable[[DockerClient], T], deadline: Deadline, *, at_most: float = CALL_SEC) -> T:
-        """Do ``work`` with a client whose every call ends within ``at_most`` seconds.
+        """Call ``work`` with a client that limits each docker call to ``at_most`` seconds.
 
-        That may be after the deadline: an engine that hangs must not look like a command that was too slow.
+        The call may outlast the deadline, so that a hanging engine is not reported as a command timeout.
 
         Raises:
-            DeadlineExceeded: the deadline was over before it began.
-            SandboxError: the engine did not answer in time, or is gone.
-            DockerException: the engine refuses.
+            DeadlineExceeded: the deadline had expired before the call.
+            SandboxError: the engine did not answer in time or is unreachable.
+            DockerException: the engine rejected the call.
         """
-        from python_on_whales import ClientNotFoundError, DockerClient, DockerException  # a quarter of a second
+        from python_on_whales import ClientNotFoundError, DockerClient, DockerException  # takes 0.25 s to import
 
         deadline.check()
         try:
             return work(DockerClient(client_call=self.argv(at_most), client_type="docker"))
         except (ClientNotFoundError, PermissionError) as error:
             raise SandboxError(
-                f"the docker command cannot be started through {self._script}: {one_line(str(error))}",
-                remedy="Set TMPDIR to a directory where programs may be run.",
+                f"could not execute {self._script}: {one_line(str(error))}",
+                remedy="Set TMPDIR to a directory that is not mounted noexec.",
             ) from None
         except DockerException as error:
             if error.return_code in (137, -9):
                 raise SandboxError(
                     f"the Docker engine at {self.host} did not answer within {at_most:.0f} s",
-                    remedy="Look at its log, restart dockerd, or point DOCKER_HOST at another engine.",
+                    remedy="Check the dockerd log, restart dockerd, or set DOCKER_HOST to another engine.",
                 ) from None
-            if is_gone(error.stderr or ""):
-                raise self.gone(error.stderr or "") from None
+            if is_unreachable(error.stderr or ""):
+                raise self.unreachable(error.stderr or "") from None
             raise
 
-    def gone(self, said: str) -> SandboxError:
-        """What to raise when no engine answers."""
+    def unreachable(self, message: str) -> SandboxError:
+        """The error for an unreachable engine."""
         return SandboxError(
-            f"no Docker engine answers at {self.host}: {one_line(said)}",
-            remedy="Install docker and start dockerd, or set DOCKER_HOST to where an engine listens "
+            f"cannot reach a Docker engine at {self.host}: {one_line(message)}",
+            remedy="Install Docker and start dockerd, or set DOCKER_HOST to the engine's address "
             "(docker contexts are not read).",
         )
 
 
-def is_gone(said: str) -> bool:
-    """Whether the client complains that it could not reach the engine."""
+def is_unreachable(stderr: str) -> bool:
+    """Whether the client's error output says that the engine is unreachable."""
     signs = ("Cannot connect to the Docker daemon", "error during connect")
-    return any(sign in said for sign in signs)
+    return any(sign in stderr for sign in signs)
 
 
-def one_line(said: str) -> str:
-    """What a program said, fit for a message."""
-    return " ".join("".join(c if c.isprintable() else " " for c in said).split())[-300:]
+def one_line(text: str) -> str:
+    """The end of a program's output as one printable line of at most 300 characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[-300:]
 
 
 def _variables(environ: Mapping[str, str], config: Path) -> dict[str, str]:
-    passed = {name: value for name, value in environ.items() if name in _PASSED_ON}
+    passed = {name: value for name, value in environ.items() if name in _FORWARDED}
     if passed.get("DOCKER_TLS_VERIFY") or passed.get("DOCKER_TLS"):
-        # The client looks for certificates in its configuration directory, which is not the user's here.
+        # The client reads certificates from its configuration directory, which is empty here.
         home = environ.get("DOCKER_CONFIG") or str(Path(environ.get("HOME", "/")) / ".docker")
         passed.setdefault("DOCKER_CERT_PATH", home)
     return passed | {"DOCKER_CONFIG": str(config), "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0")}
 
 
-def _refuse_what_misleads(environ: Mapping[str, str]) -> None:
+def _check_environment(environ: Mapping[str, str]) -> None:
     name = environ.get("DOCKER_CONTEXT", "")
     if name not in ("", "default") and not environ.get("DOCKER_HOST"):
         raise UnavailableError(
-            f"DOCKER_CONTEXT is {name!r}, and AgentBench does not read docker contexts",
-            remedy="Type: export DOCKER_HOST=$(docker context inspect --format '{{.Endpoints.docker.Host}}')",
+            f"DOCKER_CONTEXT is {name!r}, but AgentBench does not read docker contexts",
+            remedy="Run: export DOCKER_HOST=$(docker context inspect --format '{{.Endpoints.docker.Host}}')",
         )
     if environ.get("PYTHON_ON_WHALES_DEBUG") == "1":
         raise UnavailableError(
-            "PYTHON_ON_WHALES_DEBUG=1 would print the whole environment, keys included", remedy="Unset it."
+            "PYTHON_ON_WHALES_DEBUG=1 would print the whole environment, including keys",
+            remedy="Run: unset PYTHON_ON_WHALES_DEBUG",
         )

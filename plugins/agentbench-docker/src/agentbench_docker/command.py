@@ -15,29 +15,29 @@ import click
 from agentbench_core import Deadline, UnavailableError, dump, escape_control
 from agentbench_docker.cache import Cache
 from agentbench_docker.client import Client
-from agentbench_docker.engine import EngineFacts, look
-from agentbench_docker.runc import weaknesses
+from agentbench_docker.engine import EngineFacts, inspect_engine
+from agentbench_docker.runc import vulnerabilities
 
 ANSWER_WITHIN_SEC = 10.0
-"""How long an engine may take to say what it is."""
+"""Time limit for querying the engine."""
 _DEFAULT_AGE = 30.0  # days
 
 
 @click.group()
 def docker() -> None:
-    """The Docker engine, the image that tasks run in, and prepared environments."""
+    """Manage the Docker engine, the default task image, and prepared environments."""
 
 
 @docker.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def status(as_json: bool) -> None:
-    """Say which engine answers, and what is wrong with it.
+    """Show the engine's properties and known vulnerabilities.
 
-    Exit code 3 when none answers within 10 seconds.
+    Exit code 3 if no engine answers within 10 seconds.
     """
     with _client() as client:
-        facts = look(client, Deadline(ANSWER_WITHIN_SEC))
-    warnings = weaknesses(facts.runc)
+        facts = inspect_engine(client, Deadline(ANSWER_WITHIN_SEC))
+    warnings = vulnerabilities(facts.runc)
     if as_json:
         click.echo(json.dumps({**dump(facts), "warnings": warnings}, indent=2))
         return
@@ -48,85 +48,85 @@ def status(as_json: bool) -> None:
 
 
 @docker.command()
-@click.option("--base", default="", help="Image to build from, or `debootstrap`; default: the public Python image.")
-@click.option("--ca-bundle", default="", metavar="FILE", help="Certificates that pip trusts in addition.")
+@click.option("--base", default="", help="Base image, or `debootstrap`; default: the public Python image.")
+@click.option("--ca-bundle", default="", metavar="FILE", help="Additional CA certificates for pip.")
 def build(base: str, ca_bundle: str) -> None:
-    """Build the image that tasks run in by default.
+    """Build the default task image.
 
-    `--base debootstrap` needs no registry of images: it makes a base of Debian's packages (as root). An image that is
-    there stays as it is.
+    `--base debootstrap` builds the base image from Debian packages (requires root), without an image registry. An
+    existing image is not rebuilt.
     """
     from agentbench_docker import building
 
     if ca_bundle and not Path(ca_bundle).is_file():
-        raise UnavailableError(f"there is no file {ca_bundle!r}", remedy="Mend --ca-bundle.")
+        raise UnavailableError(f"file {ca_bundle!r} does not exist", remedy="Correct --ca-bundle.")
     with _client() as client:
-        look(client, Deadline(ANSWER_WITHIN_SEC))
+        inspect_engine(client, Deadline(ANSWER_WITHIN_SEC))
         built = building.build(client, base, ca_bundle, click.echo)
-    click.echo(
-        f"{built.tag} {'is built' if built.new else 'is here already'}, from {escape_control(built.base)}: {built.id}"
-    )
+    action = f"built {built.tag}" if built.new else f"{built.tag} already exists, built"
+    click.echo(f"{action} from {escape_control(built.base)}: {built.id}")
 
 
 @docker.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def list_(as_json: bool) -> None:
-    """List prepared environments, and what they take on the disk."""
+    """List prepared environments and their disk usage."""
     from agentbench_docker import storage
 
     with _client() as client:
-        kept = storage.kept(client, Cache())
+        environments = storage.stored_environments(client, Cache())
     if as_json:
-        shown = [{**dump(each), "bytes": each.bytes} for each in kept]
-        click.echo(json.dumps({"environments": shown, "bytes": sum(each.bytes for each in kept)}, indent=2))
+        rows = [{**dump(each), "bytes": each.bytes} for each in environments]
+        click.echo(json.dumps({"environments": rows, "bytes": sum(each.bytes for each in environments)}, indent=2))
         return
-    if not kept:
-        click.echo("no environment is kept; every run keeps those that it prepares")
+    if not environments:
+        click.echo("no prepared environments")
         return
     click.echo(f"{'environment':<14}{'MiB':>8}  {'last used':<11}{'commit':<12}image")
-    for each in kept:
-        day = "now" if each.in_use else time.strftime("%Y-%m-%d", time.localtime(each.used_at))
+    for each in environments:
+        day = "in use" if each.in_use else time.strftime("%Y-%m-%d", time.localtime(each.used_at))
         name = each.entry.key.removeprefix("sha256:")[:12]
         line = f"{name:<14}{_mib(each.bytes):>8}  {day:<11}{each.entry.commit[:10]:<12}{each.entry.base}"
         click.echo(escape_control(line))
-    click.echo(f"{'all':<14}{_mib(sum(each.bytes for each in kept)):>8}")
+    click.echo(f"{'total':<14}{_mib(sum(each.bytes for each in environments)):>8}")
 
 
 @docker.command()
-@click.option("--older-than", type=float, metavar="DAYS", help="Remove what was not used for so many days.")
-@click.option("--max-size", type=float, metavar="GIB", help="Remove what is longest unused until the rest fits.")
-@click.option("--all", "everything", is_flag=True, help="Remove all that no run works with.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-def prune(older_than: float | None, max_size: float | None, everything: bool, dry_run: bool) -> None:
-    """Remove prepared environments, and what dead runs left behind.
+@click.option("--older-than", type=float, metavar="DAYS", help="Remove environments unused for DAYS days.")
+@click.option("--max-size", type=float, metavar="GIB", help="Remove the least recently used until the rest fits.")
+@click.option("--all", "remove_all", is_flag=True, help="Remove all that are not in use.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+def prune(older_than: float | None, max_size: float | None, remove_all: bool, dry_run: bool) -> None:
+    """Remove prepared environments and leftovers of crashed runs.
 
-    Without options: what was not used for 30 days. What a run works with stays.
+    Without options: environments unused for 30 days. Environments in use are kept.
     """
     from agentbench_docker import owner, storage
 
     cache = Cache()
-    if everything:
+    if remove_all:
         older_than, max_size = 0.0, None
     elif older_than is None and max_size is None:
         older_than = _DEFAULT_AGE
     max_bytes = None if max_size is None else int(max_size * (1 << 30))
     with _client() as client:
-        going = storage.chosen(storage.kept(client, cache), older_than_days=older_than, max_bytes=max_bytes)
+        environments = storage.stored_environments(client, cache)
+        selected = storage.select_for_removal(environments, older_than_days=older_than, max_bytes=max_bytes)
         freed = 0
-        for each in going:
+        for each in selected:
             if dry_run or storage.remove(client, cache, each):
                 freed += each.bytes
                 click.echo(f"{'would remove' if dry_run else 'removed'} {each.entry.key.removeprefix('sha256:')[:12]}")
         if not dry_run:
             for leftover in (*owner.sweep(client), *storage.sweep_images(client, cache)):
                 click.echo(f"removed {leftover}")
-    click.echo(f"{_mib(freed)} MiB {'would be' if dry_run else 'are'} free again")
+    click.echo(f"{'would free' if dry_run else 'freed'} {_mib(freed)} MiB")
 
 
 @contextlib.contextmanager
 def _client() -> Iterator[Client]:
-    with tempfile.TemporaryDirectory(prefix="agentbench-client-") as place:
-        yield Client(os.environ, Path(place))
+    with tempfile.TemporaryDirectory(prefix="agentbench-client-") as directory:
+        yield Client(os.environ, Path(directory))
 
 
 def _mib(size: int) -> str:
@@ -135,9 +135,9 @@ def _mib(size: int) -> str:
 
 def _lines(facts: EngineFacts) -> list[tuple[str, str]]:
     runc = f"{facts.runc} ({facts.runc_package})" if facts.runc_package else facts.runc
-    shown = [
+    rows = [
         ("engine", facts.version),
-        ("at", f"{facts.host} ({facts.location})"),
+        ("host", f"{facts.host} ({facts.location})"),
         ("client", facts.client),
         ("runc", runc),
         ("default runtime", facts.default_runtime),
@@ -146,4 +146,4 @@ def _lines(facts: EngineFacts) -> list[tuple[str, str]]:
         ("security options", "; ".join(facts.security_options)),
         ("system", f"{facts.system}, kernel {facts.kernel}"),
     ]
-    return [(name, value or "unknown") for name, value in shown]
+    return [(name, value or "unknown") for name, value in rows]

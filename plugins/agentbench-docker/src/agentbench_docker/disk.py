@@ -1,4 +1,4 @@
-"""No container may fill the disk: a watch over what their workspaces and results grow to."""
+"""Limits the disk usage of containers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from agentbench_core import UnavailableError
 
 INTERVAL = 1.0
 FLOOR = 64 << 20
-"""Bytes; a disk with less room is full: writes fail that are nobody's fault."""
+"""Bytes. A disk with less free space counts as full, since writes of other programs may fail."""
 _REST = 100
-"""Counting takes a hundredth of the time, unless the disk's free space shrinks."""
+"""Pause between counts, as a multiple of the time of a count, unless free disk space shrinks."""
 _CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _BLOCK = 512
 
 
 @attrs.frozen
 class Usage:
-    """What something takes on a disk."""
+    """Disk usage."""
 
     bytes: int = 0
     files: int = 0
-    """Files, directories and whatever else has an inode."""
+    """Number of inodes: files, directories and others."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(self.bytes + other.bytes, self.files + other.files)
@@ -43,18 +43,18 @@ class Usage:
     def __sub__(self, other: Usage) -> Usage:
         return Usage(self.bytes - other.bytes, self.files - other.files)
 
-    def least(self, limit: Usage) -> Usage:
-        """What is allowed to who has this: the limit, or an eighth of it more than there is."""
+    def allowance(self, limit: Usage) -> Usage:
+        """Allowed usage given this usage: the limit, or the usage plus an eighth of the limit if that is more."""
         return Usage(max(limit.bytes, self.bytes + limit.bytes // 8), max(limit.files, self.files + limit.files // 8))
 
-    def over(self, other: Usage) -> bool:
-        """Whether it is more, in either respect."""
+    def exceeds(self, other: Usage) -> bool:
+        """Whether it exceeds ``other`` in bytes or files."""
         return self.bytes > other.bytes or self.files > other.files
 
 
 @attrs.define(kw_only=True)
 class _Watched:
-    """Directories that a container writes to, and how it is killed."""
+    """A watched container: the directories that it writes to and the callback that kills it."""
 
     container: str
     written: Sequence[Path]
@@ -62,35 +62,36 @@ class _Watched:
     kill: Callable[[str], None]
     allowed: Usage
     base: Usage | None = None
-    """The prepared tree, once it is counted: it is not the container's doing."""
+    """Usage of the prepared tree, which does not count; None until measured."""
     next_at: float = 0.0
     free: int = 0
-    """Bytes that were free when it was counted last."""
+    """Free bytes on the disk at the last count."""
 
 
 class DiskWatch:
-    """Counts what containers write, and kills who writes too much.
+    """Measures the disk usage of containers and kills those that exceed their limit.
 
-    The image's file system is read-only and all else in memory, so that the watched directories are the only way to the
-    disk. Counted is what lies there, and files there that have no name any more and that a process still holds.
+    The image's file system is read-only and everything else is in memory, so containers can use the disk only through
+    the watched directories. Deleted files that a process still holds open also count.
     """
 
     def __init__(self, limit: Usage) -> None:
-        """``limit`` is what a container may add to its prepared tree. Raises UnavailableError without GNU ``find``."""
+        """``limit`` is the allowed usage beyond the prepared tree. Raises UnavailableError without GNU ``find``."""
         self._limit = limit
         self._find = _find()
         self._lock = threading.Lock()
         self._watched: dict[int, _Watched] = {}
         self._numbers = itertools.count()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(
         self, container: str, written: Sequence[Path], before: Path, kill: Callable[[str], None]
     ) -> Callable[[], None]:
-        """Watch a container, by its id, until what is returned is called.
+        """Watch a container, by its id, until the returned function is called.
 
-        ``kill`` is called if it wrote too much; with a reason, if the disk is full and nobody wrote too much.
+        ``kill`` is called with an empty string if the container exceeds its limit, and with a reason if the disk is
+        full but no container exceeds its limit.
         """
         number = next(self._numbers)
         watched = _Watched(
@@ -115,18 +116,18 @@ class DiskWatch:
         return forget
 
     @contextlib.contextmanager
-    def over(
+    def watching(
         self, container: str, written: Sequence[Path], before: Path, kill: Callable[[str], None]
     ) -> Iterator[None]:
-        """The same for as long as a block runs."""
+        """Watch a container for the duration of a ``with`` block."""
         forget = self.add(container, written, before, kill)
         try:
             yield
         finally:
             forget()
 
-    def look(self) -> None:
-        """Count those whose time has come, and kill those who wrote too much.
+    def check(self) -> None:
+        """Measure the containers that are due, and kill those that exceed their limit.
 
         When a disk is full, all on it are counted; if none of them wrote too much, all are killed with that reason.
         """
@@ -137,54 +138,54 @@ class DiskWatch:
         for each in watched:
             free = _free(each.written[0])
             shrunk = each.free - free > self._limit.bytes // 8
-            if (shrunk or free < FLOOR or time.monotonic() >= each.next_at) and self._is_over(each, processes):
+            if (shrunk or free < FLOOR or time.monotonic() >= each.next_at) and self._exceeds_limit(each, processes):
                 killed = True
                 self._kill(each, "")
                 left = self._count(each, processes().get(each.container, ()))
-                each.allowed = left.least(self._limit)
+                each.allowed = left.allowance(self._limit)
         for each in watched:
             if not killed and (free := _free(each.written[0])) < FLOOR:
                 self._kill(
                     each,
-                    f"the disk is full, and no sandbox wrote too much: {free >> 20} MiB are free at {each.written[0]}",
+                    f"the disk is full, but no sandbox exceeded its limit: {free >> 20} MiB free at {each.written[0]}",
                 )
 
-    def look_if_full(self, path: Path) -> None:
-        """The same at once, if the disk of ``path`` is full: what has just failed there may not be to blame."""
+    def check_if_full(self, path: Path) -> None:
+        """Check all containers now if the disk of ``path`` is full, since that may have caused a failure."""
         if _free(path) < FLOOR:
-            self.look()
+            self.check()
 
     def close(self) -> None:
-        """End. Idempotent."""
-        self._over.set()
+        """Stop watching. Idempotent."""
+        self._stopped.set()
         if self._thread is not None:
             self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(INTERVAL):
-            self.look()
+        while not self._stopped.wait(INTERVAL):
+            self.check()
 
-    def _is_over(self, each: _Watched, processes: Callable[[], _Processes]) -> bool:
+    def _exceeds_limit(self, each: _Watched, processes: Callable[[], _Processes]) -> bool:
         began = time.monotonic()
         each.free = _free(each.written[0])
         usage = self._count(each, processes().get(each.container, ()), each.allowed)
         ended = time.monotonic()
         each.next_at = ended + max(INTERVAL, _REST * (ended - began))
-        return usage.over(each.allowed)
+        return usage.exceeds(each.allowed)
 
     def _count(self, each: _Watched, processes: Sequence[Path], at_most: Usage | None = None) -> Usage:
-        """What a container added to its prepared tree; when it is over ``at_most``, perhaps not all of it."""
+        """Usage beyond the prepared tree. Counting may stop once it exceeds ``at_most``."""
         if each.base is None:
             each.base = self._tree(each.before)
-        found = _nameless(processes, {_device(path) for path in each.written}) - each.base
+        usage = _deleted_files(processes, {_device(path) for path in each.written}) - each.base
         for path in each.written:
-            found += self._tree(path, at_most and at_most - found)
-        return found
+            usage += self._tree(path, at_most and at_most - usage)
+        return usage
 
     def _tree(self, path: Path, at_most: Usage | None = None) -> Usage:
-        """What a tree takes; ``find`` copes with whatever lies there, however deep."""
+        """Usage of a tree. Uses ``find``, which handles trees of any depth."""
         command = [*self._find, str(path), "-xdev", "-printf", "%b %y %n %i\\n"]
-        found, several = Usage(), set()
+        usage, seen = Usage(), set()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
         )
@@ -193,44 +194,44 @@ class DiskWatch:
             for line in process.stdout:
                 blocks, kind, names, inode = line.split()
                 if names != b"1" and kind != b"d":
-                    if inode in several:
+                    if inode in seen:
                         continue
-                    several.add(inode)
-                found += Usage(int(blocks) * _BLOCK, 1)
-                if at_most is not None and found.over(at_most):
+                    seen.add(inode)
+                usage += Usage(int(blocks) * _BLOCK, 1)
+                if at_most is not None and usage.exceeds(at_most):
                     process.kill()
                     break
-        return found
+        return usage
 
     def _kill(self, each: _Watched, why: str) -> None:
-        with contextlib.suppress(Exception):  # others are still to be watched; who cannot be killed says so
+        with contextlib.suppress(Exception):  # continue to watch the others; the sandbox reports the failure
             each.kill(why)
 
 
 _Processes = Mapping[str, Sequence[Path]]
-"""Places in ``/proc`` by container."""
+"""Directories in ``/proc`` by container id."""
 
 
 def _processes() -> _Processes:
-    """What runs in containers, as far as this machine's process table shows it."""
-    found = defaultdict(list)
-    for place in Path("/proc").glob("[0-9]*"):
+    """Processes of containers that are visible in this machine's process table."""
+    result = defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            for container in set(_CONTAINER.findall((place / "cgroup").read_bytes())):
-                found[container.decode()].append(place)
-    return found
+            for container in set(_CONTAINER.findall((path / "cgroup").read_bytes())):
+                result[container.decode()].append(path)
+    return result
 
 
-def _nameless(processes: Sequence[Path], devices: set[int]) -> Usage:
-    """Files without a name on these devices that processes hold open, or in their memory."""
-    found = {}
+def _deleted_files(processes: Sequence[Path], devices: set[int]) -> Usage:
+    """Usage of deleted files on these devices that processes hold open or mapped."""
+    sizes = {}
     for process in processes:
-        for place in (*_opened(process), *_mapped(process)):
+        for path in (*_opened(process), *_mapped(process)):
             with contextlib.suppress(OSError):
-                status = place.stat()
+                status = path.stat()
                 if status.st_nlink == 0 and status.st_dev in devices and stat.S_ISREG(status.st_mode):
-                    found[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK
-    return Usage(sum(found.values()), len(found))
+                    sizes[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK
+    return Usage(sum(sizes.values()), len(sizes))
 
 
 def _opened(process: Path) -> list[Path]:
@@ -250,14 +251,16 @@ def _mapped(process: Path) -> list[Path]:
 
 
 def _find() -> list[str]:
-    """A ``find`` that gets into directories that their owner has closed, who we are unless we are root."""
-    ways = [["find"]] if os.geteuid() == 0 else [["unshare", "--map-root-user", "find"], ["find"]]
-    for way in ways:
+    """Command line of a ``find`` that can read directories even if their owner removed the permission."""
+    commands = [["find"]] if os.geteuid() == 0 else [["unshare", "--map-root-user", "find"], ["find"]]
+    for command in commands:
         with contextlib.suppress(OSError):
-            tried = subprocess.run([*way, "/", "-maxdepth", "0", "-printf", "%y"], capture_output=True, check=False)
-            if tried.stdout == b"d":
-                return way
-    raise UnavailableError("there is no GNU `find` on the PATH", remedy="Install findutils, for instance.")
+            result = subprocess.run(
+                [*command, "/", "-maxdepth", "0", "-printf", "%y"], capture_output=True, check=False
+            )
+            if result.stdout == b"d":
+                return command
+    raise UnavailableError("GNU find was not found on PATH", remedy="Run: apt-get install findutils")
 
 
 def _device(path: Path) -> int:
@@ -271,4 +274,4 @@ def _free(path: Path) -> int:
     try:
         return shutil.disk_usage(path).free
     except OSError:
-        return 1 << 62  # gone: it takes nothing
+        return 1 << 62  # removed: it uses no space

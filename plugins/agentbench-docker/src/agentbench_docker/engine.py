@@ -1,4 +1,4 @@
-"""What a Docker engine says of itself."""
+"""Information about a Docker engine."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
 OLDEST = (20, 10)
-"""Before this version the engine knows neither of the two cgroup versions well."""
+"""Oldest supported engine version. Older engines lack reliable cgroup support."""
 
 
 @attrs.frozen(kw_only=True)
 class EngineFacts:
-    """What an engine says of itself. Empty text means that it does not say."""
+    """Properties of an engine. An empty string means that the engine does not report the value."""
 
     host: str
     location: Literal["local", "remote"]
-    """``local``: reached through a socket of this machine's file system."""
+    """``local``: reached through a local socket."""
     version: str
     client: str
     runc: str
     runc_package: str
-    """The build that packaged it, such as ``1.1.5+ds1-1+deb12u1``."""
+    """Package version, such as ``1.1.5+ds1-1+deb12u1``."""
     default_runtime: str
     runtimes: tuple[str, ...]
     storage_driver: str
@@ -40,14 +40,14 @@ class EngineFacts:
     memory: int
     """Bytes."""
     root: str
-    """Where it keeps images and containers."""
+    """Directory for images and containers."""
 
 
-def look(client: Client, deadline: Deadline) -> EngineFacts:
-    """The facts of the engine that ``client`` reaches.
+def inspect_engine(client: Client, deadline: Deadline) -> EngineFacts:
+    """Query the engine that ``client`` reaches.
 
     Raises:
-        UnavailableError: no engine, or no answer in time; says what to do.
+        UnavailableError: the engine is unreachable, did not answer in time, or answered with an error.
     """
     from python_on_whales import DockerException
 
@@ -57,13 +57,13 @@ def look(client: Client, deadline: Deadline) -> EngineFacts:
         raise UnavailableError(error.message, remedy=error.remedy) from error
     except DockerException as error:
         raise UnavailableError(
-            f"the Docker engine at {client.host} refuses to answer: {one_line(error.stderr or str(error.return_code))}",
-            remedy="Compare with what `docker version` and `docker info` print.",
+            f"the Docker engine at {client.host} returned an error: {one_line(error.stderr or str(error.return_code))}",
+            remedy="Check the output of `docker version` and `docker info`.",
         ) from error
-    except ValueError as error:  # python-on-whales could not read it
+    except ValueError as error:  # python-on-whales could not parse it
         raise UnavailableError(
-            f"the Docker engine at {client.host} gave an answer that cannot be read: {one_line(str(error))}",
-            remedy="Compare with what `docker version` and `docker info` print.",
+            f"the Docker engine at {client.host} returned an unreadable response: {one_line(str(error))}",
+            remedy="Check the output of `docker version` and `docker info`.",
         ) from error
 
 
@@ -94,22 +94,22 @@ def _facts(client: Client, docker: DockerClient, deadline: Deadline) -> EngineFa
 
 
 def _cgroup_version(client: Client, deadline: Deadline) -> str:
-    """``1`` or ``2``, or empty before Engine 20.10; python-on-whales' own model drops the field."""
+    """``1`` or ``2``, or empty before Engine 20.10. The model of python-on-whales does not have this field."""
     command = [*client.argv(max(1.0, min(10.0, deadline.remaining()))), "info", "--format", "{{.CgroupVersion}}"]
-    shown = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
-    return shown.stdout.strip() if shown.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def _readable(option: str) -> str:
-    """``seccomp (profile=default)`` for ``name=seccomp,profile=default``."""
+    """Convert ``name=seccomp,profile=default`` to ``seccomp (profile=default)``."""
     name, _, rest = option.removeprefix("name=").partition(",")
     return f"{name} ({rest})" if rest else name
 
 
 def too_old(version: str) -> bool:
-    """Whether an engine of that version cannot be used; one that cannot be read may."""
+    """Whether an engine version is unsupported. A version that cannot be parsed is accepted."""
     numbers = version.lstrip("v").split(".")[:2]
     try:
         return tuple(map(int, numbers)) < OLDEST

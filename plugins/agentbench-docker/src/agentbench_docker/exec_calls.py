@@ -1,4 +1,4 @@
-"""The way into images without Python: one ``docker exec`` per command, or the command as process 1."""
+"""Transport for images without Python: one ``docker exec`` per command, or the command as process 1."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from collections.abc import Sequence
 import attrs
 
 from agentbench_core import OUTPUT_CAP, Deadline, ExecResult, Output, SandboxError
-from agentbench_docker.channel import POLL, ChannelLostError, FileRefusedError, Order
+from agentbench_docker.channel import POLL, ChannelLostError, CommandRequest, FileRefusedError
 from agentbench_docker.container import Container
 from agentbench_docker.inside.frames import ready
-from agentbench_docker.inside.watching import Capture
+from agentbench_docker.inside.monitoring import Capture
 
 END_GRACE = 0.2
 _EXEC_SEC = 60.0
 _SURE_SEC = 5.0
-"""For the engine to know that a container has ended whose commands have."""
+"""Seconds for the engine to register that a container has exited."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a shell can export."""
+"""Variable names that a shell can export."""
 
-# Variables come on standard input: a command line can be read by everybody. The last line of stderr is the proof that
-# the command ended by itself, since the exit code of `docker exec` is also 0, 1, 126 or 137 when it did not.
+# Variables are sent on standard input, since other users can read command lines. The last line of stderr proves that
+# the command exited by itself: `docker exec` can also exit with 0, 1, 126 or 137 when it did not.
 _WRAPPER = r"""
 eval "$(cat)"
 cd "$1" || exit 126
@@ -53,10 +53,10 @@ printf '\n%s %s %s %s\n' "$proof" "$code" "$before" "$(counts)" >&2
 
 
 class ExecCalls:
-    """Implements ``Line``. At a deadline the container is started anew: nothing else is sure to kill everything."""
+    """Implements ``Transport``. Restarts the container at a deadline to be sure to kill all processes."""
 
     def __init__(self, container: Container, shell: Sequence[str], deadline: Deadline) -> None:
-        """``shell`` is how commands start one."""
+        """``shell`` is the command line prefix that starts a shell."""
         self.guarded = True
         self._container = container
         self._shell = shell
@@ -64,30 +64,32 @@ class ExecCalls:
         self._started_at = container.state().started_at
         self._running: subprocess.Popen[bytes] | None = None
 
-    def exec(self, order: Order, deadline: Deadline) -> ExecResult:
+    def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
         """Run a command."""
         proof = secrets.token_hex(16)
         exports = "".join(
-            f"export {name}={shlex.quote(value)}\n" for name, value in order.env.items() if _NAME.fullmatch(name)
+            f"export {name}={shlex.quote(value)}\n" for name, value in request.env.items() if _NAME.fullmatch(name)
         )
-        words = [*self._shell, "-c", _WRAPPER, "sh", order.cwd, proof, *order.argv]
+        words = [*self._shell, "-c", _WRAPPER, "sh", request.cwd, proof, *request.argv]
         started = time.monotonic()
         ended, out, err = self._call(words, exports.encode("utf-8", "surrogateescape"), deadline, proof.encode())
-        took = time.monotonic() - started
+        duration = time.monotonic() - started
         if ended is not None:
             return ExecResult(
                 exit_code=ended.code,
                 stdout=_output(out),
                 stderr=_output(err),
-                duration_sec=took,
+                duration_sec=duration,
                 limits_hit=ended.limits_hit,
             )
         if not deadline.expired:
-            raise ChannelLostError("the command ended without a word", ended=self._was_cut(proof))
+            raise ChannelLostError("the command exited without a status line", ended=self._ended_externally(proof))
         self._container.kill()
         self._container.start(Deadline(_EXEC_SEC))
         self._started_at = self._container.state().started_at
-        return ExecResult(exit_code=None, stdout=_output(out), stderr=_output(err), timed_out=True, duration_sec=took)
+        return ExecResult(
+            exit_code=None, stdout=_output(out), stderr=_output(err), timed_out=True, duration_sec=duration
+        )
 
     def read(self, path: str, limit: int) -> bytes:
         """Up to ``limit`` bytes of a file."""
@@ -100,22 +102,22 @@ class ExecCalls:
         self._file(["sh", "-c", script, "sh", path, secrets.token_hex(4)], data, cap=OUTPUT_CAP)
 
     def close(self) -> None:
-        """Let go of a call that runs; what it started ends with the container."""
+        """Kill the running client. Processes that it started end with the container."""
         if self._running is not None:
             _kill(self._running)
 
-    def _was_cut(self, proof: str) -> bool:
-        """Whether somebody outside ended the container, or the client, whose command still runs."""
+    def _ended_externally(self, proof: str) -> bool:
+        """Whether the container has ended, or the client was killed while its command still runs."""
         if self._has_ended():
             return True
-        shown = self._asked("top", self._container.id, "-eo", "pid,args")
-        return shown.returncode == 0 and proof in shown.stdout
+        result = self._docker("top", self._container.id, "-eo", "pid,args")
+        return result.returncode == 0 and proof in result.stdout
 
     def _has_ended(self) -> bool:
-        """Whether the container has ended, was started anew or is paused.
+        """Whether the container has ended, was restarted or is paused.
 
-        The engine may know of a command's end before that of its container, and then says that this runs as before.
-        Its word is sure once something else has run there; where nothing can, for want of room, it has had its time.
+        The engine may register the end of a command before the end of its container. A running state is reliable once
+        another command has succeeded in the container, or after ``_SURE_SEC`` seconds.
         """
         give_up_at = time.monotonic() + _SURE_SEC
         sure = False
@@ -125,10 +127,10 @@ class ExecCalls:
                 return True
             if sure or time.monotonic() > give_up_at:
                 return False
-            sure = self._asked("exec", self._container.id, "/bin/sh", "-c", ":").returncode == 0
+            sure = self._docker("exec", self._container.id, "/bin/sh", "-c", ":").returncode == 0
             time.sleep(0 if sure else POLL)
 
-    def _asked(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def _docker(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [*self._container.client.argv(_EXEC_SEC), *words]
         return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
 
@@ -141,8 +143,8 @@ class ExecCalls:
         if number is None:
             if self._has_ended():
                 raise ChannelLostError("the container has ended", ended=True)
-            said = done.stderr.decode("utf-8", "backslashreplace").strip()
-            number = errno.EACCES if "denied" in said or "Read-only" in said else errno.EIO
+            message = done.stderr.decode("utf-8", "backslashreplace").strip()
+            number = errno.EACCES if "denied" in message or "Read-only" in message else errno.EIO
         raise FileRefusedError(number, os.strerror(number))
 
     def _call(
@@ -171,7 +173,7 @@ class ExecCalls:
                         del streams[descriptor]
                         continue
                     streams[descriptor].add(part)
-                if ended_at is None and (ended := _proven(err, proof)) is not None:
+                if ended_at is None and (ended := _parse_proof(err, proof)) is not None:
                     ended_at = time.monotonic()
         finally:
             _kill(process)
@@ -183,23 +185,23 @@ class ExecCalls:
 
 @attrs.frozen
 class _Ended:
-    """What the wrapper's last line says."""
+    """The parsed last line of the wrapper."""
 
     code: int
     limits_hit: tuple[str, ...]
 
 
 def main_command(command: str, proof: str) -> list[str]:
-    """What the shell that is process 1 is given: the command, and a last line that says that it came to its end."""
+    """Shell arguments for process 1, which runs the command and then prints a last line as proof of its end."""
     script = '/bin/sh -c "$1"; code=$?; printf "\\n%s %s\\n" "$2" "$code" >&2; exit "$code"'
     return ["-c", script, "sh", command, proof]
 
 
 def run_main(container: Container, proof: str, deadline: Deadline) -> ExecResult:
-    """Start a container whose process 1 runs :func:`main_command`, and see it to its end.
+    """Start a container with :func:`main_command` as process 1 and wait for its exit.
 
-    The exit code is the engine's. Without the last line, and with memory left, somebody outside ended it: a shell that
-    is process 1 cannot be killed from within.
+    The engine reports the exit code. Raises SandboxError if the last line is missing and the container did not run out
+    of memory: other processes cannot kill process 1, so the cause is external.
     """
     process = container.start_attached()
     assert process.stdin is not None
@@ -227,9 +229,9 @@ def run_main(container: Container, proof: str, deadline: Deadline) -> ExecResult
         for stream in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(OSError):
                 stream.close()
-    if state is not None and _proven(err, proof.encode()) is None and not state.oom_killed:
-        said = bytes(err.tail or err.head)[-300:].decode("utf-8", "backslashreplace")
-        raise SandboxError(f"somebody outside stopped the container, or it never ran: {state.error or said}")
+    if state is not None and _parse_proof(err, proof.encode()) is None and not state.oom_killed:
+        message = bytes(err.tail or err.head)[-300:].decode("utf-8", "backslashreplace")
+        raise SandboxError(f"the container was stopped externally or never ran: {state.error or message}")
     return ExecResult(
         exit_code=state.exit_code if state else None,
         stdout=_output(out),
@@ -247,19 +249,19 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _proven(err: Capture, proof: bytes) -> _Ended | None:
-    """What the last line of stderr proves; the line is taken away."""
-    kept = err.tail if err.tail else err.head
-    before, found, after = bytes(kept).rpartition(b"\n" + proof + b" ")
+def _parse_proof(err: Capture, proof: bytes) -> _Ended | None:
+    """Parse and remove the last line of stderr if it is the proof of the command's end."""
+    buffer = err.tail if err.tail else err.head
+    before, separator, after = bytes(buffer).rpartition(b"\n" + proof + b" ")
     numbers = after.split()
-    if not found or not after.endswith(b"\n") or not numbers or not all(each.isdigit() for each in numbers):
+    if not separator or not after.endswith(b"\n") or not numbers or not all(each.isdigit() for each in numbers):
         return None
-    kept[:] = before
+    buffer[:] = before
     code, *counts = map(int, numbers)
     half = len(counts) // 2
-    grown = [late > early for early, late in zip(counts[:half], counts[half:], strict=True)]
+    increased = [late > early for early, late in zip(counts[:half], counts[half:], strict=True)]
     names = ("oom", "pids") if half == len(("oom", "pids")) else ()
-    return _Ended(code, tuple(name for name, more in zip(names, grown, strict=False) if more))
+    return _Ended(code, tuple(name for name, hit in zip(names, increased, strict=False) if hit))
 
 
 def _output(capture: Capture) -> Output:

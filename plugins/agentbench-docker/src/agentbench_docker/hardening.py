@@ -1,4 +1,4 @@
-"""What every container is started with: nothing that its task did not ask for, and nothing of the host."""
+"""Security settings, mounts and limits of all containers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import attrs
 
 from agentbench_core import EnvironmentSpec
-from agentbench_docker.gate import gate
 from agentbench_docker.options import DockerOptions
+from agentbench_docker.seccomp_exec import elf_program
 
 FIXED_ID = 10001
-"""User and group of commands when the harness itself is root."""
+"""User and group id of commands when the harness runs as root."""
 HOME = "/home/agent"
 PREFIX = "/opt/venv"
-"""Where set-up installs: HOME is a fresh one in every start."""
-OURS = "/agentbench"
-"""Where our own files are mounted."""
+"""Install prefix of setup. HOME is new in every container."""
+MOUNT_ROOT = "/agentbench"
+"""Mount point of AgentBench's own files."""
 _INSIDE = Path(__file__).with_name("inside")
-_MAIN = f"import sys; sys.path.insert(0, '{OURS}/lib'); from agentbench_docker.inside.server import main; main()"
+_MAIN = f"import sys; sys.path.insert(0, '{MOUNT_ROOT}/lib'); from agentbench_docker.inside.server import main; main()"
 
-# A python of the system first: the one in PREFIX belongs to the task's set-up.
+# Prefer a system Python: the one in PREFIX belongs to the task's setup.
 START = f"""\
 for python in /usr/local/bin/python3 /usr/bin/python3 python3; do
     command -v "$python" >/dev/null && exec "$python" -I -S -c "{_MAIN}"
@@ -31,36 +31,36 @@ done
 exit 127
 """
 WAIT = "trap : INT TERM HUP QUIT USR1 USR2 ALRM; while :; do sleep 3600 & wait $!; done"
-"""Process 1 where there is no Python: it cannot be killed from within either, and it buries the dead."""
+"""Process 1 in images without Python. Other processes cannot kill it, and it reaps zombies."""
 
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """Who commands run as."""
+    """User and group of commands in a container."""
 
     uid: int
     gid: int
 
     @property
-    def user(self) -> str:
-        """As docker wants it."""
+    def uid_gid(self) -> str:
+        """Value of docker's ``--user``."""
         return f"{self.uid}:{self.gid}"
 
-    def give(self, path: Path) -> None:
-        """Make a file or directory of ours theirs, where we can and must."""
+    def chown(self, path: Path) -> None:
+        """Change the owner of a file or directory to this user if the harness runs as root."""
         if os.geteuid() == 0:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
-    def give_tree(self, root: Path) -> None:
-        """The same for all in a tree of ours, which nobody else writes to."""
+    def chown_tree(self, root: Path) -> None:
+        """The same for a whole tree, which must not be modified concurrently."""
         if os.geteuid() == 0:
             for directory, names, files in os.walk(root):
                 for path in (Path(directory), *(Path(directory, name) for name in (*names, *files))):
-                    self.give(path)
+                    self.chown(path)
 
 
-def person() -> Person:
-    """Never root: the owner of the workspace, which is us, or a fixed one when we are root."""
+def container_user() -> Person:
+    """The user for commands: the current user, or ``FIXED_ID`` if that is root."""
     if os.geteuid() == 0:
         return Person(uid=FIXED_ID, gid=FIXED_ID)
     return Person(uid=os.geteuid(), gid=os.getegid())
@@ -68,14 +68,14 @@ def person() -> Person:
 
 @attrs.frozen(kw_only=True)
 class Mount:
-    """A file or directory of the host inside a container."""
+    """A bind mount of a host file or directory."""
 
     source: Path
     target: str
     read_only: bool = True
 
     def words(self) -> list[str]:
-        """As docker wants it: the fields of a line of CSV."""
+        """Fields of docker's ``--mount`` value, quoted as CSV."""
         fields = ["type=bind", f"source={self.source}", f"target={self.target}"]
         quoted = ['"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields]
         return [*quoted, *(["readonly"] if self.read_only else [])]
@@ -83,16 +83,16 @@ class Mount:
 
 @attrs.frozen(kw_only=True)
 class Hardening:
-    """What all containers of a provider have in common."""
+    """Settings that all containers of a provider share."""
 
     options: DockerOptions
-    person: Person
+    user: Person
     cpus: int
-    """Processors that the engine has; more cannot be asked for."""
+    """Number of the engine's CPUs, the upper bound of a task's CPU limit."""
     own: Sequence[Mount]
-    """What :func:`write_own_files` gave."""
+    """Result of :func:`write_own_files`."""
     gate: Mount | None
-    """What :func:`write_gate` gave."""
+    """Result of :func:`write_gate`."""
     labels: Mapping[str, str]
 
     def arguments(
@@ -106,16 +106,16 @@ class Hardening:
         hosted: bool,
         labels: Mapping[str, str],
     ) -> dict[str, Any]:
-        """Keywords for python-on-whales' ``create``.
+        """Keyword arguments for ``create`` of python-on-whales.
 
         Args:
             spec: the task's limits.
-            mounts: besides our own.
-            volumes: directories of the image that become memory, too.
-            network: ``none``, or the name of one.
-            set_up: whether its changes are to be kept: then the root file system can be written.
-            hosted: whether our process 1 runs there, or a shell that waits.
-            labels: besides our own.
+            mounts: additional mounts.
+            volumes: directories of the image to mount as tmpfs.
+            network: a network name, or ``none``.
+            set_up: whether this is a setup container, with a writable root file system.
+            hosted: whether the AgentBench server is process 1; otherwise a waiting shell.
+            labels: additional labels.
         """
         settings, options = spec.settings, self.options
         memory = f"{settings.mem_limit_mb}m"
@@ -124,7 +124,7 @@ class Hardening:
         arguments: dict[str, Any] = {
             "entrypoint": first,
             "command": [*more, "-c", START if hosted else WAIT],
-            "user": self.person.user,
+            "user": self.user.uid_gid,
             "workdir": "/",
             "interactive": hosted,
             "networks": [network],
@@ -144,7 +144,7 @@ class Hardening:
             "pids_limit": settings.pids_limit,
             "ulimit": ["nofile=4096:4096", "core=0", "fsize=2147483648"],
             "log_driver": "none",
-            "stop_signal": "SIGKILL",  # there is nothing in it to be asked politely
+            "stop_signal": "SIGKILL",  # no process handles a graceful stop
             "pull": "never",
             "labels": {**self.labels, **labels},
             "mounts": [mount.words() for mount in (*own, *mounts)],
@@ -155,72 +155,72 @@ class Hardening:
         return arguments
 
     def shell(self) -> list[str]:
-        """A shell in an image without Python, under the filter that process 1 takes on in others."""
+        """Shell command for images without Python, with the seccomp filter of process 1 in other images."""
         return [*([self.gate.target] if self.gate else []), "/bin/sh"]
 
     def _tmpfs(self, memory_mb: int, volumes: Sequence[str]) -> list[str]:
-        """What is written there is memory, so all of it together stays below the limit."""
-        options, person = self.options, self.person
+        """The tmpfs mounts. Their contents count as memory, so their total size stays below the limit."""
+        options, user = self.options, self.user
         tmp = max(1, min(options.tmp_mb, memory_mb // 2))
         home = max(1, min(options.home_mb, memory_mb // 4))
         var = max(1, min(64, memory_mb // 8))
-        owner = f"uid={person.uid},gid={person.gid}"
+        owner = f"uid={user.uid},gid={user.gid}"
         return [
-            f"/tmp:rw,exec,nosuid,nodev,size={tmp}m,mode=1777",  # noqa: S108 - the container's own
-            f"/var/tmp:rw,exec,nosuid,nodev,size={var}m,mode=1777",  # noqa: S108 - the same
-            *(f"{place}:rw,exec,nosuid,nodev,size={var}m,mode=1777" for place in volumes),
+            f"/tmp:rw,exec,nosuid,nodev,size={tmp}m,mode=1777",  # noqa: S108 - inside the container
+            f"/var/tmp:rw,exec,nosuid,nodev,size={var}m,mode=1777",  # noqa: S108 - inside the container
+            *(f"{volume}:rw,exec,nosuid,nodev,size={var}m,mode=1777" for volume in volumes),
             "/run:rw,nosuid,nodev,noexec,size=16m,mode=755",
             f"{HOME}:rw,exec,nosuid,nodev,size={home}m,{owner},mode=0700",
         ]
 
     @property
     def loosened(self) -> Sequence[str]:
-        """What options took away from it, in words."""
+        """Descriptions of the options that weaken isolation."""
         options = self.options
-        found = [f"capability {name}" for name in options.capabilities]
-        return (*found, *(() if options.read_only_root else ("the root file system can be written",)))
+        relaxed = [f"capability {name}" for name in options.capabilities]
+        return (*relaxed, *(() if options.read_only_root else ("the root file system can be written",)))
 
 
 def _sysctl() -> dict[str, str]:
-    """Without a network, docker switches IPv6 off on the loopback interface, too."""
+    """Enable IPv6 on the loopback interface, which docker disables in containers without a network."""
     return {"net.ipv6.conf.all.disable_ipv6": "0"} if Path("/proc/sys/net/ipv6").exists() else {}
 
 
-def write_own_files(place: Path, person: Person) -> tuple[Mount, ...]:
-    """Put what every container gets of us into a directory of ours, where all may read it.
+def write_own_files(directory: Path, user: Person) -> tuple[Mount, ...]:
+    """Write the files that are mounted into every container, readable by all users.
 
-    The program that is its process 1; ``passwd`` and ``group``, since programs ask for the name and home of a user.
+    These are the program for process 1, and ``passwd`` and ``group`` for programs that look up the user.
     """
-    inside = place / "inside"
+    inside = directory / "inside"
     inside.mkdir()
     for source in _INSIDE.glob("*.py"):
         (inside / source.name).write_bytes(source.read_bytes())
-    passwd, group = place / "passwd", place / "group"
+    passwd, group = directory / "passwd", directory / "group"
     passwd.write_text(
-        f"root:x:0:0:root:/root:/bin/sh\nagent:x:{person.uid}:{person.gid}:agent:{HOME}:/bin/sh\n"
+        f"root:x:0:0:root:/root:/bin/sh\nagent:x:{user.uid}:{user.gid}:agent:{HOME}:/bin/sh\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     )
-    group.write_text(f"root:x:0:\nagent:x:{person.gid}:\nnogroup:x:65534:\n")
+    group.write_text(f"root:x:0:\nagent:x:{user.gid}:\nnogroup:x:65534:\n")
     for file in (passwd, group, *inside.iterdir()):
         file.chmod(0o644)
     inside.chmod(0o755)
     return (
-        Mount(source=inside, target=f"{OURS}/lib/agentbench_docker/inside"),
+        Mount(source=inside, target=f"{MOUNT_ROOT}/lib/agentbench_docker/inside"),
         Mount(source=passwd, target="/etc/passwd"),
         Mount(source=group, target="/etc/group"),
     )
 
 
-def write_gate(place: Path) -> Mount | None:
-    """Put the program that shells are started through into a directory of ours; nothing where there is none."""
-    file = place / "gate"
-    file.write_bytes(gate())
+def write_gate(directory: Path) -> Mount | None:
+    """Write the program that installs the seccomp filter for shells; None on unsupported architectures."""
+    file = directory / "gate"
+    file.write_bytes(elf_program())
     file.chmod(0o755)
-    return Mount(source=file, target=f"{OURS}/gate") if file.stat().st_size else None
+    return Mount(source=file, target=f"{MOUNT_ROOT}/gate") if file.stat().st_size else None
 
 
 def variables(image: Mapping[str, str], workdir: str) -> dict[str, str]:
-    """The environment of commands: the image's own, and what every task gets."""
+    """Environment variables of commands: those of the image and those that AgentBench sets."""
     path = image.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         **image,
@@ -228,7 +228,7 @@ def variables(image: Mapping[str, str], workdir: str) -> dict[str, str]:
         "HOME": HOME,
         "USER": "agent",
         "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",  # noqa: S108 - the container's own
+        "TMPDIR": "/tmp",  # noqa: S108 - inside the container
         "PWD": workdir,
         "PYTHONDONTWRITEBYTECODE": "1",
     }

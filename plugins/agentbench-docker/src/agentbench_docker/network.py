@@ -1,4 +1,4 @@
-"""The network of a provider: its containers reach out through it, and not one another."""
+"""The provider's network, which gives containers internet access but isolates them from each other."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from agentbench_core import Deadline, SandboxError, UnavailableError
 from agentbench_docker.client import Client, one_line
 
-_NO_NEIGHBOURS = "com.docker.network.bridge.enable_icc=false"
+_ISOLATE_CONTAINERS = "com.docker.network.bridge.enable_icc=false"
 
 
 class Network:
-    """A bridge network, made when it is first needed."""
+    """A bridge network, created on first use."""
 
     def __init__(self, client: Client, labels: Mapping[str, str], given: str) -> None:
-        """``given`` names one that exists and is used instead; empty: one of our own."""
+        """``given`` is the name of an existing network to use instead; empty: create one."""
         self._client = client
         self._labels = labels
         self._given = given
@@ -24,7 +24,7 @@ class Network:
         self._lock = threading.Lock()
 
     def name(self, deadline: Deadline) -> str:
-        """Its name. Raises SandboxError when it cannot be made."""
+        """The network's name. Creates the network if needed. Raises SandboxError on failure."""
         from python_on_whales import DockerException
 
         if self._given:
@@ -35,20 +35,20 @@ class Network:
                 try:
                     self._client.call(
                         lambda docker: docker.network.create(
-                            name, driver="bridge", labels=dict(self._labels), options=[_NO_NEIGHBOURS]
+                            name, driver="bridge", labels=dict(self._labels), options=[_ISOLATE_CONTAINERS]
                         ),
                         deadline,
                     )
                 except DockerException as error:
                     raise SandboxError(
-                        f"a network could not be made: {one_line(error.stderr or str(error))}",
-                        remedy="Look at `docker network ls`; iptables must be installed where dockerd runs.",
+                        f"could not create a docker network: {one_line(error.stderr or str(error))}",
+                        remedy="Check `docker network ls`, and that iptables is installed on the engine's host.",
                     ) from None
                 self._name = name
             return self._name
 
     def check(self, deadline: Deadline) -> None:
-        """Raise UnavailableError when the one that was given is not there."""
+        """Raise UnavailableError if the given network does not exist."""
         from python_on_whales import DockerException
 
         if not self._given:
@@ -57,6 +57,6 @@ class Network:
             self._client.call(lambda docker: docker.network.inspect(self._given), deadline)
         except DockerException:
             raise UnavailableError(
-                f"there is no docker network {self._given!r}",
-                remedy="Make it, or leave the option `setup_network` of the sandbox `docker` empty.",
+                f"docker network {self._given!r} does not exist",
+                remedy=f"Run: docker network create {self._given}. Or leave sandbox.setup_network empty.",
             ) from None

@@ -1,4 +1,4 @@
-"""Options of the sandbox ``docker``; light, because every command imports it."""
+"""Options of the sandbox ``docker``. Every command imports this module, so it must stay cheap."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class DockerOptions:
-    """What can be chosen about the sandbox ``docker``. What loosens a container is written to its facts."""
+    """Options of the sandbox ``docker``. Options that weaken isolation are recorded in the environment's facts."""
 
-    pull: Literal["missing", "never"] = option("missing", help="whether an absent image is pulled before a run")
-    ca_bundle: str = option("", help="file with certificates that set-up trusts in addition, for proxies that re-sign")
+    pull: Literal["missing", "never"] = option("missing", help="whether to pull a missing image before a run")
+    ca_bundle: str = option("", help="file with additional CA certificates for setup, for TLS-intercepting proxies")
     setup_environment: tuple[str, ...] = option(
-        (), help="names of variables of this machine that set-up may see, such as PIP_INDEX_URL or HTTPS_PROXY"
+        (), help="names of host environment variables passed to setup, such as PIP_INDEX_URL or HTTPS_PROXY"
     )
-    setup_network: str = option("", help="existing docker network for set-up; empty: one of the run's own")
-    pip_cache: bool = option(True, help="keep what pip downloads for the next set-up")
-    read_only_root: bool = option(True, help="false: agents and tests may write outside workspace, HOME and /tmp")
-    capabilities: tuple[str, ...] = option((), help="Linux capabilities to give back, such as NET_RAW")
-    runtime: str = option("", help="container runtime of the engine, such as runsc; empty: its default")
+    setup_network: str = option("", help="existing docker network for setup; empty: a new network per run")
+    pip_cache: bool = option(True, help="keep pip downloads for later setups")
+    read_only_root: bool = option(True, help="false: agents and tests may write outside the workspace, HOME and /tmp")
+    capabilities: tuple[str, ...] = option((), help="Linux capabilities to add back, such as NET_RAW")
+    runtime: str = option("", help="container runtime, such as runsc; empty: the engine's default")
     shm_mb: int = option(256, help="size of /dev/shm", minimum=1)
     tmp_mb: int = option(512, help="size of /tmp, at most half of the task's memory", minimum=1)
     home_mb: int = option(256, help="size of HOME, at most a quarter of the task's memory", minimum=1)
-    workspace_mb: int = option(8192, help="what a sandbox may add to the disk before it is killed", minimum=1)
+    workspace_mb: int = option(8192, help="disk space that a sandbox may use before it is killed", minimum=1)
     workspace_files: int = option(
-        500_000, help="how many files a sandbox may add to the disk before it is killed", minimum=1
+        500_000, help="number of files that a sandbox may create before it is killed", minimum=1
     )

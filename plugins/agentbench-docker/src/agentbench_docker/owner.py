@@ -1,4 +1,4 @@
-"""Whose containers and networks these are, and what is done about those of the dead."""
+"""Ownership of containers and networks, and removal of those whose owner has exited."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ if TYPE_CHECKING:
     from python_on_whales import Container, DockerClient
 
 OWNER = "agentbench.owner"
-"""Label: the scratch directory of the provider that made it; a name, which need not be visible to who reads it."""
+"""Label: scratch directory of the owning provider. Used as a name only: the path may not exist for the reader."""
 KEEPER = "agentbench.keeper"
-"""Label of the container that says that an owner lives: the owner's name."""
+"""Label of a keeper container: the name of its owner."""
 USER = "agentbench.uid"
 ENVIRONMENT = "agentbench.environment"
-"""Label of what belongs to a prepared environment: its key."""
+"""Label: key of the prepared environment."""
 PURPOSE = "docker"
-"""Names the scratch directories of this sandbox."""
+"""Purpose of this sandbox's scratch directories."""
 SWEEP_SEC = 120.0
 _KEEPER_START_SEC = 60.0
 _KEEPER_END_SEC = 10.0
 _NEVER_STARTED = "1h"
-"""Age, by the engine's clock, after which a keeper that does not run was left by someone killed while starting it."""
+"""Minimum age of a stopped keeper before it counts as a leftover of a killed process."""
 _KEEPER_STATES = ("created", "running", "paused", "restarting")
-_POLL = 0.1
+_POLL_SEC = 0.1
 
 
 class Lease:
-    """Tells everybody who reaches the engine that a provider lives, wherever its files and processes can be seen.
+    """Shows other users of the engine that a provider is running, even if they cannot see its files or processes.
 
-    The engine itself carries it: the *keeper*, a container whose one process waits for the end of its standard
-    input. The provider's process holds the other end, so the keeper ends with it, also by ``kill -9``, and the engine
-    removes it. One per provider; everything that a provider owns is made while it holds its lease. Thread-safe.
+    The lease is a *keeper* container, which waits for the end of its standard input. The provider's process holds the
+    other end, so the keeper exits with it, even after ``kill -9``, and the engine removes the container. Each provider
+    has one lease and creates containers and networks only while it holds it. Thread-safe.
     """
 
     def __init__(self, client: Client, owner: Path, user: str) -> None:
-        """``owner`` names the provider; ``user`` is who the keeper runs as, as docker wants it."""
+        """``owner`` is the provider's name; ``user`` is the keeper's ``uid:gid``."""
         self._client = client
         self._labels = {KEEPER: str(owner), USER: str(os.geteuid())}
         self._user = user
         self._lock = threading.Lock()
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def hold(self, image: str, deadline: Deadline) -> None:
-        """Start a keeper from an image, by its id, unless one runs: an engine that came back has lost it.
+    def acquire(self, image: str, deadline: Deadline) -> None:
+        """Start a keeper from an image id unless one is running. A restart of the engine ends it.
 
         Raises SandboxError, DeadlineExceeded.
         """
         with self._lock:
             if self._keeper is not None and self._keeper.poll() is None:
                 return
-            self._end()
+            self._stop()
             self._keeper = self._start(image)
             try:
-                _wait(self._keeper, deadline)
+                _wait_until_running(self._keeper, deadline)
             except BaseException:
-                self._end()
+                self._stop()
                 raise
 
     def close(self) -> None:
-        """Let the keeper end. Idempotent."""
+        """Stop the keeper. Idempotent."""
         with self._lock:
-            self._end()
+            self._stop()
 
     def _start(self, image: str) -> subprocess.Popen[bytes]:
         labels = [word for name, value in self._labels.items() for word in ("--label", f"{name}={value}")]
@@ -88,11 +88,11 @@ class Lease:
             start_new_session=True,
         )
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
-        with contextlib.suppress(BrokenPipeError), keeper:  # which closes its input, and waits
+        with contextlib.suppress(BrokenPipeError), keeper:  # closes its input and waits
             try:
                 keeper.communicate(timeout=_KEEPER_END_SEC)
             except subprocess.TimeoutExpired:
@@ -100,36 +100,36 @@ class Lease:
                     os.killpg(keeper.pid, signal.SIGKILL)
 
 
-def _wait(keeper: subprocess.Popen[bytes], deadline: Deadline) -> None:
-    """Until a keeper has said that it runs."""
+def _wait_until_running(keeper: subprocess.Popen[bytes], deadline: Deadline) -> None:
+    """Wait until the keeper is running."""
     end = time.monotonic() + _KEEPER_START_SEC
     assert keeper.stdout is not None
-    while not select.select([keeper.stdout], [], [], _POLL)[0]:
+    while not select.select([keeper.stdout], [], [], _POLL_SEC)[0]:
         deadline.check()
         if time.monotonic() > end:
-            raise SandboxError("the container that keeps the lease of this run does not start")
+            raise SandboxError("the lease container of this run did not start in time")
     if not keeper.stdout.read(1):
         assert keeper.stderr is not None
-        said = one_line(keeper.stderr.read().decode("utf-8", "backslashreplace"))
-        raise SandboxError(f"the container that keeps the lease of this run could not be started: {said}")
+        message = one_line(keeper.stderr.read().decode("utf-8", "backslashreplace"))
+        raise SandboxError(f"could not start the lease container of this run: {message}")
 
 
-def labels(place: Path) -> dict[str, str]:
-    """What a provider with the scratch directory ``place`` puts on every container and network."""
-    return {OWNER: str(place), USER: str(os.geteuid())}
+def labels(scratch: Path) -> dict[str, str]:
+    """Labels for all containers and networks of the provider with this scratch directory."""
+    return {OWNER: str(scratch), USER: str(os.geteuid())}
 
 
 def sweep(client: Client) -> list[str]:
-    """Remove containers and networks of this user whose owner holds no lease; says what that was."""
+    """Remove this user's containers and networks that have no active lease; returns their names."""
     return client.call(_sweep, Deadline(SWEEP_SEC))
 
 
-def remove_all_of(client: Client, place: Path) -> None:
-    """Remove what a provider that ends still has."""
+def remove_owned(client: Client, scratch: Path) -> None:
+    """Remove the remaining containers and networks of a provider."""
     from python_on_whales import DockerException
 
     with contextlib.suppress(DockerException, SandboxError):
-        client.call(lambda docker: _remove(docker, f"{OWNER}={place}", lambda owner: True), Deadline(SWEEP_SEC))
+        client.call(lambda docker: _remove(docker, f"{OWNER}={scratch}", lambda owner: True), Deadline(SWEEP_SEC))
 
 
 def _sweep(docker: DockerClient) -> list[str]:
@@ -142,32 +142,32 @@ def _sweep(docker: DockerClient) -> list[str]:
     def is_dead(owner: str) -> bool:
         # Check the lease after listing the resources: an owner takes the lease before it creates any.
         keepers = docker.container.list(all=True, filters=[("label", f"{KEEPER}={owner}")])
-        return not any(_state(keeper) in _KEEPER_STATES for keeper in keepers)
+        return not any(_status(keeper) in _KEEPER_STATES for keeper in keepers)
 
     return _remove(docker, f"{USER}={os.geteuid()}", is_dead)
 
 
-def _remove(docker: DockerClient, label: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Remove containers and networks with that label, if they have an owner that is ``wanted``."""
+def _remove(docker: DockerClient, label: str, matches: Callable[[str], bool]) -> list[str]:
+    """Remove containers and networks that have the label and an owner that ``matches``."""
     from python_on_whales import DockerException
 
     removed = []
     for container in docker.container.list(all=True, filters=[("label", label)]):
-        with contextlib.suppress(DockerException):  # somebody else was faster
-            if _owned(container.config.labels, wanted):
+        with contextlib.suppress(DockerException):  # another process removed it first
+            if _is_owned(container.config.labels, matches):
                 docker.container.remove(container.id, force=True, volumes=True)
                 removed.append(f"container {container.id[:12]}")
     for network in docker.network.list(filters=[("label", label)]):
         with contextlib.suppress(DockerException):
             name = network.name
-            if _owned(network.labels, wanted):
+            if _is_owned(network.labels, matches):
                 docker.network.remove(network.id)
                 removed.append(f"network {name}")
     return removed
 
 
-def _state(container: Container) -> str | None:
-    """How the engine calls what it is doing; nothing if it has just gone."""
+def _status(container: Container) -> str | None:
+    """The container's status, or None if it no longer exists."""
     from python_on_whales.exceptions import NoSuchContainer
 
     with contextlib.suppress(NoSuchContainer):
@@ -175,6 +175,6 @@ def _state(container: Container) -> str | None:
     return None
 
 
-def _owned(found: Mapping[str, str] | None, wanted: Callable[[str], bool]) -> bool:
-    owner = (found or {}).get(OWNER, "")
-    return bool(owner) and wanted(owner)
+def _is_owned(container_labels: Mapping[str, str] | None, matches: Callable[[str], bool]) -> bool:
+    owner = (container_labels or {}).get(OWNER, "")
+    return bool(owner) and matches(owner)

@@ -1,4 +1,4 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""Plugin entry points. Importing this module is cheap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentbench_core import hookimpl
 from agentbench_docker.options import DockerOptions
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module
     from agentbench_core import Register, RegisterCommand, SandboxProvider
 
 AGENTBENCH_API = 1
@@ -15,18 +15,18 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_sandboxes(register: Register[SandboxProvider]) -> None:
-    """Add the sandbox ``docker``."""
+    """Register the sandbox ``docker``."""
     register(
         "docker",
         docker,
         DockerOptions,
-        summary="a container per attempt, without network and without rights",
+        summary="one unprivileged container per attempt, without network access",
         capabilities=("isolated", "images"),
     )
 
 
 def docker(options: DockerOptions) -> SandboxProvider:
-    """Make the provider."""
+    """Create the provider."""
     from agentbench_docker.provider import DockerProvider
 
     return DockerProvider(options)
@@ -34,5 +34,5 @@ def docker(options: DockerOptions) -> SandboxProvider:
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """Add ``agentbench docker``."""
+    """Register ``agentbench docker``."""
     register("docker", "agentbench_docker.command:docker", summary="the Docker engine, images and environments")

@@ -1,4 +1,4 @@
-"""What happens once per environment: copy the tree, run the set-up, keep what came of it."""
+"""Preparation of an environment: copies the tree, runs setup and caches the result."""
 
 from __future__ import annotations
 
@@ -24,34 +24,38 @@ from agentbench_core import (
     python_fits,
 )
 from agentbench_docker.cache import Cache, Entry, now
-from agentbench_docker.hardening import HOME, OURS, PREFIX, Hardening, Mount
-from agentbench_docker.images import Base
-from agentbench_docker.launcher import Launcher, Start
+from agentbench_docker.hardening import HOME, MOUNT_ROOT, PREFIX, Hardening, Mount
+from agentbench_docker.images import BaseImage
+from agentbench_docker.launcher import ContainerSpec, Launcher
 from agentbench_docker.network import Network
 from agentbench_docker.owner import ENVIRONMENT, OWNER, USER
 from agentbench_docker.sandbox import DockerSandbox
 from agentbench_docker.storage import image_name
 
 RECIPE = 1
-"""Raised when a preparation comes to another result than before."""
-_PIP_CACHE = f"{OURS}/pip-cache"
+"""Version of the preparation procedure. Increase it when the result changes."""
+_PIP_CACHE = f"{MOUNT_ROOT}/pip-cache"
 _CERTIFICATES = "/usr/local/share/agentbench/host-ca.crt"
-_TAKEN = (
+_RESERVED = (
     *("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/root", "/sbin", "/sys", "/usr", "/var"),
-    *("/tmp", "/var/tmp", "/run", "/home", HOME),  # noqa: S108 - inside; memory, which would lie over the workspace
+    *("/tmp", "/var/tmp", "/run", "/home", HOME),  # noqa: S108 - tmpfs inside the container, which would hide the workspace
 )
-_NO_TRUST = ("certificate verify failed", "SSL certificate problem", "certificate signed by unknown authority")
-"""What Python, curl and git, and programs in Go say of a certificate that they do not trust."""
-_TRUST = (
-    "A server showed a certificate that set-up does not trust. Behind a proxy that re-signs what it carries, name the "
-    "file with its certificates: --set sandbox.ca_bundle=FILE"
+_UNTRUSTED_MESSAGES = (
+    "certificate verify failed",
+    "SSL certificate problem",
+    "certificate signed by unknown authority",
+)
+"""Error messages of Python, curl, git and Go programs about untrusted certificates."""
+_UNTRUSTED_REMEDY = (
+    "Setup does not trust a server's TLS certificate. Behind a TLS-intercepting proxy, pass the proxy's CA "
+    "certificates: --set sandbox.ca_bundle=FILE"
 )
 _VERSION = "import platform; print(platform.python_version())"
 _SYSTEM = '. /etc/os-release 2>/dev/null; echo "$PRETTY_NAME"'
 
 
-def environment_digest(spec: EnvironmentSpec, base: Base, hardening: Hardening, version: str) -> str:
-    """Names the environment that a preparation would make; ``version`` is this plugin's."""
+def environment_digest(spec: EnvironmentSpec, base: BaseImage, hardening: Hardening, version: str) -> str:
+    """Cache key of the environment; ``version`` is the version of this plugin."""
     settings = dump(spec.settings)
     return digest(
         {
@@ -62,53 +66,54 @@ def environment_digest(spec: EnvironmentSpec, base: Base, hardening: Hardening, 
             "commands": list(spec.setup.commands),
             "capture": list(spec.setup.capture),
             "settings": {name: value for name, value in settings.items() if not name.endswith("timeout_sec")},
-            "user": hardening.person.user,
+            "user": hardening.user.uid_gid,
         }
     )
 
 
 @attrs.frozen(kw_only=True)
 class Preparation:
-    """One preparation."""
+    """The preparation of one environment."""
 
     key: str
     spec: EnvironmentSpec
-    base: Base
+    base: BaseImage
     launcher: Launcher
     network: Network
     cache: Cache
     log: SetupLog
     deadline: Deadline
     variables: Mapping[str, str]
-    """What set-up sees in addition."""
+    """Additional environment variables for setup."""
 
     def run(self, pristine: Path) -> Entry:
-        """Do it. Raises SetupError when the task is to blame, SandboxError when the machinery is."""
+        """Prepare the environment. Raises SetupError for task errors, SandboxError for infrastructure errors."""
         _check_workdir(self.spec.settings.workdir)
         tree = secrets.token_hex(8)
-        workspace = self.cache.fresh(self.key, tree)
+        workspace = self.cache.new_tree(self.key, tree)
         try:
             return self._run(pristine, workspace, tree)
         except BaseException:
-            self.cache.drop(self.key, tree)
+            self.cache.discard_tree(self.key, tree)
             raise
 
     def _run(self, pristine: Path, workspace: Path, tree: str) -> Entry:
         copy_tree(pristine, workspace)
-        person = self.launcher.hardening.person
-        person.give_tree(workspace)
+        self.launcher.hardening.user.chown_tree(workspace)
         image = attrs.evolve(self.base.image, hosted=True)
-        if not self.launcher.has_python(self._start(workspace, self.base, set_up=False), self.deadline):
+        if not self.launcher.has_python(self._container(workspace, self.base, set_up=False), self.deadline):
             image = attrs.evolve(image, hosted=False)
         base = attrs.evolve(self.base, image=image)
         set_up = bool(self.spec.setup.commands)
-        sandbox = self.launcher.start(self._start(workspace, base, set_up=set_up), self.deadline)
+        sandbox = self.launcher.start(self._container(workspace, base, set_up=set_up), self.deadline)
         try:
             facts = self._set_up(sandbox)
             image_id = self._commit(sandbox) if set_up else base.image.id
         except SetupError as error:
             error.facts = self._facts(base, base.image.id)
-            with contextlib.suppress(SandboxError, AttemptStop):  # set-up may have broken it, or used up the time
+            with contextlib.suppress(
+                SandboxError, AttemptStop
+            ):  # setup may have broken the container or used up the time
                 system = sandbox.exec(_SYSTEM, deadline=self.deadline).stdout.text.strip()
                 error.facts = {**error.facts, "os": system}
             raise
@@ -127,81 +132,83 @@ class Preparation:
             facts={**self._facts(base, image_id), **facts},
             created_at=now(),
         )
-        self.cache.keep(entry)
+        self.cache.save(entry)
         return entry
 
-    def _start(self, workspace: Path, base: Base, *, set_up: bool) -> Start:
+    def _container(self, workspace: Path, base: BaseImage, *, set_up: bool) -> ContainerSpec:
         mounts: list[Mount] = []
-        more: dict[str, str] = {}
+        variables: dict[str, str] = {}
         network = "none"
         if set_up:
-            more = dict(self.variables)
+            variables = dict(self.variables)
             network = "none" if self.spec.settings.network_policy == "none" else self.network.name(self.deadline)
             options = self.launcher.hardening.options
             if options.pip_cache:
                 self.cache.pip.mkdir(parents=True, exist_ok=True)
-                self.launcher.hardening.person.give(self.cache.pip)
+                self.launcher.hardening.user.chown(self.cache.pip)
                 mounts.append(Mount(source=self.cache.pip, target=_PIP_CACHE, read_only=False))
-                more["PIP_CACHE_DIR"] = _PIP_CACHE
+                variables["PIP_CACHE_DIR"] = _PIP_CACHE
             if options.ca_bundle:
                 mounts.append(Mount(source=Path(options.ca_bundle).absolute(), target=_CERTIFICATES))
-                more |= certificate_variables(_CERTIFICATES)
-        return Start(
+                variables |= certificate_variables(_CERTIFICATES)
+        return ContainerSpec(
             image=base.image,
-            spec=self.spec,
+            environment=self.spec,
             workspace=workspace,
             read_only=False,
             network=network,
             mounts=mounts,
-            more=more,
+            extra_variables=variables,
             set_up=set_up,
             labels={ENVIRONMENT: self.key},
         )
 
     def _set_up(self, sandbox: DockerSandbox) -> dict[str, str]:
-        setting_up = SetupRunner(
+        setup = SetupRunner(
             spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
         )
         if not sandbox.exec('test -w /tmp && test -w /var/tmp && test -w "$HOME"', deadline=self.deadline).ok:
             raise SetupError(
-                f"in {self.base.name}, /tmp, /var/tmp or HOME cannot be written: look at their modes there"
+                f"image {self.base.name} does not let the user write to /tmp, /var/tmp or HOME: check their permissions"
             )
         if self.spec.setup.commands:
             self._make_prefix(sandbox)
         try:
-            setting_up.commands()
+            setup.commands()
         except SetupError as error:
-            if self.launcher.hardening.options.ca_bundle or not any(sign in error.message for sign in _NO_TRUST):
+            if self.launcher.hardening.options.ca_bundle or not any(
+                text in error.message for text in _UNTRUSTED_MESSAGES
+            ):
                 raise
-            raise SetupError(f"{error.message}\n{_TRUST}", remedy=error.remedy) from None
-        asked = sandbox.exec(["python", "-c", _VERSION], deadline=self.deadline)
-        version = asked.stdout.text.strip() or "none"
+            raise SetupError(f"{error.message}\n{_UNTRUSTED_REMEDY}", remedy=error.remedy) from None
+        result = sandbox.exec(["python", "-c", _VERSION], deadline=self.deadline)
+        version = result.stdout.text.strip() or "none"
         if not python_fits(version, self.spec.settings.python):
             raise SetupError(
-                f"the task asks for Python {self.spec.settings.python}, and `python` in {self.base.name} is {version}",
-                remedy="name another image (environment.docker_image), or another version (environment.python)",
+                f"the task requires Python {self.spec.settings.python}, but `python` in {self.base.name} is {version}",
+                remedy="change environment.docker_image or environment.python in task.yaml",
             )
         system = sandbox.exec(_SYSTEM, deadline=self.deadline).stdout.text.strip()
-        return {"python": version, "os": system, **setting_up.captures()}
+        return {"python": version, "os": system, **setup.captures()}
 
     def _make_prefix(self, sandbox: DockerSandbox) -> None:
-        """A place that set-up may install to, in images that have none: a virtual environment over the image's own."""
+        """Create the virtual environment for setup unless the image has one."""
         if not sandbox.exec(f"test -w {PREFIX}", deadline=self.deadline).ok:
             sandbox.container.run_as_root(f"mkdir -p {PREFIX} && chmod 0777 {PREFIX}", self.deadline)
         command = f"test -x {PREFIX}/bin/python || python3 -m venv --system-site-packages {PREFIX}"
         result = sandbox.exec(command, deadline=self.deadline)
         if not result.ok:
             raise SetupError(
-                f"in {self.base.name}, no virtual environment can be made at {PREFIX}\n{result.last_lines()}".rstrip(),
+                f"could not create the venv {PREFIX} in {self.base.name}\n{result.last_lines()}".rstrip(),
                 remedy="use an image whose python3 has venv, such as agentbench/py-runner",
             )
 
     def _commit(self, sandbox: DockerSandbox) -> str:
         sandbox.container.kill()
-        # Whoever runs this image, or builds on it, must not inherit what tells our containers.
+        # Containers that others start from this image must not inherit the ownership labels.
         return sandbox.container.commit(image_name(self.key, self.cache), blank=(OWNER, USER))
 
-    def _facts(self, base: Base, image_id: str) -> dict[str, str]:
+    def _facts(self, base: BaseImage, image_id: str) -> dict[str, str]:
         facts = {
             "image": base.name,
             "image_id": image_id,
@@ -215,16 +222,17 @@ class Preparation:
 
 
 def certificate_variables(file: str) -> dict[str, str]:
-    """What makes pip, requests, curl and git trust the certificates in ``file``."""
+    """Variables that make pip, requests, curl and git trust the certificates in ``file``."""
     names = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
     return dict.fromkeys(names, file)
 
 
 def _check_workdir(workdir: str) -> None:
     plain = posixpath.normpath(workdir)
-    ours = any(plain == place or plain.startswith(f"{place}/") for place in (OURS, PREFIX, "/proc", "/sys", "/dev"))
-    if not workdir.startswith("/") or plain in _TAKEN or ours or set(workdir) & set(',:"\n\0'):
+    prefixes = (MOUNT_ROOT, PREFIX, "/proc", "/sys", "/dev")
+    reserved = plain in _RESERVED or any(plain == prefix or plain.startswith(f"{prefix}/") for prefix in prefixes)
+    if not workdir.startswith("/") or reserved or set(workdir) & set(',:"\n\0'):
         raise SetupError(
-            f"environment.workdir is {workdir!r}, where no workspace can lie",
-            remedy="name a directory of its own, such as /workspace",
+            f"environment.workdir {workdir!r} cannot be used for the workspace",
+            remedy="use a dedicated directory, such as /workspace",
         )

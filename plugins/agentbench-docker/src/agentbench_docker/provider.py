@@ -1,4 +1,4 @@
-"""The sandbox ``docker``: environments made and started as containers."""
+"""The sandbox provider ``docker``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from agentbench_docker import owner, storage
 from agentbench_docker.cache import Cache, Entry
 from agentbench_docker.client import Client
 from agentbench_docker.disk import DiskWatch, Usage
-from agentbench_docker.engine import OLDEST, EngineFacts, look, too_old
+from agentbench_docker.engine import OLDEST, EngineFacts, inspect_engine, too_old
 from agentbench_docker.environment import DockerEnvironment
-from agentbench_docker.hardening import Hardening, person, write_gate, write_own_files
-from agentbench_docker.images import PULL_SEC, Base, Bases
+from agentbench_docker.hardening import Hardening, container_user, write_gate, write_own_files
+from agentbench_docker.images import PULL_SEC, BaseImage, BaseImages
 from agentbench_docker.launcher import Image, Launcher
 from agentbench_docker.network import Network
 from agentbench_docker.options import DockerOptions
 from agentbench_docker.preparation import Preparation, environment_digest
-from agentbench_docker.runc import weaknesses
+from agentbench_docker.runc import vulnerabilities
 
 LOOK_SEC = 20.0
 _LEAST_FREE = 1 << 30  # bytes
@@ -41,18 +41,18 @@ _LEAST_FREE = 1 << 30  # bytes
 
 @attrs.frozen(kw_only=True)
 class Engine:
-    """What a provider has once it knows its engine."""
+    """A connected engine and the objects that depend on it."""
 
     facts: EngineFacts
     client: Client
-    bases: Bases
+    bases: BaseImages
     launcher: Launcher
     network: Network
     watch: DiskWatch
 
 
 class DockerProvider:
-    """Makes environments out of images and containers. Thread-safe."""
+    """Prepares environments as images and runs them as containers. Thread-safe."""
 
     def __init__(self, options: DockerOptions) -> None:
         self._options = options
@@ -62,14 +62,14 @@ class DockerProvider:
         self._engine: Engine | None = None
 
     def preflight(self, specs: Sequence[EnvironmentSpec]) -> Sequence[str]:
-        """Raise UnavailableError, with what to do, when there is no engine that can do it, no image, or no room.
+        """Check the engine, images, memory and disk space. Raises UnavailableError.
 
-        Warns of known escapes from the engine's runc.
+        Returns warnings about known vulnerabilities of the engine's runc.
         """
         engine = self._connect()
         _check_engine(engine.facts, self._options)
-        for place in {engine.facts.root, str(_existing(self._cache.root))}:
-            _check_room(Path(place))
+        for path in {engine.facts.root, str(_existing(self._cache.root))}:
+            _check_free_space(Path(path))
         deadline = Deadline(PULL_SEC)
         engine.network.check(deadline)
         for name in sorted({spec.settings.docker_image for spec in specs}):
@@ -79,27 +79,27 @@ class DockerProvider:
                 raise UnavailableError(error.message, remedy=error.remedy) from error
         for spec in specs:
             _check_memory(engine.facts, spec)
-        return [weakness.replace("; ", "\n", 1) for weakness in weaknesses(engine.facts.runc)]
+        return [warning.replace("; ", "\n", 1) for warning in vulnerabilities(engine.facts.runc)]
 
     def prepare(self, spec: EnvironmentSpec, workspace: Path, log: SetupLog, deadline: Deadline) -> DockerEnvironment:
-        """Run a task's set-up, or find the result of an equal one, of this run or of an earlier one."""
+        """Run a task's setup, or reuse a cached environment of this run or an earlier one."""
         engine = self._connect()
         base = self._base(engine, spec, deadline)
-        engine.launcher.lease.hold(base.image.id, deadline)
+        engine.launcher.lease.acquire(base.image.id, deadline)
         key = environment_digest(spec, base, engine.launcher.hardening, version("agentbench-docker"))
-        with self._cache.held(key, deadline):
+        with self._cache.lock(key, deadline):
             entry = self._cache.find(key)
-            known = entry is not None and self._image_is_there(engine, entry, deadline)
-            if entry is None or not known:
+            cached = entry is not None and self._image_exists(engine, entry, deadline)
+            if entry is None or not cached:
                 entry = self._make(engine, key, spec, base, workspace, log, deadline)
-            self._cache.use(key)
+            self._cache.mark_used(key)
         return DockerEnvironment(
             digest=key,
             workspace=self._cache.workspace(entry),
             facts={
                 **entry.facts,
                 **_facts(engine, entry),
-                "cache": f"hit, prepared at {entry.created_at}" if known else "miss",
+                "cache": f"hit, prepared at {entry.created_at}" if cached else "miss",
             },
             spec=spec,
             image=Image(id=entry.image, variables=entry.variables, volumes=entry.volumes, hosted=entry.hosted),
@@ -109,61 +109,61 @@ class DockerProvider:
         )
 
     def sweep(self) -> Sequence[str]:
-        """Remove what dead runs left behind; says what that was."""
+        """Remove leftovers of crashed runs; returns their names."""
         client = self._connect().client
-        found = [*owner.sweep(client), *storage.sweep_images(client, self._cache)]
-        return [*found, *map(str, Scratch.sweep(owner.PURPOSE))]
+        removed = [*owner.sweep(client), *storage.sweep_images(client, self._cache)]
+        return [*removed, *map(str, Scratch.sweep(owner.PURPOSE))]
 
     def close(self) -> None:
-        """Kill what runs and give everything back. Idempotent."""
+        """Kill running containers and release all resources. Idempotent."""
         engine, self._engine = self._engine, None
         with contextlib.ExitStack() as stack:
             stack.callback(self._scratch.close)
             stack.callback(self._cache.close)
             if engine is not None:
                 stack.callback(engine.launcher.lease.close)
-                stack.callback(owner.remove_all_of, engine.client, self._scratch.path)
+                stack.callback(owner.remove_owned, engine.client, self._scratch.path)
                 stack.callback(engine.launcher.close)
                 stack.callback(engine.watch.close)
 
     def _connect(self) -> Engine:
-        """The engine, once it has answered. Raises UnavailableError."""
+        """Connect to the engine on first use. Raises UnavailableError."""
         with self._connecting:
             return self._engine or self._make_engine()
 
     def _make_engine(self) -> Engine:
-        place = self._scratch.fresh("client")
-        client = Client(os.environ, place)
-        facts = look(client, Deadline(LOOK_SEC))
+        directory = self._scratch.fresh("client")
+        client = Client(os.environ, directory)
+        facts = inspect_engine(client, Deadline(LOOK_SEC))
         labels = owner.labels(self._scratch.path)
         hardening = Hardening(
             options=self._options,
-            person=person(),
+            user=container_user(),
             cpus=facts.cpus,
-            own=write_own_files(place, person()),
-            gate=write_gate(place),
+            own=write_own_files(directory, container_user()),
+            gate=write_gate(directory),
             labels=labels,
         )
         watch = DiskWatch(Usage(self._options.workspace_mb << 20, self._options.workspace_files))
-        lease = owner.Lease(client, self._scratch.path, hardening.person.user)
+        lease = owner.Lease(client, self._scratch.path, hardening.user.uid_gid)
         launcher = Launcher(client, hardening, watch, lease)
         self._engine = Engine(
             facts=facts,
             client=client,
-            bases=Bases(client, self._options.pull),
+            bases=BaseImages(client, self._options.pull),
             launcher=launcher,
             network=Network(client, labels, self._options.setup_network),
             watch=watch,
         )
         return self._engine
 
-    def _base(self, engine: Engine, spec: EnvironmentSpec, deadline: Deadline) -> Base:
+    def _base(self, engine: Engine, spec: EnvironmentSpec, deadline: Deadline) -> BaseImage:
         try:
             return engine.bases.get(spec.settings.docker_image, deadline)
         except UnavailableError as error:
             raise SetupError(error.message, remedy=error.remedy) from error
 
-    def _image_is_there(self, engine: Engine, entry: Entry, deadline: Deadline) -> bool:
+    def _image_exists(self, engine: Engine, entry: Entry, deadline: Deadline) -> bool:
         from python_on_whales import DockerException
 
         try:
@@ -176,7 +176,7 @@ class DockerProvider:
         engine: Engine,
         key: str,
         spec: EnvironmentSpec,
-        base: Base,
+        base: BaseImage,
         workspace: Path,
         log: SetupLog,
         deadline: Deadline,
@@ -196,14 +196,14 @@ class DockerProvider:
             ).run(workspace)
         except BaseException as error:
             if isinstance(error, OSError):
-                raise SandboxError(f"the environment could not be made: {error}") from error
+                raise SandboxError(f"could not prepare the environment: {error}") from error
             if isinstance(error, SetupError):
                 error.facts = {"image": base.name, "image_id": base.image.id, **_engine_facts(engine), **error.facts}
             raise
 
 
 def _facts(engine: Engine, entry: Entry) -> dict[str, str]:
-    """What is so today, whenever the environment was prepared."""
+    """Facts of the current run, which can differ from those at preparation."""
     hosted = "process 1" if entry.hosted else "docker exec"
     return {"image": entry.base, "commands_go_through": hosted, **_engine_facts(engine)}
 
@@ -212,7 +212,7 @@ def _engine_facts(engine: Engine) -> dict[str, str]:
     hardening, facts = engine.launcher.hardening, engine.facts
     return {
         "isolation": "container",
-        "user": hardening.person.user,
+        "user": hardening.user.uid_gid,
         "loosened": "; ".join(hardening.loosened) or "nothing",
         "runtime": hardening.options.runtime or facts.default_runtime,
         "engine": facts.version,
@@ -227,43 +227,41 @@ def _engine_facts(engine: Engine) -> dict[str, str]:
 def _check_engine(facts: EngineFacts, options: DockerOptions) -> None:
     if facts.location == "remote":
         raise UnavailableError(
-            f"the Docker engine at {facts.host} is remote, and workspaces must lie where it can mount them",
-            remedy="Run AgentBench on that machine, or unset DOCKER_HOST.",
+            f"the Docker engine at {facts.host} is remote and cannot mount local workspaces",
+            remedy="Run AgentBench on the engine's host, or unset DOCKER_HOST.",
         )
     if too_old(facts.version):
         raise UnavailableError(
-            f"the Docker engine at {facts.host} has version {facts.version}",
+            f"the Docker engine at {facts.host} is too old (version {facts.version})",
             remedy=f"Upgrade it to {'.'.join(map(str, OLDEST))} or newer.",
         )
     if options.runtime and options.runtime not in facts.runtimes:
         raise UnavailableError(
-            f"the Docker engine has no runtime {options.runtime!r}; it has {', '.join(facts.runtimes)}",
-            remedy="Set the option `runtime` of the sandbox `docker` to one of them, or leave it empty.",
+            f"the Docker engine does not have the runtime {options.runtime!r} (available: {', '.join(facts.runtimes)})",
+            remedy="Set sandbox.runtime to an available runtime, or leave it empty.",
         )
     if options.ca_bundle and not Path(options.ca_bundle).is_file():
-        raise UnavailableError(
-            f"there is no file {options.ca_bundle!r}", remedy="Mend the option `ca_bundle` of the sandbox `docker`."
-        )
+        raise UnavailableError(f"file {options.ca_bundle!r} does not exist", remedy="Correct sandbox.ca_bundle.")
 
 
-def _check_room(place: Path) -> None:
+def _check_free_space(path: Path) -> None:
     try:
-        free = shutil.disk_usage(place).free
+        free = shutil.disk_usage(path).free
     except OSError:
-        return  # not ours to see
+        return  # not visible from here
     if free < _LEAST_FREE:
         raise UnavailableError(
-            f"the disk is full: {free >> 20} MiB are free in {place}",
-            remedy="Make room, for instance: agentbench docker prune; docker image prune",
+            f"the disk is full: {free >> 20} MiB free in {path}",
+            remedy="Free some space, for example with: agentbench docker prune; docker image prune",
         )
 
 
 def _check_memory(facts: EngineFacts, spec: EnvironmentSpec) -> None:
     if facts.memory and spec.settings.mem_limit_mb << 20 > facts.memory:
         raise UnavailableError(
-            f"a task asks for {spec.settings.mem_limit_mb} MiB of memory, and the engine's machine has "
-            f"{facts.memory >> 20}",
-            remedy="Lower environment.mem_limit_mb of the task, or use a larger machine.",
+            f"a task requires {spec.settings.mem_limit_mb} MiB of memory, but the engine's host has "
+            f"{facts.memory >> 20} MiB",
+            remedy="Lower environment.mem_limit_mb of the task, or use a machine with more memory.",
         )
 
 

@@ -1,4 +1,4 @@
-"""A started environment: one container, and whatever carries commands into it."""
+"""A running sandbox: one container and the transport that runs commands in it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import Protocol
 import attrs
 
 from agentbench_core import Deadline, DeadlineExceeded, ExecResult, Output, SandboxError, ToolError
-from agentbench_docker.channel import ChannelLostError, FileRefusedError, Order
-from agentbench_docker.container import Container, State
+from agentbench_docker.channel import ChannelLostError, CommandRequest, FileRefusedError
+from agentbench_docker.container import Container, ContainerState
 
-DISK_REMEDY = "Make room, and go on with --resume; each worker may use `sandbox.workspace_mb` of the disk."
-_NOTE = b"\n[the sandbox was killed by this command, and started anew: %s]\n"
+DISK_REMEDY = (
+    "Free some space, then continue with --resume. Each worker may use up to sandbox.workspace_mb of disk space."
+)
+_RESTART_NOTE = b"\n[this command killed the sandbox, which was restarted: %s]\n"
 
 
-class Line(Protocol):
-    """What carries commands into a container. Raises ChannelLostError when it is cut."""
+class Transport(Protocol):
+    """Runs commands in a container. Methods raise ChannelLostError if the connection is lost."""
 
     guarded: bool
-    """Whether nothing inside but a lack of memory can end process 1."""
+    """Whether processes in the container can end process 1 only by exhausting memory."""
 
-    def exec(self, order: Order, deadline: Deadline) -> ExecResult:
+    def exec(self, request: CommandRequest, deadline: Deadline) -> ExecResult:
         """Run a command."""
 
     def read(self, path: str, limit: int) -> bytes:
@@ -35,29 +37,29 @@ class Line(Protocol):
         """Write a file. Raises FileRefusedError."""
 
     def close(self) -> None:
-        """Let go. Idempotent, from any thread."""
+        """Close the connection. Idempotent, from any thread."""
 
 
 class DockerSandbox:
-    """Runs commands in a container of its own."""
+    """Runs commands in one container."""
 
     def __init__(
         self,
         container: Container,
         *,
-        line: Callable[[Deadline], Line],
+        connect: Callable[[Deadline], Transport],
         variables: Mapping[str, str],
         workdir: str,
         deadline: Deadline,
         on_failure: Callable[[], None],
         on_close: Callable[[DockerSandbox], None],
     ) -> None:
-        """``line`` starts the container, and reaches into it. Raises what it raises; the container stays then.
+        """``connect`` starts the container and connects to it. If it raises, the container is not removed.
 
-        ``on_failure`` is called when a command has failed; a full disk may be to blame.
+        ``on_failure`` is called after each failed command, since a full disk may be the cause.
         """
         self.container = container
-        self._open_line = line
+        self._connect = connect
         self._variables = variables
         self._workdir = workdir
         self._on_failure = on_failure
@@ -67,11 +69,11 @@ class DockerSandbox:
         self._closed = False
         self._removed = False
         self._full = False
-        self._outside = ""
-        """Why somebody else ended it for good, if anybody did."""
-        self._hit: tuple[str, ...] = ()
-        """Limits that were hit while no command ran; the next result says so."""
-        self._line = line(deadline)
+        self._external_reason = ""
+        """Reason for which an external cause ended the sandbox; empty if none."""
+        self._pending_limits: tuple[str, ...] = ()
+        """Limits that were hit while no command was running; reported with the next result."""
+        self._transport = connect(deadline)
 
     def exec(
         self,
@@ -81,69 +83,71 @@ class DockerSandbox:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> ExecResult:
-        """Run a command; see the contract. Background processes stay until the sandbox is closed."""
+        """Run a command; see the contract. Background processes run until the sandbox is closed."""
         if deadline.expired:
-            return reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
+            return expired_result(deadline, ExecResult(exit_code=None, timed_out=True))
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        order = Order(argv=argv, env={**self._variables, **(env or {})}, cwd=self._place(cwd) if cwd else self._workdir)
+        request = CommandRequest(
+            argv=argv, env={**self._variables, **(env or {})}, cwd=self._absolute(cwd) if cwd else self._workdir
+        )
         if not self._busy.acquire(timeout=min(deadline.remaining(), threading.TIMEOUT_MAX)):
-            return reason_of(deadline, ExecResult(exit_code=None, timed_out=True))
+            return expired_result(deadline, ExecResult(exit_code=None, timed_out=True))
         try:
             self._check_open()
-            if cwd and not self._is_directory(order, deadline):
-                raise ToolError("not_found", f"there is no directory {cwd!r}")
+            if cwd and not self._is_directory(request, deadline):
+                raise ToolError("not_found", f"directory {cwd!r} does not exist")
             try:
-                result = self._line.exec(order, deadline)
+                result = self._transport.exec(request, deadline)
             except ChannelLostError as error:
                 result = self._after_loss(error, deadline)
             if not result.ok:
                 self._on_failure()
                 self._check_open()
-            limits, self._hit = sorted({*result.limits_hit, *self._hit}), ()
+            limits, self._pending_limits = sorted({*result.limits_hit, *self._pending_limits}), ()
             result = attrs.evolve(result, limits_hit=tuple(limits))
         except SandboxError:
-            if self._closed:  # what could not be found any more, we have removed ourselves
+            if self._closed:  # close() removed the container
                 raise SandboxError("the sandbox was closed while a command ran") from None
             raise
         finally:
             self._busy.release()
         if self._closed:
             raise SandboxError("the sandbox was closed while a command ran")
-        return reason_of(deadline, result) if result.timed_out else result
+        return expired_result(deadline, result) if result.timed_out else result
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         """Up to ``limit`` bytes of a regular file. Relative paths start at the workspace."""
-        with self._files(path) as place:
-            return self._line.read(place, limit)
+        with self._files(path) as target:
+            return self._transport.read(target, limit)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file as a whole; an existing one keeps its mode, and other names of it keep their content."""
-        with self._files(path) as place:
-            self._line.write(place, data)
+        """Replace or create a file atomically. Keeps the mode of an existing file; hard links keep the old content."""
+        with self._files(path) as target:
+            self._transport.write(target, data)
 
     def kill_for_disk(self, why: str) -> None:
-        """End everything in it, because it fills the disk; the command that runs, or the next one, is told so.
+        """Kill all processes because the sandbox filled the disk. The current or next result reports the limit.
 
-        With a reason, it is not to blame: every use of it raises SandboxError from then on, and says why.
+        A non-empty ``why`` means that the sandbox did not cause it: all later calls raise SandboxError with ``why``.
         """
-        self._outside = why
+        self._external_reason = why
         if why or not self._busy.acquire(blocking=False):
             self._full = True
             self.container.kill()
             return
         try:
             if not self._closed:
-                self._line.close()
+                self._transport.close()
                 self.container.kill()
-                self._line = self._open_line(Deadline(60))
-                self._hit = ("disk",)
+                self._transport = self._connect(Deadline(60))
+                self._pending_limits = ("disk",)
         except ChannelLostError as error:
-            raise SandboxError(f"the container could not be started anew: {error}") from None
+            raise SandboxError(f"could not restart the container: {error}") from None
         finally:
             self._busy.release()
 
     def close(self) -> None:
-        """Kill what runs, remove the container. Idempotent, from any thread."""
+        """Kill and remove the container. Idempotent, from any thread."""
         self._closed = True
         with self._closing:
             if self._removed:
@@ -152,64 +156,64 @@ class DockerSandbox:
                 self.container.remove()
                 self._removed = True
             finally:
-                self._line.close()
+                self._transport.close()
                 self._on_close(self)
 
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxError("the sandbox is closed")
-        if self._outside:
-            raise SandboxError(self._outside, remedy=DISK_REMEDY)
+        if self._external_reason:
+            raise SandboxError(self._external_reason, remedy=DISK_REMEDY)
 
-    def _place(self, path: str) -> str:
+    def _absolute(self, path: str) -> str:
         return posixpath.join(self._workdir, path)
 
-    def _is_directory(self, order: Order, deadline: Deadline) -> bool:
-        """Whether a command can start there; asked before, so that its exit code is its own."""
-        asked = attrs.evolve(order, argv=["/bin/sh", "-c", 'test -d "$0"', order.cwd], cwd="/")
+    def _is_directory(self, request: CommandRequest, deadline: Deadline) -> bool:
+        """Whether the working directory exists. Checked first, so that the command's exit code is unambiguous."""
+        check = attrs.evolve(request, argv=["/bin/sh", "-c", 'test -d "$0"', request.cwd], cwd="/")
         try:
-            return self._line.exec(asked, deadline).exit_code == 0
+            return self._transport.exec(check, deadline).exit_code == 0
         except ChannelLostError:
-            return True  # the command itself will say so
+            return True  # running the command will report it
 
     @contextlib.contextmanager
     def _files(self, path: str) -> Iterator[str]:
         with self._busy:
             self._check_open()
             try:
-                yield self._place(path)
+                yield self._absolute(path)
             except FileRefusedError as error:
                 raise ToolError(_CODES.get(error.errno, "io_error"), f"{path!r}: {error}") from None
             except ChannelLostError as error:
                 self._after_loss(error, Deadline(60))
-                raise ToolError("io_error", f"{path!r}: the sandbox was killed, and started anew") from None
+                raise ToolError("io_error", f"{path!r}: the sandbox was killed and restarted") from None
 
     def _after_loss(self, error: ChannelLostError, deadline: Deadline) -> ExecResult:
-        """What a command comes to that ended its own container; raises when it was somebody else.
+        """The result of a command that ended its own container, which is restarted.
 
-        Only what lies outside an agent's reach is a SandboxError: the engine is gone or was restarted, somebody
-        removed or killed the container. All else is the command's own doing, and the container is started anew.
+        Raises SandboxError for causes outside the agent's control: the engine is gone or was restarted, or the
+        container was removed or killed externally.
         """
         if self._closed:
             raise SandboxError("the sandbox was closed while a command ran")
         self._check_open()
-        self._line.close()
+        self._transport.close()
         state = self.container.state()
-        if not self._full and state.from_outside(guarded=self._line.guarded, cut=error.ended):
-            raise SandboxError(f"somebody outside stopped or cut off the container: {_words(state, error)}")
-        if state.running:  # process 1 does not answer: starved, or out of its mind
+        if not self._full and state.ended_externally(guarded=self._transport.guarded, cut=error.ended):
+            raise SandboxError(f"the container was stopped or disconnected externally: {_describe(state, error)}")
+        if state.running:  # process 1 does not answer
             self.container.kill()
         limits = ("disk",) if self._full else ("oom",) if state.oom_killed else ()
         timed_out = deadline.expired
         try:
-            self._line = self._open_line(Deadline(60))
-        except ChannelLostError as again:
-            raise SandboxError(f"the container could not be started anew: {again}") from None
+            self._transport = self._connect(Deadline(60))
+        except ChannelLostError as failure:
+            raise SandboxError(f"could not restart the container: {failure}") from None
         self._full = False
         why = ", ".join(limits) or str(error) or f"exit code {state.exit_code}"
         return ExecResult(
             exit_code=None if timed_out else 137,
-            stderr=Output(head=_NOTE % why.encode("utf-8", "backslashreplace")),
+            stderr=Output(head=_RESTART_NOTE % why.encode("utf-8", "backslashreplace")),
             timed_out=timed_out,
             limits_hit=limits,
         )
@@ -225,13 +229,13 @@ _CODES = {
 }
 
 
-def _words(state: State, error: ChannelLostError) -> str:
-    said = f"; {error}" if str(error) else ""
-    return f"exit code {state.exit_code}{f' ({state.error})' if state.error else ''}{said}"
+def _describe(state: ContainerState, error: ChannelLostError) -> str:
+    message = f"; {error}" if str(error) else ""
+    return f"exit code {state.exit_code}{f' ({state.error})' if state.error else ''}{message}"
 
 
-def reason_of(deadline: Deadline, result: ExecResult) -> ExecResult:
-    """The result when time is over; raises when something else ended the deadline."""
+def expired_result(deadline: Deadline, result: ExecResult) -> ExecResult:
+    """``result`` if the deadline expired; raises if the deadline was ended for another reason."""
     with contextlib.suppress(DeadlineExceeded):
         deadline.check()
     return result

@@ -1,4 +1,4 @@
-"""What prepared environments take on the disk, and how it is given back."""
+"""Disk usage and removal of prepared environments."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from agentbench_docker.client import Client
 if TYPE_CHECKING:
     from python_on_whales import DockerClient
 
-_CALL = 120.0
-_SOON = 0.5
+_CALL_SEC = 120.0
+_LOCK_SEC = 0.5
 _REPOSITORY = "agentbench/environment"
-_KEY = 32
-"""Digits of a key in names; as many as its directory in the cache has."""
+_KEY_LENGTH = 32
+"""Length of a key in image names, as in directory names of the cache."""
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
-    """An environment on disk. Sizes are bytes, ``used_at`` seconds of the epoch."""
+class StoredEnvironment:
+    """An environment on disk. Sizes are in bytes, ``used_at`` is in seconds since the epoch."""
 
     entry: Entry
     workspace_bytes: int
     image_bytes: int
-    """What its image has beyond its base; 0 when it is the base."""
+    """Size of its image beyond the base image; 0 if it has none."""
     used_at: float
     in_use: bool
-    """Whether a provider that lives works with it."""
+    """Whether a running provider uses it."""
 
     @property
     def bytes(self) -> int:
-        """Both."""
+        """Total size."""
         return self.workspace_bytes + self.image_bytes
 
 
-def kept(client: Client, cache: Cache) -> list[Kept]:
-    """All environments, the one used last first."""
+def stored_environments(client: Client, cache: Cache) -> list[StoredEnvironment]:
+    """All environments, most recently used first."""
     return [
-        Kept(
+        StoredEnvironment(
             entry=entry,
             workspace_bytes=cache.bytes_of(entry),
             image_bytes=_image_bytes(client, entry),
@@ -55,51 +55,56 @@ def kept(client: Client, cache: Cache) -> list[Kept]:
     ]
 
 
-def chosen(all_kept: Sequence[Kept], *, older_than_days: float | None, max_bytes: int | None) -> list[Kept]:
-    """Which of them go: what was not used for so long; then the longest unused, until the rest fits. Never in use."""
-    free = [each for each in all_kept if not each.in_use]
-    going: list[Kept] = []
+def select_for_removal(
+    environments: Sequence[StoredEnvironment], *, older_than_days: float | None, max_bytes: int | None
+) -> list[StoredEnvironment]:
+    """Environments to remove: those unused for too long, then the least recently used until the rest fits.
+
+    Environments in use are never selected.
+    """
+    unused = [each for each in environments if not each.in_use]
+    selected: list[StoredEnvironment] = []
     if older_than_days is not None:
         limit = time.time() - older_than_days * 86_400
-        going = [each for each in free if each.used_at < limit]
+        selected = [each for each in unused if each.used_at < limit]
     if max_bytes is not None:
-        left = sum(each.bytes for each in all_kept) - sum(each.bytes for each in going)
-        for each in sorted(free, key=lambda each: each.used_at):
+        left = sum(each.bytes for each in environments) - sum(each.bytes for each in selected)
+        for each in sorted(unused, key=lambda each: each.used_at):
             if left <= max_bytes:
                 break
-            if each not in going:
-                going.append(each)
+            if each not in selected:
+                selected.append(each)
                 left -= each.bytes
-    return going
+    return selected
 
 
-def remove(client: Client, cache: Cache, each: Kept) -> bool:
-    """Remove an environment; whether it went: somebody may have begun to use it."""
-    with contextlib.suppress(DeadlineExceeded), cache.held(each.entry.key, Deadline(5.0)):
+def remove(client: Client, cache: Cache, each: StoredEnvironment) -> bool:
+    """Remove an environment. Returns False if it is in use."""
+    with contextlib.suppress(DeadlineExceeded), cache.lock(each.entry.key, Deadline(5.0)):
         if cache.in_use(each.entry):
             return False
         if each.entry.own_image:
             _remove_image(client, image_name(each.entry.key, cache))
-        cache.forget(each.entry.key)
+        cache.remove(each.entry.key)
         return True
     return False
 
 
 def image_name(key: str, cache: Cache) -> str:
-    """The name of the image of an environment: of that key, in that cache."""
-    return f"{_REPOSITORY}:{key.removeprefix('sha256:')[:_KEY]}-{cache.mark}"
+    """Image name of the environment ``key`` in ``cache``."""
+    return f"{_REPOSITORY}:{key.removeprefix('sha256:')[:_KEY_LENGTH]}-{cache.mark}"
 
 
 def sweep_images(client: Client, cache: Cache) -> list[str]:
-    """Remove images of preparations that did not come to their end; says what that was."""
+    """Remove images of incomplete preparations; returns their names."""
     from python_on_whales import DockerException
 
-    kept = {image_name(entry.key, cache) for entry in cache.entries()}
-    names = {name for name in client.call(_names, Deadline(_CALL)) if name.endswith(f"-{cache.mark}")}
+    expected = {image_name(entry.key, cache) for entry in cache.entries()}
+    names = {name for name in client.call(_names, Deadline(_CALL_SEC)) if name.endswith(f"-{cache.mark}")}
     removed = []
-    for name in sorted(names - kept):
+    for name in sorted(names - expected):
         key = name.partition(":")[2].partition("-")[0]
-        with contextlib.suppress(DeadlineExceeded, DockerException), cache.held(key, Deadline(_SOON)):
+        with contextlib.suppress(DeadlineExceeded, DockerException), cache.lock(key, Deadline(_LOCK_SEC)):
             if cache.find(key) is None:
                 _remove_image(client, name)
                 removed.append(f"image {name}")
@@ -107,12 +112,12 @@ def sweep_images(client: Client, cache: Cache) -> list[str]:
 
 
 def _names(docker: DockerClient) -> list[str]:
-    """Names of the images of environments, those of other caches too."""
+    """Names of all environment images, including those of other caches."""
     from python_on_whales.exceptions import NoSuchImage
 
     names = []
     for image in docker.image.list(_REPOSITORY):
-        with contextlib.suppress(NoSuchImage):  # its names are asked for one by one, and others remove images, too
+        with contextlib.suppress(NoSuchImage):  # another process may remove it between the two calls
             names += image.repo_tags
     return names
 
@@ -125,7 +130,7 @@ def _image_bytes(client: Client, entry: Entry) -> int:
     with contextlib.suppress(DockerException):
         size, base = client.call(
             lambda docker: (docker.image.inspect(entry.image).size, docker.image.inspect(entry.base_id).size),
-            Deadline(_CALL),
+            Deadline(_CALL_SEC),
         )
         return max(0, size - base)
     return 0
@@ -134,5 +139,5 @@ def _image_bytes(client: Client, entry: Entry) -> int:
 def _remove_image(client: Client, name: str) -> None:
     from python_on_whales import DockerException
 
-    with contextlib.suppress(DockerException):  # gone already, or still the base of something
-        client.call(lambda docker: docker.image.remove(name), Deadline(_CALL))
+    with contextlib.suppress(DockerException):  # already removed, or still in use
+        client.call(lambda docker: docker.image.remove(name), Deadline(_CALL_SEC))

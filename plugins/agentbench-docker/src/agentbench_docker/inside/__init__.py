@@ -1,12 +1,12 @@
-"""The process 1 of every container: runs commands for the harness and keeps hold of what they start.
+"""Process 1 of containers: a server that runs commands for the harness and tracks all their descendants.
 
-A program of its own, standard library only, for any Python from 3.9 on; this directory is mounted into the container.
-Requests come on standard input, answers go to standard output, both as a length of four bytes, a JSON object, and
-the bytes that it announces. One request at a time; only ``kill`` may come while a command runs. When the input ends,
-so does the container.
+This directory is mounted into the container. The program requires only the standard library of Python 3.9 or newer.
+It reads requests from standard input and writes answers to standard output. Each message is a length of four bytes, a
+JSON object, and the payloads whose sizes the object gives. Requests are processed one at a time; only ``kill`` may
+arrive while a command is running. The server exits at the end of its input.
 
-Process 1 of a container cannot be killed from within, and this one cannot be traced either, since it is not
-*dumpable*. A command runs under a *supervisor*, a child subreaper: ``setsid`` and double forks stay its descendants,
-and it kills them when told. One whose command left nothing behind takes the next one. A supervisor that its own command
-killed is answered by killing everything in the container: process 1 may signal all others at once.
+Other processes in the container cannot kill process 1, or trace it, since it is not *dumpable*. Each command runs under
+a *supervisor*, a child subreaper, which keeps ``setsid`` and double forks as descendants and kills them on request. A
+supervisor without remaining descendants is reused. If a command kills its supervisor, process 1 kills all other
+processes in the container.
 """

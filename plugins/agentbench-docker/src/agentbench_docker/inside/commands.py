@@ -1,4 +1,4 @@
-"""A command that runs, seen from process 1."""
+"""Running commands and their supervisors, as seen from process 1."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from collections.abc import Callable
 from typing import Any
 
 from agentbench_docker.inside.frames import ready
+from agentbench_docker.inside.monitoring import Capture
 from agentbench_docker.inside.processes import reap, send
-from agentbench_docker.inside.supervising import supervise
-from agentbench_docker.inside.watching import Capture
+from agentbench_docker.inside.supervisor import supervise
 
 CHUNK = 1 << 16
 GRACE = 3.0
-"""Seconds for a supervisor to do what it is told, before everything is killed."""
+"""Seconds for a supervisor to respond before all processes are killed."""
 
 
 class RefusedError(Exception):
-    """The system would not make a process."""
+    """A process could not be started."""
 
 
 class Supervisor:
-    """A process that runs one command at a time, and holds what that starts; seen from process 1."""
+    """Handle of a supervisor process, which runs one command at a time and adopts its descendants."""
 
     def __init__(self, badness: int) -> None:
-        """``badness`` is this process's ``oom_score_adj``, open: who is born with 1000 is killed for memory first."""
+        """``badness`` is a descriptor of this process's ``oom_score_adj``. Children inherit 1000: killed first."""
         self.control, theirs = socket.socketpair()
         try:
             os.pwrite(badness, b"1000", 0)
@@ -47,48 +47,48 @@ class Supervisor:
         self.control.settimeout(GRACE)
         self.code: int | None = None
         self.failure = ""
-        self.begun = False
+        self.launched = False
         """Whether the command may have run."""
         self.settled = False
-        """Whether it was seen to run, or could not."""
+        """Whether the start of the command has succeeded or failed."""
         self.alone = False
         self.gone = False
 
-    def order(self, request: dict[str, Any], *outputs: int) -> None:
-        """Have it run a command; wait until that has begun. Raises RefusedError when it has not, and never will."""
-        self.code, self.failure, self.begun, self.settled, self.alone = None, "", False, False, False
+    def start(self, request: dict[str, Any], *outputs: int) -> None:
+        """Start a command and wait until it runs. Raises RefusedError if it cannot be started."""
+        self.code, self.failure, self.launched, self.settled, self.alone = None, "", False, False, False
         head = json.dumps([request["argv"], request["env"], request["cwd"]]).encode()
         try:
             socket.send_fds(self.control, [b"o"], list(outputs))
             self.control.sendall(len(head).to_bytes(4, "big") + head)
         except OSError as error:
             raise RefusedError(f"the supervisor was killed or stopped: {error}") from error
-        self.urge(lambda: self.begun, self.listen)
-        if not self.begun:
+        self.wait_until(lambda: self.launched, self.poll)
+        if not self.launched:
             raise RefusedError("the supervisor was killed or stopped")
-        self.urge(lambda: self.settled, self.listen)
+        self.wait_until(lambda: self.settled, self.poll)
         if self.failure:
             raise RefusedError(self.failure)
 
-    def listen(self) -> None:
-        """Take in what it says within a moment."""
+    def poll(self) -> None:
+        """Receive messages, waiting up to 0.1 s."""
         if ready([self.control.fileno()], 0.1):
-            self.hear()
+            self.receive()
 
-    def urge(self, done: Callable[[], bool], work: Callable[[], object]) -> None:
-        """Do ``work`` until it is done, or gone, or too long has passed; somebody may have stopped it."""
+    def wait_until(self, done: Callable[[], bool], work: Callable[[], object]) -> None:
+        """Repeat ``work`` until ``done``, for up to ``GRACE`` seconds. Resumes the supervisor if it was stopped."""
         give_up_at = time.monotonic() + GRACE
         while not (done() or self.gone) and time.monotonic() < give_up_at:
             send(self.pid, signal.SIGCONT)
             work()
 
-    def hear(self) -> None:
-        """Take in what it says."""
+    def receive(self) -> None:
+        """Receive and process messages."""
         try:
-            said = self.control.recv(4096)
+            message = self.control.recv(4096)
         except OSError:
-            said = b""
-        for line in said.decode().splitlines():
+            message = b""
+        for line in message.decode().splitlines():
             word, _, rest = line.partition(" ")
             if word == "exit":
                 self.code = int(rest)
@@ -96,22 +96,22 @@ class Supervisor:
                 self.failure = rest
             elif word == "alone":
                 self.alone = True
-            self.begun = True
+            self.launched = True
             self.settled = self.settled or word != "begun"
-        if not said:
+        if not message:
             self.gone = True
             self.control.close()
 
 
 class Command:
-    """A command that runs: its supervisor and its output."""
+    """A running command: its supervisor and its output."""
 
     def __init__(self, request: dict[str, Any], supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         out, out_writer = os.pipe()
         err, err_writer = os.pipe()
         try:
-            supervisor.order(request, out_writer, err_writer)
+            supervisor.start(request, out_writer, err_writer)
         except RefusedError:
             os.close(out)
             os.close(err)
@@ -125,24 +125,24 @@ class Command:
 
     @property
     def ended(self) -> bool:
-        """Whether the main process has."""
+        """Whether the main process has exited."""
         return self.supervisor.code is not None or self.supervisor.gone
 
     @property
     def lost(self) -> bool:
-        """Whether the supervisor ended without a word about it: somebody killed it."""
+        """Whether the supervisor was killed before it reported an exit code."""
         return self.supervisor.gone and self.supervisor.code is None
 
     def sources(self) -> list[int]:
-        """Where something may come from."""
+        """Descriptors to poll."""
         supervisor = self.supervisor
         silent = supervisor.gone or (supervisor.alone and self.ended)
         return [*self.open, *(() if silent else (supervisor.control.fileno(),))]
 
-    def take(self, descriptor: int) -> None:
-        """Take in output, or what the supervisor says."""
+    def read(self, descriptor: int) -> None:
+        """Read output or supervisor messages from a descriptor."""
         if descriptor not in self.captures:
-            self.supervisor.hear()
+            self.supervisor.receive()
         elif data := os.read(descriptor, CHUNK):
             self.captures[descriptor].add(data)
         else:
@@ -150,14 +150,14 @@ class Command:
             os.close(descriptor)
 
     def kill(self) -> bool:
-        """Have the supervisor kill all that it has; whether it did."""
+        """Tell the supervisor to kill all descendants; whether it succeeded."""
         with contextlib.suppress(OSError):
             self.supervisor.control.send(b"k")
-        self.supervisor.urge(lambda: self.supervisor.alone, self.listen)
+        self.supervisor.wait_until(lambda: self.supervisor.alone, self.poll)
         return self.supervisor.alone
 
-    def listen(self) -> None:
-        """Take in whatever comes within a moment."""
+    def poll(self) -> None:
+        """Read output and messages, waiting up to 0.1 s."""
         for descriptor in ready(self.sources(), 0.1):
-            self.take(descriptor)
+            self.read(descriptor)
         reap()

@@ -1,4 +1,4 @@
-"""Requests and answers, over standard input and output."""
+"""The message format on standard input and output."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class GoneError(Exception):
-    """The harness is no longer there."""
+    """The harness has closed the connection."""
 
 
 def read_exactly(descriptor: int, size: int) -> bytes:
-    """So many bytes. Raises GoneError."""
+    """Read ``size`` bytes. Raises GoneError."""
     data = bytearray()
     while len(data) < size:
         part = os.read(descriptor, min(size - len(data), 1 << 20))
@@ -24,14 +24,14 @@ def read_exactly(descriptor: int, size: int) -> bytes:
 
 
 def receive() -> dict[str, Any]:
-    """The next request."""
+    """Read the next request. Raises GoneError."""
     size = int.from_bytes(read_exactly(0, 4), "big")
     request: dict[str, Any] = json.loads(read_exactly(0, size).decode())
     return request
 
 
 def answer(fields: dict[str, Any], *payloads: bytes) -> None:
-    """Send an answer; ``sizes`` announces the bytes that follow."""
+    """Send an answer. The field ``sizes`` gives the sizes of the payloads."""
     head = json.dumps({**fields, "sizes": [len(each) for each in payloads]}).encode()
     data = memoryview(len(head).to_bytes(4, "big") + head + b"".join(payloads))
     while data:
@@ -39,7 +39,7 @@ def answer(fields: dict[str, Any], *payloads: bytes) -> None:
 
 
 def ready(descriptors: Any, seconds: float) -> Any:
-    """Which of them can be read within the time."""
+    """The descriptors that are readable, waiting up to ``seconds``."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""What keeps commands from ending process 1, whose user they have, and from leaving the container by a socket."""
+"""Prevents commands from ending process 1, which has the same user, and from escaping through sockets."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06  # operations of the filter's little machine (BPF)
+_LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06  # BPF operations
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # the latter with EPERM
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # where the machine finds them, on little-endian systems
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in seccomp_data, little-endian
 _REFUSED: dict[int, tuple[tuple[int, int | None], ...]] = {
     0xC000003E: ((302, 1), (41, 40), (425, None)),  # x86-64; x32 reports the same architecture
     0x40000003: ((340, 1), (359, 40), (102, None), (425, None)),  # x86
     0xC00000B7: ((261, 1), (198, 40), (425, None)),  # ARM, 64 bits
     0x40000028: ((369, 1), (281, 40), (425, None)),  # ARM, 32 bits
 }
-"""System calls by architecture, as the kernel's audit names it: the number, and the first argument that is refused.
+"""Refused system calls by audit architecture: the number and the refused first argument; None refuses all calls.
 
-``prlimit`` of process 1: a limit of CPU time is the one thing by which an ordinary process can have the kernel kill it.
-``socket`` of the family AF_VSOCK, which leads out of a virtual machine past all networks; ``socketcall``, whose
-arguments no filter sees; and ``io_uring_setup``, which makes sockets past every filter.
+``prlimit`` of process 1, since the kernel kills process 1 when a CPU time limit is exceeded.
+``socket`` with AF_VSOCK, which can reach the host from a virtual machine without a network.
+``socketcall``, since a filter cannot inspect its arguments, and ``io_uring_setup``, which bypasses filters.
 """
 _X32 = 0x40000000
 
@@ -36,17 +36,17 @@ class _Program(ctypes.Structure):
 
 
 def untraceable() -> None:
-    """Close this process's memory and descriptors to others of its user; children are closed until they execute."""
+    """Deny other processes of this user access to this process. Applies to children until they execute a program."""
     _LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants that lose theirs."""
+    """Become the subreaper of all descendants."""
     _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def refuse_ways_out() -> bool:
-    """Refuse this process and its children, with EPERM, what leads out; whether that holds."""
+def install_filter() -> bool:
+    """Install the filter for this process and its children. Refused calls fail with EPERM. Returns success."""
     if os.uname().machine not in ("x86_64", "aarch64"):
         return False
     data = instructions()
@@ -56,7 +56,7 @@ def refuse_ways_out() -> bool:
 
 
 def instructions() -> bytes:
-    """The filter, as the kernel reads it: eight bytes for each instruction."""
+    """The filter as BPF code, eight bytes per instruction."""
     program: list[tuple[int, int, int, int]] = []
     for architecture, refused in _REFUSED.items():
         block = [step for number, argument in refused for step in _refusal(number, argument)]
@@ -68,9 +68,9 @@ def instructions() -> bytes:
 
 
 def _refusal(number: int, argument: int | None) -> list[tuple[int, int, int, int]]:
-    """Instructions: operation, steps to skip if equal, steps to skip if not, operand.
+    """Instructions: operation, instructions to skip if equal, to skip if not equal, operand.
 
-    The lower half of an argument is compared: the kernel looks at no more of it.
+    Compares the lower 32 bits of the argument, which are all that the kernel uses.
     """
     if argument is None:
         return [(_LOAD, 0, 0, _NUMBER), (_EQUALS, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]

@@ -1,4 +1,4 @@
-"""Process trees: find them, stop them, kill them, bury them."""
+"""Finds, stops, kills and reaps process trees."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 SWEEP_GRACE = 10.0
-"""Seconds until everything in a container must be dead."""
+"""Seconds within which all processes of a container must have exited."""
 
 
 def reap() -> bool:
-    """Collect the dead; whether nobody is left."""
+    """Reap exited children; whether no child is left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -25,7 +25,7 @@ def reap() -> bool:
 
 
 def sweep() -> None:
-    """Kill everything in the container but this process; return when it is gone."""
+    """Kill all other processes in the container and wait until they have exited."""
     give_up_at = time.monotonic() + SWEEP_GRACE
     while time.monotonic() < give_up_at:
         with contextlib.suppress(ProcessLookupError):
@@ -33,20 +33,20 @@ def sweep() -> None:
         if reap():
             return
         time.sleep(0.002)
-    raise RuntimeError("what runs in the container cannot be killed")
+    raise RuntimeError("processes in the container could not be killed")
 
 
 def kill_descendants() -> None:
-    """Stop all descendants, again until no new one shows up, since what is stopped cannot fork; then kill them."""
+    """Stop descendants until no new one appears, since stopped processes cannot fork, then kill all of them."""
     while True:
         stopped: set[int] = set()
         while True:
-            found = descendants() - stopped
-            if not found:
+            running = descendants() - stopped
+            if not running:
                 break
-            for pid in found:
+            for pid in running:
                 send(pid, signal.SIGSTOP)
-            stopped |= found
+            stopped |= running
         for pid in stopped:
             send(pid, signal.SIGKILL)
         if reap():
@@ -55,9 +55,9 @@ def kill_descendants() -> None:
 
 
 def descendants() -> Any:
-    """Process ids of all descendants of this process that are not zombies, and their groups as negative numbers.
+    """Process ids of all descendants that are not zombies, and their process groups as negative numbers.
 
-    A group is hit as a whole: a process that forks and ends all the time is caught although its id is stale.
+    Signalling the group also reaches processes that fork and exit too fast to be signalled by id.
     """
     children: dict[int, list[int]] = {}
     groups: dict[int, int] = {}
@@ -67,22 +67,22 @@ def descendants() -> Any:
         try:
             state, parent, group = Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()[:3]
         except OSError:
-            continue  # it has gone meanwhile
+            continue  # it has exited
         children.setdefault(int(parent), []).append(int(entry))
         if state not in b"ZX":
             groups[int(entry)] = int(group)
-    found = set()
+    result = set()
     pending = [os.getpid()]
     while pending:
         below = children.get(pending.pop(), [])
         pending.extend(below)
         for pid in below:
             if pid in groups:
-                found |= {pid, -groups[pid]}
-    return found - {-os.getpgrp(), 0, -1}
+                result |= {pid, -groups[pid]}
+    return result - {-os.getpgrp(), 0, -1}
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process, or a group, that may have gone."""
+    """Signal a process or group, which may no longer exist."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

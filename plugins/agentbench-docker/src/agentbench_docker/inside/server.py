@@ -1,4 +1,4 @@
-"""Process 1 itself: answers requests until the harness is gone."""
+"""The server that runs as process 1 and answers requests until the harness disconnects."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from typing import Any
 from agentbench_docker.inside.commands import Command, RefusedError, Supervisor
 from agentbench_docker.inside.files import read_file, write_file
 from agentbench_docker.inside.frames import GoneError, answer, read_exactly, ready, receive
-from agentbench_docker.inside.guard import refuse_ways_out, untraceable
+from agentbench_docker.inside.guard import install_filter, untraceable
+from agentbench_docker.inside.monitoring import COUNTERS, Counter, ResourceCounters
 from agentbench_docker.inside.processes import reap, sweep
-from agentbench_docker.inside.watching import COUNTERS, Counter, Load
 
 EX_TEMPFAIL = 75
 PAUSES = (0.0, 0.05, 0.5)
-"""Seconds to wait after all was killed, before a command is tried once more: memory comes back with delay."""
+"""Seconds to wait between killing all processes and each retry of a command, since memory is freed with a delay."""
 DRAIN_GRACE = 0.2
-"""Seconds that output may still come after the main process has ended, while others hold it open."""
+"""Seconds to wait for output after the main process has exited while other processes hold the pipe open."""
 
 
 class Server:
-    """Answers requests."""
+    """Runs commands and accesses files on request."""
 
     def __init__(self) -> None:
         self.counters = {name: Counter(name) for name in COUNTERS}
-        self.load = Load()
+        self.resources = ResourceCounters()
         self.wake = -1
         self.badness = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
         self.crowded = False
-        """Whether the last command ran into the limit of processes."""
+        """Whether the last command hit the process limit."""
         self.idle: Supervisor | None = None
-        self.old: list[Command] = []
-        """Commands that have ended and whose background processes have not."""
+        self.background: list[Command] = []
+        """Commands that have exited but have running background processes."""
 
     def serve(self) -> None:
-        """Until the harness is gone."""
+        """Answer requests. Raises GoneError when the harness disconnects."""
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGINT):  # handlers, unlike what is ignored, are not passed on
+        for number in (signal.SIGCHLD, signal.SIGINT):  # children inherit ignored signals, but not handlers
             signal.signal(number, lambda *_: None)
-        answer({"ready": sys.version.split()[0], "guarded": refuse_ways_out()})
+        answer({"ready": sys.version.split()[0], "guarded": install_filter()})
         while True:
-            for descriptor in ready([0, *self.leftovers()], 60):
+            for descriptor in ready([0, *self.background_sources()], 60):
                 if descriptor == 0:
                     self.handle(receive())
                     break
-                self.look_after(descriptor)
+                self.handle_background(descriptor)
 
-    def leftovers(self) -> list[int]:
-        """What is to be looked after beside a command: the dead, and background processes that print."""
-        return [self.wake, *(descriptor for command in self.old for descriptor in command.sources())]
+    def background_sources(self) -> list[int]:
+        """Descriptors to poll besides a command's: exited children, and output of background processes."""
+        return [self.wake, *(descriptor for command in self.background for descriptor in command.sources())]
 
-    def look_after(self, descriptor: int) -> None:
-        """Collect the dead; take what a background process prints: a pipe that nobody reads would stop it."""
+    def handle_background(self, descriptor: int) -> None:
+        """Reap exited children, or read output of a background process, which would block on a full pipe."""
         if descriptor == self.wake:
             with contextlib.suppress(BlockingIOError):
                 os.read(self.wake, 4096)
             reap()
             return
-        for command in self.old:
+        for command in self.background:
             if descriptor in command.sources():
-                command.take(descriptor)
+                command.read(descriptor)
                 if not command.sources():
-                    self.old.remove(command)
+                    self.background.remove(command)
                     self.retire(command.supervisor)
                 return
 
     def retire(self, supervisor: Supervisor) -> None:
-        """Keep one that has nothing to do for the next command, or let it end."""
+        """Keep an idle supervisor for the next command, or let it exit if there is one already."""
         if supervisor.gone:
             return
         if self.idle is None:
@@ -83,7 +83,7 @@ class Server:
             supervisor.control.close()
 
     def handle(self, request: dict[str, Any]) -> None:
-        """Do what is asked."""
+        """Process a request."""
         operation = request["op"]
         if operation == "exec":
             self.execute(request)
@@ -91,49 +91,49 @@ class Server:
             read_file(request)
         elif operation == "write":
             write_file(request, read_exactly(0, request["size"]))
-        # A `kill` that comes too late is for a command that has ended.
+        # Ignore a late `kill`: its command has already exited.
 
     def execute(self, request: dict[str, Any]) -> None:
-        """Run a command until it ends, or the harness says that its time is over."""
+        """Run a command until it exits or the harness sends `kill`."""
         for counter in self.counters.values():
-            counter.growth()
-        self.load.growth()
+            counter.increase()
+        self.resources.increase()
         started = time.monotonic()
         notes = self.sweep() if self.crowded else b""
         command = self.start(request)
         for pause in PAUSES:
             if command is not None:
                 break
-            notes = self.sweep()  # what earlier commands left running used up processes, or memory
+            notes = self.sweep()  # background processes of earlier commands exhausted processes or memory
             time.sleep(pause)
             command = self.start(request)
         if command is None:
-            os._exit(EX_TEMPFAIL)  # the harness starts the container anew: files in memory may fill it
+            os._exit(EX_TEMPFAIL)  # the harness restarts the container, since files in tmpfs may fill the memory
         timed_out = self.wait(command)
         killed = timed_out or request["once"]
         if command.lost or (killed and not command.kill()):
             self.sweep()
-        while killed and command.open:  # nobody is left who could keep them open
+        while killed and command.open:  # no process is left to hold them open
             for descriptor in ready(command.open, DRAIN_GRACE):
-                command.take(descriptor)
+                command.read(descriptor)
         self.finish(command, started, timed_out, notes, once=request["once"])
 
     def start(self, request: dict[str, Any]) -> Command | None:
-        """Start it, with the supervisor that is idle or a new one; nothing if the system would not."""
+        """Start a command with the idle supervisor or a new one; None if no process could be started."""
         with contextlib.suppress(RefusedError):
             supervisor, self.idle = self.idle or Supervisor(self.badness), None
             return Command(request, supervisor)
         return None
 
     def sweep(self) -> bytes:
-        """Kill everything in the container; what to say to that."""
+        """Kill all other processes; a note for the command's output."""
         self.idle = None
         self.crowded = False
         sweep()
-        return b"[everything that still ran in the sandbox was killed first]\n"
+        return b"[all processes still running in the sandbox were killed first]\n"
 
     def wait(self, command: Command) -> bool:
-        """Until the main process has ended and its output, too; whether its time was over before."""
+        """Wait until the main process has exited and its output is complete; whether it was killed instead."""
         quiet_at = 0.0
         while True:
             now = time.monotonic()
@@ -142,24 +142,24 @@ class Server:
                 if not command.open or now >= quiet_at:
                     return False
             mine = command.sources()
-            for descriptor in ready([0, *mine, *self.leftovers()], quiet_at - now if quiet_at else 60.0):
+            for descriptor in ready([0, *mine, *self.background_sources()], quiet_at - now if quiet_at else 60.0):
                 if descriptor == 0:
                     if receive()["op"] == "kill":
                         return not command.ended
                 elif descriptor in mine:
-                    command.take(descriptor)
+                    command.read(descriptor)
                 else:
-                    self.look_after(descriptor)
+                    self.handle_background(descriptor)
 
     def finish(self, command: Command, started: float, timed_out: bool, notes: bytes, *, once: bool) -> None:
-        """Say what came of it."""
+        """Send the result of a command."""
         out, err = command.captures.values()
         for capture in (out, err):
             capture.trim()
         code = 137 if command.supervisor.code is None else command.supervisor.code
-        hits = {name: counter.growth() for name, counter in self.counters.items()}
-        limits_hit = [name for name, times in hits.items() if times]
-        load = {**self.load.growth(), "oom_kills": hits["oom"] if self.counters["oom"].counts else None}
+        increases = {name: counter.increase() for name, counter in self.counters.items()}
+        limits_hit = [name for name, times in increases.items() if times]
+        load = {**self.resources.increase(), "oom_kills": increases["oom"] if self.counters["oom"].counts else None}
         self.crowded = "pids" in limits_hit
         answer(
             {
@@ -174,13 +174,13 @@ class Server:
         if once:
             os._exit(code)
         if command.sources():
-            self.old.append(command)
+            self.background.append(command)
         else:
             self.retire(command.supervisor)
 
 
 def main() -> None:
-    """Be process 1; 127 where this Python is too old for it."""
+    """Run as process 1. Exits with 127 if this Python is too old."""
     if not hasattr(socket, "send_fds"):
         sys.exit(127)
     server = Server()

@@ -1,4 +1,4 @@
-"""The supervisor's own side: a process that runs one command at a time, and adopts all that it starts."""
+"""The supervisor process, which runs one command at a time and adopts all its descendants."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from agentbench_docker.inside.guard import adopt_orphans
 from agentbench_docker.inside.processes import kill_descendants
 
 _DESCRIPTORS = 4096
-"""More than process 1 may have open."""
+"""Upper bound of process 1's open descriptors."""
 
 
 def supervise(control: socket.socket) -> NoReturn:
-    """Be a supervisor: never returns into the server's loop."""
+    """Run as a supervisor. Never returns to the server's loop."""
     try:
         null = os.open("/dev/null", os.O_RDWR)
-        for standard in (0, 1):  # the harness's channel is nobody else's
+        for standard in (0, 1):  # only process 1 may use the harness's channel
             os.dup2(null, standard)
-        os.closerange(3, control.fileno())  # process 1 has ends of other supervisors, which must see them closed
+        os.closerange(3, control.fileno())  # close inherited control sockets of other supervisors
         os.closerange(control.fileno() + 1, _DESCRIPTORS)
         adopt_orphans()
         wake, wake_writer = os.pipe()
@@ -36,7 +36,7 @@ def supervise(control: socket.socket) -> NoReturn:
             word, outputs, _, _ = socket.recv_fds(control, 1, 2)
             if not word:
                 break
-            if word == b"o":  # and not a `k` that came too late
+            if word == b"o":  # ignore a late `k`
                 size = int.from_bytes(control.recv(4, socket.MSG_WAITALL), "big")
                 run(control, wake, json.loads(control.recv(size, socket.MSG_WAITALL)), *outputs)
     finally:
@@ -44,11 +44,11 @@ def supervise(control: socket.socket) -> NoReturn:
         os._exit(0)
 
 
-def run(control: socket.socket, wake: int, order: Any, out: int, err: int) -> None:
-    """Run one command; return when nobody is left of it."""
-    control.sendall(b"begun\n")  # from here on it may have run, whatever becomes of us
+def run(control: socket.socket, wake: int, request: Any, out: int, err: int) -> None:
+    """Run one command; return when no descendant is left."""
+    control.sendall(b"begun\n")  # the command may have run from here on, even if this process is killed
     try:
-        main = execute(order, out, err)
+        main = execute(request, out, err)
     except OSError as error:
         control.sendall(f"failed {error}\nalone\n".encode())
         return
@@ -56,31 +56,31 @@ def run(control: socket.socket, wake: int, order: Any, out: int, err: int) -> No
         os.close(out)
         os.close(err)
     if main == 0:
-        control.sendall(b"exit %d\nalone\n" % (127 if order[0] is None else 126))
+        control.sendall(b"exit %d\nalone\n" % (127 if request[0] is None else 126))
         return
     control.sendall(b"spawned\n")
     watch(control, wake, main)
 
 
 def watch(control: socket.socket, wake: int, main: int) -> None:
-    """Tell how the main process ended; return when nobody is left, or all were killed."""
-    told = False
+    """Report the exit of the main process; return when no descendant is left."""
+    reported = False
     while True:
-        said = b""
+        message = b""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                control.sendall(said + b"alone\n")
+                control.sendall(message + b"alone\n")
                 return
             if pid == 0:
                 break
             if pid == main:
-                told = True
+                reported = True
                 code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-                said = b"exit %d\n" % (code if code >= 0 else 128 - code)
-        if said:
-            control.sendall(said)
+                message = b"exit %d\n" % (code if code >= 0 else 128 - code)
+        if message:
+            control.sendall(message)
         for descriptor in ready([control.fileno(), wake], 60):
             if descriptor == wake:
                 with contextlib.suppress(BlockingIOError):
@@ -89,18 +89,18 @@ def watch(control: socket.socket, wake: int, main: int) -> None:
                 return
             else:
                 kill_descendants()
-                control.sendall((b"" if told else b"exit 137\n") + b"alone\n")
+                control.sendall((b"" if reported else b"exit 137\n") + b"alone\n")
                 return
 
 
-def execute(order: Any, out: int, err: int) -> int:
-    """Start the command in a session of its own; its process id, or 0 when it cannot be executed.
+def execute(request: Any, out: int, err: int) -> int:
+    """Start the command in a new session; its process id, or 0 if it cannot be executed.
 
-    Raises OSError when the system would not make a process.
+    Raises OSError if the system cannot create a process.
     """
-    argv, environment, directory = order
+    argv, environment, directory = request
     try:
-        # Popen does not copy this process: a fork of Python costs ten times as much.
+        # Popen does not copy this process; a fork would cost ten times as much.
         main = subprocess.Popen(
             argv, cwd=directory, env=environment, stdin=0, stdout=out, stderr=err, start_new_session=True
         )
@@ -108,7 +108,7 @@ def execute(order: Any, out: int, err: int) -> int:
         if getattr(error, "errno", None) in (errno.EAGAIN, errno.ENOMEM):
             raise
         os.write(err, f"{argv[0]}: {error}\n".encode("utf-8", "backslashreplace"))
-        order[0] = None if isinstance(error, FileNotFoundError) else argv
+        request[0] = None if isinstance(error, FileNotFoundError) else argv
         return 0
-    main.returncode = 0  # it is waited for elsewhere
+    main.returncode = 0  # watch() waits for it
     return main.pid
