@@ -1,7 +1,7 @@
-"""Statistics as pure functions over plain numbers; each names its formula and source.
+"""Statistics as pure functions of plain numbers. Each docstring gives the formula and its source.
 
-Importing this imports neither numpy nor scipy: functions that need them do so when called. Runs are A (the base) and B
-(the new one), and differences are B minus A.
+Importing this package does not import numpy or scipy; the functions that need them import them when called. Run A is
+the baseline, run B is the new run, and differences are B minus A.
 """
 
 from agentbench_report.statistics.binomial import clopper_pearson, wilson

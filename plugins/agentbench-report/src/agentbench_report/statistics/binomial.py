@@ -1,4 +1,4 @@
-"""The rate of passes among independent attempts."""
+"""Confidence intervals for the pass rate of independent attempts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def wilson(passed: int, scored: int, confidence: float = 0.95) -> Interval:
 
         (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)
 
-    It is never empty, also at 0 of n and n of n. Without any trial it is all of 0 to 1. Trials must be
-    independent: not for several attempts at one task.
+    It never has zero width, even at 0 of n and n of n. With no trials it is 0 to 1. Trials must be independent, so do
+    not use it for several attempts at one task.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927)
     209; recommended by R. G. Newcombe, Statistics in Medicine 17 (1998) 857.
 
     Raises:
-        ValueError: ``passed`` is not within 0 to ``scored``, or ``confidence`` not between 0 and 1.
+        ValueError: ``passed`` is not within 0 to ``scored``, or ``confidence`` is not between 0 and 1.
     """
     check_counts(passed, scored)
     z = two_sided_z(confidence)
@@ -32,27 +32,28 @@ def wilson(passed: int, scored: int, confidence: float = 0.95) -> Interval:
     return Interval(low=low, high=high, confidence=confidence)
 
 
-def score_bounds(rate: float, n: float, reach: float) -> tuple[float, float]:
-    """The ends of Wilson's formula for a rate out of ``n`` > 0 trials, whole or effective, at ``reach`` errors."""
-    middle = rate + reach * reach / (2 * n)
-    half = reach * math.sqrt(rate * (1 - rate) / n + reach * reach / (4 * n * n))
-    scale = 1 + reach * reach / n
-    low = 0.0 if rate <= 0 else (middle - half) / scale  # exactly 0 and 1 at the ends, whatever rounding does
+def score_bounds(rate: float, n: float, quantile: float) -> tuple[float, float]:
+    """The bounds of Wilson's formula for ``rate`` and ``n`` > 0 trials (actual or effective), with this quantile."""
+    middle = rate + quantile * quantile / (2 * n)
+    half = quantile * math.sqrt(rate * (1 - rate) / n + quantile * quantile / (4 * n * n))
+    scale = 1 + quantile * quantile / n
+    low = 0.0 if rate <= 0 else (middle - half) / scale  # exactly 0 and 1 at the ends, regardless of rounding
     high = 1.0 if rate >= 1 else (middle + half) / scale
     return max(0.0, low), min(1.0, high)
 
 
 def clopper_pearson(passed: int, scored: int, confidence: float = 0.95) -> Interval:
-    """The exact binomial interval: for few trials, or where its coverage must be guaranteed.
+    """The exact binomial interval, for few trials or when coverage must be guaranteed.
 
-    The bounds are the rates at which so many passes or more, and so few or fewer, have probability
-    ``(1 - confidence) / 2``. Without a failure among n, and at confidence ``1 - 2a``, the failure rate is at most
-    ``1 - a^(1/n)`` (the "rule of three"). Wider than Wilson's. Trials must be independent.
+    The lower bound is the rate at which ``passed`` or more passes have probability ``(1 - confidence) / 2``, and the
+    upper bound the rate at which ``passed`` or fewer do. With no failure in n trials and confidence ``1 - 2a``, the
+    failure rate is at most ``1 - a^(1/n)`` (the "rule of three"). Wider than Wilson's interval. Trials must be
+    independent.
 
     Source: C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
 
     Raises:
-        ValueError: ``passed`` is not within 0 to ``scored``, or ``confidence`` not between 0 and 1.
+        ValueError: ``passed`` is not within 0 to ``scored``, or ``confidence`` is not between 0 and 1.
     """
     check_counts(passed, scored)
     check_share("confidence", confidence)
@@ -63,10 +64,10 @@ def clopper_pearson(passed: int, scored: int, confidence: float = 0.95) -> Inter
 
 
 def check_counts(passed: int, scored: int) -> None:
-    """Complain unless so many of so many can have passed.
+    """Check that ``passed`` is between 0 and ``scored``.
 
     Raises:
-        ValueError: they cannot.
+        ValueError: it is not.
     """
     if not 0 <= passed <= scored:
-        raise ValueError(f"no interval for {passed} of {scored}: passes lie between 0 and what was scored")
+        raise ValueError(f"passed must be between 0 and {scored} (scored), got {passed}")

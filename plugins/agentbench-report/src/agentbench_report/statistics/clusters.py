@@ -1,4 +1,4 @@
-"""Means of attempts that belong together: at one task, or at tasks that were made from one repository."""
+"""Means of clustered attempts, for example attempts at one task or at tasks from one repository."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from agentbench_report.statistics.numerics import check_share, two_sided_t
 
 
 def cluster_se(scores: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
-    """The standard error of the mean of ``scores`` (CR1); ``clusters[i]`` says where ``scores[i]`` belongs.
+    """The clustered standard error (CR1) of the mean of ``scores``; ``clusters[i]`` is the cluster of ``scores[i]``.
 
     With ``e`` the deviations from the mean, n scores and G clusters::
 
         √(Σ_g (Σ_{i in g} e_i)²) / n · √(G / (G-1))
 
-    Clusters may depend on themselves in any way, but not on each other. With one score per cluster it is the usual
-    standard error. ``None`` with fewer than two clusters: it cannot be estimated, which is not 0.
+    Scores within a cluster may be dependent in any way; clusters must be independent. With one score per cluster this
+    is the usual standard error. ``None`` with fewer than two clusters: the error cannot be estimated, and is not 0.
 
     Source: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13; E. Miller, arXiv 2411.00640, section 2.2, with the
     correction for few clusters that statsmodels and R's sandwich apply.
 
     Raises:
-        ValueError: the two differ in length, or a score is not finite.
+        ValueError: ``scores`` and ``clusters`` differ in length, or a score is not finite.
     """
     return _cluster(scores, clusters).se
 
 
 def cluster_mean(scores: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95) -> MeanEstimate:
-    """The mean of scores from 0 to 1 with its ``cluster_se`` and the interval by t with G-1 degrees of freedom.
+    """The mean of scores from 0 to 1 with its ``cluster_se`` and the t interval with G-1 degrees of freedom.
 
-    Every score counts the same: for a mean over tasks of unequally many attempts, give one rate per task. The interval
-    is cut off at 0 and 1. Where the error is 0, all clusters having the same mean, it says nothing about the next
-    cluster: the interval is then ``korn_graubard``'s, and the estimate is marked degenerate.
-    Fewer than two clusters: no error, and an interval of all of 0 to 1.
+    Every score has the same weight. For a mean over tasks with different numbers of attempts, pass one rate per task.
+    The interval is clipped to 0 to 1. If all clusters have the same mean, the error is 0 and a t interval is not
+    informative: the interval is then that of ``korn_graubard`` and the estimate is marked degenerate. With fewer than
+    two clusters there is no error and the interval is 0 to 1.
 
     Raises:
         ValueError: lengths differ, a score is outside 0 to 1, or ``confidence`` is not between 0 and 1.
     """
-    found, everything = _checked(scores, clusters, confidence)
-    if found.mean is None or found.se is None:
-        return MeanEstimate(mean=found.mean, se=None, df=0, interval=everything, p=None, degenerate=True)
-    if found.se == 0:
+    stats, everything = _checked(scores, clusters, confidence)
+    if stats.mean is None or stats.se is None:
+        return MeanEstimate(mean=stats.mean, se=None, df=0, interval=everything, p=None, degenerate=True)
+    if stats.se == 0:
         interval = korn_graubard(scores, clusters, confidence)
-        return MeanEstimate(mean=found.mean, se=0.0, df=found.groups - 1, interval=interval, p=None, degenerate=True)
-    reach = two_sided_t(confidence, found.groups - 1) * found.se
-    low, high = max(0.0, found.mean - reach), min(1.0, found.mean + reach)
+        return MeanEstimate(mean=stats.mean, se=0.0, df=stats.groups - 1, interval=interval, p=None, degenerate=True)
+    half_width = two_sided_t(confidence, stats.groups - 1) * stats.se
+    low, high = max(0.0, stats.mean - half_width), min(1.0, stats.mean + half_width)
     interval = Interval(low=low, high=high, confidence=confidence)
-    return MeanEstimate(mean=found.mean, se=found.se, df=found.groups - 1, interval=interval, p=None, degenerate=False)
+    return MeanEstimate(mean=stats.mean, se=stats.se, df=stats.groups - 1, interval=interval, p=None, degenerate=False)
 
 
 def korn_graubard(scores: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95) -> Interval:
-    """Wilson's interval for scores from 0 to 1 in clusters, with as many trials as they are worth.
+    """Wilson's interval for clustered scores from 0 to 1, with the effective number of trials.
 
-    ``n_eff = min(p(1-p) / cluster_se², n)``, and the t quantile with G-1 degrees of freedom in place of the normal one.
-    Unlike ``cluster_mean``'s it stays within 0 to 1 by itself and is never empty. Where the error is 0 every cluster
-    is worth one trial: what all attempts at five tasks have in common is known of five tasks, however many attempts
-    there were. Fewer than two clusters: all of 0 to 1.
+    ``n_eff = min(p(1-p) / cluster_se², n)``, with the t quantile with G-1 degrees of freedom instead of the normal one.
+    Unlike the interval of ``cluster_mean`` it needs no clipping and never has zero width. If the error is 0, each
+    cluster counts as one trial: attempts at five tasks that agree are evidence from five tasks, regardless of the
+    number of attempts. With fewer than two clusters it is 0 to 1.
 
     Source: E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193, with Wilson's formula in place of Clopper
     and Pearson's, as Inspect's ``ci_wilson(cluster=...)``.
@@ -69,40 +69,40 @@ def korn_graubard(scores: Sequence[float], clusters: Sequence[Hashable], confide
     Raises:
         ValueError: lengths differ, a score is outside 0 to 1, or ``confidence`` is not between 0 and 1.
     """
-    found, everything = _checked(scores, clusters, confidence)
-    if found.mean is None or found.se is None:
+    stats, everything = _checked(scores, clusters, confidence)
+    if stats.mean is None or stats.se is None:
         return everything
-    p, n = found.mean, len(scores)
-    worth = min(p * (1 - p) / found.se**2, n) if found.se > 0 and 0 < p < 1 else found.groups
-    low, high = score_bounds(p, worth, two_sided_t(confidence, found.groups - 1))
+    p, n = stats.mean, len(scores)
+    n_eff = min(p * (1 - p) / stats.se**2, n) if stats.se > 0 and 0 < p < 1 else stats.groups
+    low, high = score_bounds(p, n_eff, two_sided_t(confidence, stats.groups - 1))
     return Interval(low=low, high=high, confidence=confidence)
 
 
 @attrs.frozen(kw_only=True)
 class VarianceComponents:
-    """Where the spread of the pass rates of tasks comes from; see ``variance_components``."""
+    """The variance of task scores, split by source; see ``variance_components``."""
 
     mean: float | None
-    """The mean over tasks of each task's own mean."""
+    """The mean over tasks of each task's mean."""
     of_means: float | None
-    """The variance of the means of tasks (what is seen); needs two tasks."""
+    """The observed variance of the task means; requires two tasks."""
     within: float | None
-    """The variance of attempts at one task, mean over tasks (chance); needs a task with two attempts."""
+    """The variance of attempts at one task (chance), averaged over tasks; requires a task with two attempts."""
     between: float | None
-    """The variance of tasks without the chance in it (difficulty), at least 0; needs both."""
+    """The variance between tasks without chance (difficulty), at least 0; requires both of the above."""
     se: float | None
     """The standard error of ``mean``."""
 
 
 def variance_components(trials: Sequence[Sequence[float]]) -> VarianceComponents:
-    """Divide the spread of scores into that between tasks and that within, from the scores of each task's attempts.
+    """Split the variance of scores into the parts between and within tasks, given the scores of each task's attempts.
 
-    With s² the variance of the means of n tasks, ``within`` the mean of the unbiased variances of the tasks that have
-    two or more attempts, and K attempts at a task::
+    With s² the variance of the means of n tasks, ``within`` the mean of the unbiased variances of the tasks with two or
+    more attempts, and K attempts at a task::
 
         between = max(0, s² - within · mean(1/K));  se = √(s²/n)
 
-    More attempts at each task only lessen the share of ``within`` in s². Tasks without an attempt are left out.
+    More attempts at each task reduce only the contribution of ``within`` to s². Tasks without attempts are left out.
 
     Source: E. Miller, Adding error bars to evals, arXiv 2411.00640, section 3.
 
@@ -113,7 +113,7 @@ def variance_components(trials: Sequence[Sequence[float]]) -> VarianceComponents
     means = [mean_of(task) for task in tasks]
     if not means:
         return VarianceComponents(mean=None, of_means=None, within=None, between=None, se=None)
-    inner = [found for found in map(sample_variance, tasks) if found is not None]
+    inner = [variance for variance in map(sample_variance, tasks) if variance is not None]
     of_means, within = sample_variance(means), mean_of(inner) if inner else None
     between = None
     if of_means is not None and within is not None:
@@ -131,7 +131,7 @@ class _Clustered:
 
 def _cluster(scores: Sequence[float], clusters: Sequence[Hashable]) -> _Clustered:
     if len(scores) != len(clusters):
-        raise ValueError(f"{len(scores)} scores, but {len(clusters)} say to which cluster they belong")
+        raise ValueError(f"scores and clusters must have the same length, got {len(scores)} and {len(clusters)}")
     if not scores:
         return _Clustered(mean=None, se=None, groups=0)
     mean = mean_of(scores)
@@ -149,5 +149,5 @@ def _cluster(scores: Sequence[float], clusters: Sequence[Hashable]) -> _Clustere
 def _checked(scores: Sequence[float], clusters: Sequence[Hashable], confidence: float) -> tuple[_Clustered, Interval]:
     check_share("confidence", confidence)
     if not all(0 <= score <= 1 for score in scores):
-        raise ValueError("scores lie between 0 and 1")
+        raise ValueError("scores must be between 0 and 1")
     return _cluster(scores, clusters), Interval(low=0.0, high=1.0, confidence=confidence)

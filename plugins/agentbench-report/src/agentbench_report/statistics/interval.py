@@ -1,4 +1,4 @@
-"""What the other rooms give back for a quantity that is not known exactly."""
+"""The confidence interval that the other modules return."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Interval:
-    """Where a rate (0 to 1), a difference of rates (-1 to 1) or an odds ratio (0 to infinity) may be.
+    """A confidence interval of a rate (0 to 1), a difference of rates (-1 to 1) or an odds ratio (0 to infinity).
 
-    ``low <= high``; ``confidence`` is two-sided and between 0 and 1.
+    ``low <= high``. ``confidence`` is two-sided and between 0 and 1.
     """
 
     low: float

@@ -1,4 +1,4 @@
-"""Means over tasks: of scores, and of the differences between two runs when tasks were tried several times."""
+"""Means over tasks: of scores, and of differences between two runs with several attempts at each task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench_report.statistics.numerics import check_share, t_below, two_side
 from agentbench_report.statistics.paired import tango_bounds
 
 EQUAL = 1e-12
-"""Values no further apart are one value: 1 - 2/3 and 1/3 are not the same float."""
+"""Values that differ by at most this are equal: 1 - 2/3 and 1/3 are different floats."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,26 +21,26 @@ class MeanEstimate:
     """A mean with its standard error and interval."""
 
     mean: float | None
-    """``None`` without any value."""
+    """``None`` with no values."""
     se: float | None
     """``None`` with fewer than two values (or clusters): it cannot be estimated."""
     df: int
-    """Degrees of freedom of the t distribution that the interval is by; 0 without ``se``."""
+    """Degrees of freedom of the t distribution used for the interval; 0 without ``se``."""
     interval: Interval
     p: float | None
-    """Two-sided, for a mean of 0; ``None`` where it is not asked, or not to be had."""
+    """Two-sided, for a mean of 0; ``None`` if it was not requested or cannot be computed."""
     degenerate: bool
-    """There was no spread to estimate an error from: the interval is not by t but by the function's rule for this."""
+    """The values have no spread, so the interval is not a t interval. Each function documents its replacement."""
 
 
 def mean_of(values: Sequence[float]) -> float:
     """The mean of at least one finite value.
 
     Raises:
-        ValueError: there is none, or one is not finite.
+        ValueError: ``values`` is empty, or a value is not finite.
     """
     if not values or not all(map(math.isfinite, values)):
-        raise ValueError("a mean needs values, all of them finite")
+        raise ValueError("a mean requires at least one value, and finite values only")
     return math.fsum(values) / len(values)
 
 
@@ -71,19 +71,19 @@ def se_clt(scores: Sequence[float]) -> float | None:
 
 
 def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> MeanEstimate:
-    """The mean over tasks of ``rate in B - rate in A``, each from -1 to 1, with the interval by t(n-1) over tasks.
+    """The mean over tasks of ``rate in B - rate in A``, each from -1 to 1, with the t(n-1) interval over tasks.
 
-    ``d̄ ± t · sd(d)/√n``, and p by the t test of a mean of 0 (Student's paired test). The differences carry the chance
-    in a task's attempts with them, so that this holds for any number of attempts, also unequal ones; a test of pooled
-    attempts does not. The interval is cut off at -1 and 1.
+    ``d̄ ± t · sd(d)/√n``, and p by the t test of a mean of 0 (Student's paired test). The differences include chance
+    within each task, so this is valid for any number of attempts, even if it varies by task. A test of pooled
+    attempts is not. The interval is clipped to -1 to 1.
 
-    This is t and nothing else, as published answers have it. With little spread it is far too narrow (one failed
-    attempt of hundreds), and where few tasks were lost for good it misses too often: what is shown to people is
-    ``tango_mean``.
+    This is the plain t interval, comparable with published results. With little spread (one failed attempt among
+    hundreds) it is far too narrow, and if a few tasks fail in every attempt its coverage is too low. Reports show
+    ``tango_mean`` instead.
 
-    Without any spread t would give an interval of no width. It is then that of ``unseen_bounds``, the estimate is
-    marked degenerate, and p is 1 if all differences are 0 and otherwise ``None``. One task: no error, an interval of -1
-    to 1. None: no mean either, and p is 1.
+    Without any spread the t interval would have zero width. The interval is then that of ``unseen_bounds``, the
+    estimate is marked degenerate, and p is 1 if all differences are 0 and ``None`` otherwise. With one task there is no
+    error and the interval is -1 to 1. With no tasks there is no mean either, and p is 1.
 
     Source: E. Miller, Adding error bars to evals, arXiv 2411.00640, section 4; Student, Biometrika 6 (1908) 1.
 
@@ -92,7 +92,7 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     """
     check_share("confidence", confidence)
     if not all(-1 <= difference <= 1 for difference in differences):
-        raise ValueError("differences of rates lie between -1 and 1")
+        raise ValueError("differences of rates must be between -1 and 1")
     n, se = len(differences), se_clt(differences)
     if se is None:
         mean = differences[0] if differences else None
@@ -103,24 +103,24 @@ def mean_difference(differences: Sequence[float], confidence: float = 0.95) -> M
     if se == 0:
         (low, high), p = unseen_bounds(mean, n, confidence), None if abs(mean) > EQUAL else 1.0
     else:
-        reach, p = two_sided_t(confidence, n - 1) * se, 2 * t_below(-abs(mean) / se, n - 1)
-        low, high = max(-1.0, mean - reach), min(1.0, mean + reach)
+        half_width, p = two_sided_t(confidence, n - 1) * se, 2 * t_below(-abs(mean) / se, n - 1)
+        low, high = max(-1.0, mean - half_width), min(1.0, mean + half_width)
     interval = Interval(low=low, high=high, confidence=confidence)
     return MeanEstimate(mean=mean, se=se, df=n - 1, interval=interval, p=p, degenerate=se == 0)
 
 
 def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Tango's score interval for the mean of the tasks' ``rate in B - rate in A``, for any number of attempts at each.
+    """Tango's score interval for the mean over tasks of ``rate in B - rate in A``, with any number of attempts.
 
-    As ``korn_graubard`` does for one rate, with as many tasks as the differences are worth. Of the summed losses and
-    gains b and c, n tasks that each go one way would have the variance ``v = (b + c - (c-b)²/n) / n²``; with se the
-    standard error that was seen they are worth ``w = v/se²`` times as many: the score is that of wb, wc and wn, at the
-    t quantile with n-1 degrees of freedom. Never narrower than ``unseen_bounds``, which it is without any spread:
-    however often few tasks are tried, they cannot show more than as many that all agree would. Fewer than two tasks: -1
-    to 1.
+    Uses an effective number of tasks, as ``korn_graubard`` does for one rate. With b and c the summed losses and gains,
+    n tasks with differences of -1, 0 or 1 would have the variance ``v = (b + c - (c-b)²/n) / n²``. With se the observed
+    standard error, the effective number of tasks is ``w = v/se²`` times n: the score is that of wb, wc and wn, at the t
+    quantile with n-1 degrees of freedom. The interval is never narrower than ``unseen_bounds``, and equal to it without
+    any spread: more attempts at the same n tasks cannot show more than n tasks that all agree. With fewer than two
+    tasks it is -1 to 1.
 
-    A choice. t misses where few tasks are lost for good, since the sum of few is skewed; resampling (BCa) misses where
-    attempts scatter on all tasks; ``benchmarks/coverage.py`` has figures of all three.
+    This is a design choice. The coverage of t is too low if a few tasks fail in every attempt, because the sum is
+    skewed, and that of the bootstrap (BCa) if attempts vary on all tasks. ``benchmarks/coverage.py`` compares them.
 
     Source: T. Tango, Statistics in Medicine 17 (1998) 891; E. L. Korn and B. I. Graubard, Survey Methodology 24
     (1998) 193.
@@ -128,26 +128,27 @@ def tango_mean(differences: Sequence[float], confidence: float = 0.95) -> Interv
     Raises:
         ValueError: as ``mean_difference``.
     """
-    found, n = mean_difference(differences, confidence), len(differences)
-    if found.mean is None or not found.se:
-        return found.interval
+    estimate, n = mean_difference(differences, confidence), len(differences)
+    if estimate.mean is None or not estimate.se:
+        return estimate.interval
     lost, gained = lost_and_gained(differences)
-    worth = (lost + gained - (gained - lost) ** 2 / n) / (n * found.se) ** 2
-    low, high = tango_bounds(worth * lost, worth * gained, worth * n, two_sided_t(confidence, n - 1))
-    least, greatest = unseen_bounds(found.mean, n, confidence)
+    factor = (lost + gained - (gained - lost) ** 2 / n) / (n * estimate.se) ** 2
+    low, high = tango_bounds(factor * lost, factor * gained, factor * n, two_sided_t(confidence, n - 1))
+    least, greatest = unseen_bounds(estimate.mean, n, confidence)
     return Interval(low=min(low, least), high=max(high, greatest), confidence=confidence)
 
 
 def lost_and_gained(differences: Sequence[float]) -> tuple[float, float]:
-    """The sum of what is below 0, as a positive number, and that of what is above."""
-    return math.fsum(-one for one in differences if one < 0), math.fsum(one for one in differences if one > 0)
+    """The sum of the absolute values of the negative differences, and the sum of the positive ones."""
+    lost = math.fsum(-difference for difference in differences if difference < 0)
+    return lost, math.fsum(difference for difference in differences if difference > 0)
 
 
 def unseen_bounds(mean: float, n: int, confidence: float) -> tuple[float, float]:
-    """The least and greatest mean difference when a kind of task may be missing among the ``n`` that gave ``mean``.
+    """Bounds of the mean difference that allow for kinds of tasks not observed among the ``n`` tasks behind ``mean``.
 
-    The share of such tasks is at most Wilson's bound for none of n, ``w = z² / (n + z²)``, and they may differ by -1 or
-    1: ``mean - w (1 + mean)`` to ``mean + w (1 - mean)``. With a mean of -1, 0 or 1 of pairs that are all alike it is
+    The share of unobserved tasks is at most Wilson's bound for 0 of n, ``w = z² / (n + z²)``, and they may differ by -1
+    or 1: ``mean - w (1 + mean)`` to ``mean + w (1 - mean)``. For identical pairs with a mean of -1, 0 or 1 this is
     Tango's interval.
 
     Raises:

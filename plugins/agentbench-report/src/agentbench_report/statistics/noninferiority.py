@@ -1,4 +1,4 @@
-"""Is the new run not worse than the base by more than a margin? That it is not proven worse is no answer."""
+"""Non-inferiority tests: is the new run worse than the baseline by less than a margin?"""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 
 @attrs.frozen(kw_only=True)
 class NonInferiority:
-    """The answer to one question about a margin."""
+    """The result of a non-inferiority test."""
 
     z: float | None
-    """Standard errors between the difference that was seen and minus the margin; ``None`` where there is no error."""
+    """Standard errors between the observed difference and minus the margin; ``None`` without a standard error."""
     p: float
-    """One-sided, for a difference of minus the margin or worse; 1 where there is nothing to tell it from."""
+    """One-sided, for a difference of minus the margin or less; 1 without data."""
     interval: Interval
-    """Of the difference, at confidence ``1 - 2 alpha``: either end is a bound at level ``alpha``."""
+    """Of the difference, at confidence ``1 - 2 alpha``: each end is a one-sided bound at level ``alpha``."""
     verdict: Verdict
-    """``pass``: all of the interval is above minus the margin. ``fail``: it is not, and all of it is below 0, so that
-    the new run is proven worse. ``inconclusive``: neither; more tasks are needed."""
+    """``pass``: the whole interval is above minus the margin. ``fail``: it is not, and the whole interval is below 0,
+    so the new run is worse. ``inconclusive``: neither; more tasks are needed."""
 
 
 def noninferiority(table: PairTable, margin: float, alpha: float = 0.05) -> NonInferiority:
-    """Test that B's pass rate is not below A's by ``margin`` (a rate: 0.02 is two points) or more; one attempt a task.
+    """Test that B's pass rate is less than ``margin`` (a rate: 0.02 is 2 pp) below A's, with one attempt per task.
 
-    ``z = score(-margin)``, ``p = 1 - Φ(z)``, the interval is Tango's. ``p < alpha`` just where the interval's low end
-    is above ``-margin``. Pairs that all agree pass from about ``z²(1-margin)/margin`` tasks on (52 at 0.05, 133 at
-    0.02, with alpha 0.05). Without a pair: p is 1, inconclusive.
+    ``z = score(-margin)``, ``p = 1 - Φ(z)``, with Tango's interval. ``p < alpha`` exactly if the lower end of the
+    interval is above ``-margin``. If all pairs agree, the test passes with at least about ``z²(1-margin)/margin`` tasks
+    (52 at 0.05, 133 at 0.02, with alpha 0.05). With no pairs, p is 1 and the verdict is inconclusive.
 
     Source: T. Tango, Statistics in Medicine 17 (1998) 891; J.-m. Nam, Biometrics 53 (1997) 1422.
 
     Raises:
-        ValueError: ``margin`` is not from 0 to below 1, or ``alpha`` not between 0 and 0.5.
+        ValueError: ``margin`` is not from 0 to below 1, or ``alpha`` is not between 0 and 0.5.
     """
     _check(margin, alpha)
     interval = tango(table, 1 - 2 * alpha)
@@ -51,16 +51,17 @@ def noninferiority(table: PairTable, margin: float, alpha: float = 0.05) -> NonI
 
 
 def noninferiority_mean(differences: Sequence[float], margin: float, alpha: float = 0.05) -> NonInferiority:
-    """The same for tasks with several attempts, from ``rate in B - rate in A`` of each task: two tests must both pass.
+    """The same test for several attempts per task, given ``rate in B - rate in A`` of each task. Two tests must pass.
 
-    One is t(n-1) over tasks. It alone trusts the spread that was seen: where a loss is few tasks that fail each time,
-    it passes what is worse by the margin more than twice as often as ``alpha`` says. The other is Tango's score test of
-    the summed losses and gains, ``b`` and ``c``, which need not be whole numbers. For differences of -1, 0 and 1 it is
-    ``noninferiority`` of the same table, so that attempts which repeat each other show no more than one does; and
-    however often few tasks are tried, they show no more than as many tasks that all agree would.
+    One is the t(n-1) test over tasks. It relies on the observed spread: if the loss is due to a few tasks that fail in
+    every attempt, it passes a candidate that is worse by the margin more than twice as often as ``alpha``. The other is
+    Tango's score test of the summed losses and gains, ``b`` and ``c``, which need not be integers. For differences of
+    -1, 0 and 1 it equals ``noninferiority`` of the same table. So identical attempts at a task count as one, and more
+    attempts at the same n tasks cannot show more than n tasks that all agree.
 
-    The interval is the outer hull of both, p the larger one and ``z`` its statistic, ``(d̄ + margin) / se`` or
-    ``score(-margin)``: ``p < alpha`` just where the verdict is a pass. Fewer than two tasks: ``z`` is ``None``, p is 1.
+    The interval is the hull of both, p the larger p-value and ``z`` its statistic, ``(d̄ + margin) / se`` or
+    ``score(-margin)``. ``p < alpha`` exactly if the verdict is a pass. With fewer than two tasks ``z`` is ``None`` and
+    p is 1.
 
     Source: as ``mean_difference`` and ``noninferiority``.
 
@@ -68,28 +69,28 @@ def noninferiority_mean(differences: Sequence[float], margin: float, alpha: floa
         ValueError: a difference is outside -1 to 1, or as ``noninferiority``.
     """
     _check(margin, alpha)
-    found, n = mean_difference(differences, 1 - 2 * alpha), len(differences)
-    if found.mean is None or found.se is None:
-        return NonInferiority(z=None, p=1.0, interval=found.interval, verdict="inconclusive")
+    estimate, n = mean_difference(differences, 1 - 2 * alpha), len(differences)
+    if estimate.mean is None or estimate.se is None:
+        return NonInferiority(z=None, p=1.0, interval=estimate.interval, verdict="inconclusive")
     lost, gained = lost_and_gained(differences)
     low, high = tango_bounds(lost, gained, n, two_sided_z(1 - 2 * alpha))
-    if found.se:  # without a spread the t test has no answer, and its interval is within the other
-        low, high = min(low, found.interval.low), max(high, found.interval.high)
-    interval = Interval(low=low, high=high, confidence=found.interval.confidence)
+    if estimate.se:  # without spread the t test is undefined, and its interval is within Tango's
+        low, high = min(low, estimate.interval.low), max(high, estimate.interval.high)
+    interval = Interval(low=low, high=high, confidence=estimate.interval.confidence)
     z = tango_score(lost, gained, n, -margin)
     p = normal_below(-z)
-    if found.se:
-        t = (found.mean + margin) / found.se
-        p_t = t_below(-t, found.df)
+    if estimate.se:
+        t = (estimate.mean + margin) / estimate.se
+        p_t = t_below(-t, estimate.df)
         z, p = (t, p_t) if p_t > p else (z, p)
     return NonInferiority(z=z, p=p, interval=interval, verdict=_verdict(interval, margin))
 
 
 def _check(margin: float, alpha: float) -> None:
     if not 0 <= margin < 1:
-        raise ValueError(f"a margin is a difference of rates from 0 to below 1, not {margin}")
+        raise ValueError(f"margin must be at least 0 and below 1, got {margin}")
     if not 0 < alpha < 0.5:
-        raise ValueError(f"alpha must lie between 0 and 0.5, not be {alpha}")
+        raise ValueError(f"alpha must be between 0 and 0.5, got {alpha}")
 
 
 def _verdict(interval: Interval, margin: float) -> Verdict:

@@ -1,7 +1,7 @@
-"""Quantiles and tails of the usual distributions, and a root finder.
+"""Quantiles and tail probabilities of common distributions, and a root finder.
 
-scipy is imported only when a function that needs it is called, here and in ``power``: ``scipy.special`` takes a fifth
-of a second to import and ``scipy.stats`` far longer, while the normal distribution needs neither.
+Here and in ``power``, scipy is imported only when a function that needs it is called. ``scipy.special`` takes 0.2
+seconds to import and ``scipy.stats`` far longer. The normal distribution needs neither.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ _STANDARD = NormalDist()
 
 
 def check_share(name: str, value: float) -> None:
-    """Complain unless a confidence, power or alpha lies between 0 and 1, neither included.
+    """Check that a confidence, power or alpha is strictly between 0 and 1.
 
     Raises:
-        ValueError: it does not, or is NaN.
+        ValueError: it is not, or is NaN.
     """
     if not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, not be {value}")
+        raise ValueError(f"{name} must be between 0 and 1, got {value}")
 
 
 def normal_quantile(p: float) -> float:
-    """The number below which a standard normal variable falls with probability ``p``, between 0 and 1."""
+    """The quantile of the standard normal distribution at ``p``, between 0 and 1."""
     return _STANDARD.inv_cdf(p)
 
 
 def normal_below(z: float) -> float:
-    """The probability that a standard normal variable is below ``z``; exact to the last digits in both tails."""
+    """The probability that a standard normal variable is below ``z``, accurate in both tails."""
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 def two_sided_z(confidence: float) -> float:
-    """How many standard errors an interval reaches to either side, by the normal distribution.
+    """The half-width of a two-sided normal interval, in standard errors.
 
     Raises:
         ValueError: ``confidence`` is not between 0 and 1.
@@ -49,7 +49,7 @@ def two_sided_z(confidence: float) -> float:
 
 
 def two_sided_t(confidence: float, df: int) -> float:
-    """How many standard errors an interval reaches to either side, by Student's t with ``df`` degrees of freedom.
+    """The half-width of a two-sided interval by Student's t with ``df`` degrees of freedom, in standard errors.
 
     Raises:
         ValueError: ``confidence`` is not between 0 and 1.
@@ -59,7 +59,7 @@ def two_sided_t(confidence: float, df: int) -> float:
 
 
 def t_quantile(p: float, df: int) -> float:
-    """The number below which Student's t with ``df`` degrees of freedom falls with probability ``p``."""
+    """The quantile of Student's t with ``df`` degrees of freedom at ``p``."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, p))
@@ -80,29 +80,29 @@ def chi_square_above(x: float, df: int) -> float:
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """The number below which a beta variable falls with probability ``p``."""
+    """The quantile of the beta distribution at ``p``."""
     from scipy.special import betaincinv
 
     return float(betaincinv(a, b, p))
 
 
 def binomial_at_most(k: NDArray[np.int64] | int, n: NDArray[np.int64] | int, rate: float) -> NDArray[np.float64]:
-    """P(X <= k) for X of ``n`` trials, element by element; 0 below 0 and 1 from ``n`` on.
+    """P(X <= k) for X successes in ``n`` trials, elementwise; 0 for k < 0 and 1 for k >= n.
 
-    By the incomplete beta function, I(n-k, k+1; 1-rate): as exact at a million trials as at ten.
+    Uses the incomplete beta function, I(n-k, k+1; 1-rate), which is equally accurate for ten and a million trials.
     """
     import numpy as np
     from scipy.special import betainc
 
     within: NDArray[np.float64] = betainc(np.maximum(np.subtract(n, k), 1), np.maximum(np.add(k, 1), 1), 1 - rate)
-    found: NDArray[np.float64] = np.where(np.less(k, 0), 0.0, np.where(np.greater_equal(k, n), 1.0, within))
-    return found
+    result: NDArray[np.float64] = np.where(np.less(k, 0), 0.0, np.where(np.greater_equal(k, n), 1.0, within))
+    return result
 
 
 def falling_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls from positive near ``low`` to negative near ``high`` is 0, to 1e-15.
+    """The root, to 1e-15, of a decreasing function that is positive near ``low`` and negative near ``high``.
 
-    By bisection, which needs no value at the ends: scores are not defined there.
+    By bisection, which does not evaluate the function at the ends, where scores are undefined.
     """
     while high - low > 1e-15:
         middle = (low + high) / 2

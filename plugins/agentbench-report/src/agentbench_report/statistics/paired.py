@@ -1,4 +1,4 @@
-"""Two runs on the same tasks, one attempt each: run A is the base, run B the new one."""
+"""Comparisons of two runs on the same tasks with one attempt each: run A is the baseline, run B the new run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agentbench_report.statistics.numerics import binomial_at_most, falling_root
 
 def _count(_: object, attribute: attrs.Attribute[int], value: object) -> None:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{attribute.name} is a number of tasks, not {value!r}")
+        raise ValueError(f"{attribute.name} must be a number of tasks, got {value!r}")
 
 
 @attrs.frozen(kw_only=True)
 class PairTable:
-    """How many tasks went which way in A and in B.
+    """The number of tasks for each combination of results in A and B.
 
     Raises:
-        ValueError: a count is negative, or no whole number.
+        ValueError: a count is negative or not an integer.
     """
 
     both_pass: int = attrs.field(validator=_count)
@@ -33,29 +33,30 @@ class PairTable:
 
     @property
     def n(self) -> int:
-        """All pairs."""
+        """The number of pairs."""
         return self.both_pass + self.regressions + self.improvements + self.both_fail
 
     @property
     def discordant(self) -> int:
-        """Pairs that differ: m in the formulas."""
+        """The number of discordant pairs: m in the formulas."""
         return self.regressions + self.improvements
 
     @property
     def difference(self) -> float | None:
-        """Pass rate of B minus that of A, ``(c-b)/n``; ``None`` without a pair."""
+        """Pass rate of B minus that of A, ``(c-b)/n``; ``None`` with no pairs."""
         return (self.improvements - self.regressions) / self.n if self.n else None
 
     @property
     def discordance(self) -> float | None:
-        """The share of pairs that differ, ``(b+c)/n``; ``None`` without a pair."""
+        """The share of discordant pairs, ``(b+c)/n``; ``None`` with no pairs."""
         return self.discordant / self.n if self.n else None
 
 
 def mcnemar_exact(table: PairTable) -> float:
-    """McNemar's exact test of equal pass rates, two-sided: ``min(1, 2 P(X <= min(b, c)))``, X of b+c fair coins.
+    """McNemar's exact test of equal pass rates, two-sided: ``min(1, 2 P(X <= min(b, c)))``, X binomial(b+c, 1/2).
 
-    1 when no pair differs. Keeps its level always and wastes power; below 6 differing pairs it can never reach 0.05.
+    1 with no discordant pairs. Conservative: never exceeds its level but has less power. With fewer than 6 discordant
+    pairs it cannot reach 0.05.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153; M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research
     Methodology 13 (2013) 91.
@@ -65,11 +66,11 @@ def mcnemar_exact(table: PairTable) -> float:
 
 
 def mcnemar_midp(table: PairTable) -> float:
-    """McNemar's mid-p test, two-sided: the exact p less the probability of what was seen.
+    """McNemar's mid-p test, two-sided: the exact p minus the probability of the observed table.
 
-    ``2 P(X <= min(b, c)) - P(X = min(b, c))``, which is ``P(X <= min) + P(X < min)``; when b = c,
-    ``1 - P(X = b)/2``. 1 when no pair differs, where the formula would give 0.5. Stayed at its level in all 9595
-    scenarios of the source.
+    ``2 P(X <= min(b, c)) - P(X = min(b, c))``, which is ``P(X <= min) + P(X < min)``; for b = c it is
+    ``1 - P(X = b)/2``. 1 with no discordant pairs, where the formula would give 0.5. Did not exceed its level in any of
+    the 9595 scenarios of the source.
 
     Source: M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91.
     """
@@ -81,9 +82,9 @@ def mcnemar_midp(table: PairTable) -> float:
 
 
 def mcnemar_asymptotic(table: PairTable) -> tuple[float, float]:
-    """McNemar's test without continuity correction: ``(b-c)²/(b+c)`` and its p by chi-square with 1 df.
+    """McNemar's test without continuity correction: ``(b-c)²/(b+c)`` and its p-value by chi-square with 1 df.
 
-    (0, 1) when no pair differs. Exceeds its level slightly for few differing pairs: mid-p is the default.
+    (0, 1) with no discordant pairs. Slightly exceeds its level with few discordant pairs, so mid-p is the default.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153.
     """
@@ -96,7 +97,7 @@ def mcnemar_asymptotic(table: PairTable) -> tuple[float, float]:
 def tango(table: PairTable, confidence: float = 0.95) -> Interval:
     """Tango's score interval for the difference of two paired rates (B minus A): all δ with ``|score(δ)| <= z``.
 
-    Never without width: n pairs that all agree give ``± z²/(n + z²)``. Without a pair it is -1 to 1.
+    Never has zero width: n pairs that all agree give ``± z²/(n + z²)``. With no pairs it is -1 to 1.
 
     Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the paired-sample
     design, Statistics in Medicine 17 (1998) 891.
@@ -112,23 +113,24 @@ def tango(table: PairTable, confidence: float = 0.95) -> Interval:
 
 
 def tango_bounds(b: float, c: float, n: float, z: float) -> tuple[float, float]:
-    """Where Tango's score is ``z`` and ``-z``: also for sums of parts of tasks, which are no whole numbers."""
+    """The differences at which Tango's score is ``z`` and ``-z``. The counts need not be integers."""
     low = -falling_root(lambda delta: tango_score(c, b, n, delta) + z, (b - c) / n, 1.0)
     return low, falling_root(lambda delta: tango_score(b, c, n, delta) + z, (c - b) / n, 1.0)
 
 
 def tango_score(b: float, c: float, n: float, delta: float) -> float:
-    """Standard errors between the difference that was seen and ``delta``, with the error as it is if ``delta`` is true.
+    """Standard errors between the observed difference and ``delta``, with the error under the hypothesis ``delta``.
 
     ::
 
         (c-b-nδ) / √(n(2q + δ(1-δ))),  q = (√(B²-4AC) - B) / 2A
         A = 2n,  B = -b-c + (2n-c+b)δ,  C = -bδ(1-δ)
 
-    q is the most likely rate of regressions given δ. Falls as δ grows. ``-1 < delta < 1`` and ``n > 0``.
+    q is the maximum likelihood estimate of the regression rate given δ. The score decreases in δ. Requires
+    ``-1 < delta < 1`` and ``n > 0``.
     """
     if delta < 0:
-        return -tango_score(c, b, n, -delta)  # the same by symmetry, and C <= 0: no root of a negative number
+        return -tango_score(c, b, n, -delta)  # equal by symmetry, and C <= 0, so the radicand is not negative
     big_b, big_c = -b - c + (2 * n - c + b) * delta, -b * delta * (1 - delta)
     root = math.sqrt(big_b * big_b - 8 * n * big_c)
     q = (root - big_b) / (4 * n)
@@ -137,16 +139,16 @@ def tango_score(b: float, c: float, n: float, delta: float) -> float:
 
 
 def newcombe10(table: PairTable, confidence: float = 0.95) -> Interval:
-    """Newcombe's paired interval for the difference (B minus A), his method 10: Wilson's limits, squared and added.
+    """Newcombe's paired interval for the difference (B minus A), method 10: combines Wilson's limits in squares.
 
-    With limits (l, u) of either rate and φ the correlation of the table::
+    With limits (l, u) of each rate and φ the correlation of the table::
 
         low  = d - √((p_B-l_B)² - 2φ(p_B-l_B)(u_A-p_A) + (u_A-p_A)²)
         high = d + √((u_B-p_B)² - 2φ(u_B-p_B)(p_A-l_A) + (p_A-l_A)²)
         φ = (ad-bc) / √((a+b)(c+d)(a+c)(b+d))
 
-    where ad-bc above n/2 is lessened by n/2, from 0 to n/2 becomes 0, and φ is 0 when a margin is. (Method 8 is without
-    this correction.) Without a pair it is -1 to 1.
+    where ad-bc above n/2 is reduced by n/2, ad-bc from 0 to n/2 becomes 0, and φ is 0 if a margin is 0. (Method 8 omits
+    this correction.) With no pairs it is -1 to 1.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 2635.
 
@@ -164,20 +166,20 @@ def newcombe10(table: PairTable, confidence: float = 0.95) -> Interval:
     margins = (a + b) * (c + d) * (a + c) * (b + d)
     phi = product / math.sqrt(margins) if margins else 0.0
 
-    def reach(x: float, y: float) -> float:
+    def distance(x: float, y: float) -> float:
         return math.sqrt(max(0.0, x * x - 2 * phi * x * y + y * y))
 
     rate_a, rate_b = (a + b) / n, (a + c) / n
-    low = difference - reach(rate_b - of_b.low, of_a.high - rate_a)
-    high = difference + reach(of_b.high - rate_b, rate_a - of_a.low)
+    low = difference - distance(rate_b - of_b.low, of_a.high - rate_a)
+    high = difference + distance(of_b.high - rate_b, rate_a - of_a.low)
     return Interval(low=max(-1.0, low), high=min(1.0, high), confidence=confidence)
 
 
 def discordant_odds_ratio(table: PairTable, confidence: float = 0.95) -> Interval:
-    """The exact interval for improvements per regression, c : b.
+    """The exact interval for the ratio of improvements to regressions, c / b.
 
-    ``(L/(1-L), U/(1-U))`` with Clopper and Pearson's limits for ``c/(b+c)``. ``high`` is infinite without a regression
-    and ``low`` is 0 without an improvement: JSON has no word for infinity.
+    ``(L/(1-L), U/(1-U))`` with Clopper and Pearson's limits for ``c/(b+c)``. ``low`` is 0 with no improvements.
+    ``high`` is infinite with no regressions, which JSON cannot represent.
 
     Source: M. W. Fagerland, S. Lydersen and P. Laake, Statistics in Medicine 33 (2014) 2850.
 

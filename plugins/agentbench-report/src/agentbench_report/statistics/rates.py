@@ -1,4 +1,4 @@
-"""Pass rates over tasks that were tried several times."""
+"""Pass rates over tasks with several attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench_report.statistics.interval import Interval
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """The chance that at least one of ``k`` attempts passes, unbiased, from ``c`` passes among ``n`` attempts.
+    """The unbiased probability that at least one of ``k`` attempts passes, from ``c`` passes in ``n`` attempts.
 
     ``1 - C(n-c, k) / C(n, k)``. ``None`` when ``k > n``: it cannot be estimated. (``1 - (1 - c/n)^k`` is biased.)
 
@@ -29,7 +29,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """The chance that all of ``k`` attempts pass (pass^k), unbiased, from ``c`` passes among ``n`` attempts.
+    """The unbiased probability that all of ``k`` attempts pass (pass^k), from ``c`` passes in ``n`` attempts.
 
     ``C(c, k) / C(n, k)``; ``None`` when ``k > n``.
 
@@ -45,7 +45,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
 
 @attrs.frozen(kw_only=True)
 class MeanAtK:
-    """A mean over tasks, how many tasks it is of, and how many had too few attempts for it."""
+    """A mean over tasks, the number of tasks included, and the number with too few attempts."""
 
     value: float | None
     tasks: int
@@ -53,7 +53,7 @@ class MeanAtK:
 
 
 def mean_pass_at_k(tasks: Iterable[tuple[int, int]], k: int) -> MeanAtK:
-    """The mean over tasks of ``pass_at_k``, from (attempts, passes) of each; every task counts the same.
+    """The mean over tasks of ``pass_at_k``, from (attempts, passes) of each. All tasks have the same weight.
 
     Tasks with fewer than ``k`` attempts are excluded and counted. For an interval, resample tasks.
 
@@ -73,10 +73,10 @@ def mean_pass_hat_k(tasks: Iterable[tuple[int, int]], k: int) -> MeanAtK:
 
 
 def mean_of_means(groups: Iterable[tuple[int, int]]) -> float | None:
-    """The mean over tasks of each task's own pass rate, from (passed, scored); tasks without a score are left out.
+    """The mean over tasks of each task's pass rate, from (passed, scored). Tasks without a score are left out.
 
-    Every task counts the same however many of its attempts were scored (macro average; E. Miller, Adding error
-    bars to evals, arXiv 2411.00640, section 2). ``None`` when no task has a score.
+    All tasks have the same weight regardless of the number of scored attempts (macro average; E. Miller, Adding error
+    bars to evals, arXiv 2411.00640, section 2). ``None`` if no task has a score.
     """
     rates = [passed / scored for passed, scored in groups if scored]
     return math.fsum(rates) / len(rates) if rates else None
@@ -85,30 +85,30 @@ def mean_of_means(groups: Iterable[tuple[int, int]]) -> float | None:
 def task_interval(groups: Iterable[tuple[int, int]], confidence: float = 0.95) -> Interval:
     """The interval for ``mean_of_means``, from (passed, scored) of each task: ``korn_graubard`` with a rate per task.
 
-    Tasks are the sample: attempts at one task are never counted as if they were as many tasks. With one attempt each it
-    is Wilson's interval with a t quantile. Fewer than two tasks with a score: all of 0 to 1.
+    Tasks are the sample: several attempts at one task never count as several tasks. With one attempt each it is
+    Wilson's interval with a t quantile. With fewer than two scored tasks it is 0 to 1.
 
-    A choice: tasks are never taken to be worth more than one trial each, so that the interval is never narrower than
-    Wilson's for as many tasks, even where rates of tasks vary less than single attempts would (with 10 attempts each it
-    can be 1.7 times as wide as by t). t would be right for tasks like those seen; but a kind of task that none of n was
-    leaves no trace in their spread, and Wilson's bound is what n tasks can say of it (see ``unseen_bounds``).
+    By design each task counts as at most one trial, so the interval is never narrower than Wilson's for the same number
+    of tasks, even if task rates vary less than single attempts would (with 10 attempts each it can be 1.7 times as wide
+    as the t interval). The t interval would be right for tasks like those observed. But a kind of task that is absent
+    from the sample does not affect the spread, and Wilson's bound allows for it (see ``unseen_bounds``).
 
     Source: as ``korn_graubard``.
 
     Raises:
-        ValueError: more passed than were scored, or ``confidence`` is not between 0 and 1.
+        ValueError: ``passed`` exceeds ``scored`` for a task, or ``confidence`` is not between 0 and 1.
     """
     rates = [passed / scored for passed, scored in groups if scored]
     return korn_graubard(rates, range(len(rates)), confidence)
 
 
 def _mean_at_k(estimate: Callable[[int, int, int], float | None], tasks: Iterable[tuple[int, int]], k: int) -> MeanAtK:
-    found = [estimate(n, c, k) for n, c in tasks]
-    values = [value for value in found if value is not None]
+    estimates = [estimate(n, c, k) for n, c in tasks]
+    values = [value for value in estimates if value is not None]
     mean = math.fsum(values) / len(values) if values else None
-    return MeanAtK(value=mean, tasks=len(values), excluded=len(found) - len(values))
+    return MeanAtK(value=mean, tasks=len(values), excluded=len(estimates) - len(values))
 
 
 def _check_k(k: int) -> None:
     if k < 1:
-        raise ValueError(f"k counts attempts: at least 1, not {k}")
+        raise ValueError(f"k must be at least 1, got {k}")
