@@ -87,7 +87,7 @@ def test_no_difference_says_what_could_have_been_seen_at_the_level_of_one_of_man
     places = runs(tmp_path, **THREE, same=THREE["base"])
     page = text("--runs", *places)
     assert "- good is **better** than base by 36.7 points (95% interval " in page
-    assert "- same: no difference can be told, +0.0 points (95% interval " in page
+    assert "- same: no difference can be told, +0.0 pp (95% interval " in page
     assert (
         "The runs differ on none of 30 tasks, and with fewer than 6 no mid-p test could have found a difference."
         in page
@@ -246,7 +246,7 @@ def test_runs_without_a_task_in_common(tmp_path: Path) -> None:
     assert "- b: nothing can be said, no task has a score in both runs." in page
     result = compared("--runs", a, b, "--allow-different-tasks", "--format", "csv")
     assert result.stdout.count("\n") == 3
-    assert "a (A) and b (B): not comparable, and compared all the same (--allow-different-tasks): The" in result.stderr
+    assert "warning: a (A) and b (B): not comparable, overridden by --allow-different-tasks: The" in result.stderr
     row = list(csv.DictReader(io.StringIO(result.stdout)))[1]
     assert (row["pairs"], row["worst"], row["overridden"]) == ("0", "", "different-tasks")
 
@@ -278,8 +278,8 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
     page = text("--runs", *runs(tmp_path, base="ppff", other="pp-b"))
     row = next(line for line in page.splitlines() if line.startswith("| other") and "undecided" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[:4] == ["other", "2", "2", "+0.0 points"]
-    assert cells[-2:] == ["+0.0 points", "+50.0 points"]
+    assert cells[:4] == ["other", "2", "2", "+0.0 pp"]
+    assert cells[-2:] == ["+0.0 pp", "+50.0 pp"]
     assert re.search(r"\| task-02 +\| failed +\| missing +\|", page)
 
 
@@ -289,8 +289,8 @@ def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
     page = text("--runs", *places)
     assert "- lost is **better** than base by 13.6 points" in page
     assert (
-        "12 of 100 tasks are incomplete: in the worst case for it the difference is +0.0 points (p = 0.9194), in the "
-        "best +12.0 points (p = 0.0002), and in the worst case no difference could be told." in page
+        "12 of 100 tasks are incomplete: in the worst case for it the difference is +0.0 pp (p = 0.9194), in the "
+        "best +12.0 pp (p = 0.0002), and in the worst case no difference could be told." in page
     )
     found = against(numbers("--runs", *places))["lost"]
     assert not found["robust"]
@@ -304,7 +304,7 @@ def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
     found = against(numbers("--runs", *places))["one"]
     assert found["best"]["verdict"] == "better"
     assert found["verdict"] == "undecided"
-    assert "in the best +20.0 points (p = 0.0312), and in the best case it would be better" in found["about_missing"]
+    assert "in the best +20.0 pp (p = 0.0312), and in the best case it would be better" in found["about_missing"]
     assert not found["robust"]
 
 

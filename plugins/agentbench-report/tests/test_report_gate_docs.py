@@ -22,7 +22,7 @@ from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
 from agentbench_report.gate.plan import GatePlan
 from agentbench_report.gate.report import Check, Comparison, GateReport, Moved, Side
-from agentbench_report.hindsight import Hindsight
+from agentbench_report.post_hoc_power import PostHocPower
 from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics import Interval, NonInferiority, PairTable
 
@@ -101,7 +101,7 @@ class TestPower:
         before, _, after = section(POWER, "JSON").partition("After a comparison:")
         expected = of(whole=Plan, question=Question, size=Size, pilot=Pilot)
         assert sorted(fields(before)) == sorted(expected)
-        assert sorted(fields(after)) == sorted(of(whole=Hindsight, interval=Interval))
+        assert sorted(fields(after)) == sorted(of(whole=PostHocPower, interval=Interval))
 
     def test_the_example_is_what_is_printed(self) -> None:
         (shown,) = re.findall(r"^```\n\$ (agentbench [^\n]*)\n(.*?)^```$", POWER, re.MULTILINE | re.DOTALL)

@@ -228,7 +228,7 @@ def test_worse_without_a_doubt(tmp_path: Path) -> None:
 
 def test_no_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 40, 10, 10, 40)) == (
-        "No difference can be told: +0.0 points (95% interval -9.2 to +9.2 points, p = 0.9119 by McNemar mid-p). "
+        "No difference can be told: +0.0 pp (95% interval -9.2 to +9.2 points, p = 0.9119 by McNemar mid-p). "
         "With 100 tasks that differ as often as these, only a difference of at least 12.4 points would be seen 4 times "
         "of 5."
     )
@@ -247,7 +247,7 @@ def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
 def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> None:
     places = of_table(tmp_path, 0, 0, 0, 100)
     said = headline(places)
-    assert "No difference can be told: +0.0 points (95% interval -3.7 to +3.7 points" in said
+    assert "No difference can be told: +0.0 pp (95% interval -3.7 to +3.7 points" in said
     assert "The runs differ on none of 100 tasks" in said
     found = numbers(places)["detectable"]
     assert found["difference"] is None
@@ -374,7 +374,7 @@ def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_pat
 def test_no_difference_although_the_interval_has_no_room_for_it_is_a_close_call(tmp_path: Path) -> None:
     places = of_differences(tmp_path, [[1.0, 1.0, 1.0, 0.0]] * 2 + [[1.0, 1.0, 1.0, 1.0]] * 3)
     said = headline(places, "--method", "bootstrap")
-    assert said.startswith("No difference can be told: +90.0 points")
+    assert said.startswith("No difference can be told: +90.0 pp")
     assert "It is a close call: the interval has no room for no difference, but the test decides." in said
 
 
@@ -443,11 +443,11 @@ def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
         assert found[side]["pass_rate"] == passed / 14
         assert found[side]["interval"] == attrs.asdict(wilson(passed, 14))
     assert headline(places).endswith(
-        "6 of 20 tasks are incomplete: in the worst case for B the difference is +20.0 points (p = 0.2266), in the "
-        "best +50.0 points (p = 0.0010), and in the worst case no difference could be told."
+        "6 of 20 tasks are incomplete: in the worst case for B the difference is +20.0 pp (p = 0.2266), in the "
+        "best +50.0 pp (p = 0.0010), and in the worst case no difference could be told."
     )
     page = text(places)
-    assert re.search(r"\| worst case for B +\| +20 \| 50.0% \| +70.0% \| \+20.0 points", page)
+    assert re.search(r"\| worst case for B +\| +20 \| 50.0% \| +70.0% \| \+20.0 pp", page)
     assert re.search(r"\| task-07 +\| passed +\| missing \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
 
 
@@ -499,8 +499,8 @@ def test_pass_rates_are_over_the_tasks_that_count(tmp_path: Path) -> None:
 def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y": False}, {"x": None, "y": FailureReason.SETUP_FAILED})
     assert headline(places) == "Nothing can be said: no task has a score in both runs. " + (
-        "2 of 2 tasks are incomplete: in the worst case for B the difference is -50.0 points (p = 0.5000), in the best "
-        "+50.0 points (p = 0.5000), and the verdict stays the same."
+        "2 of 2 tasks are incomplete: in the worst case for B the difference is -50.0 pp (p = 0.5000), in the best "
+        "+50.0 pp (p = 0.5000), and the verdict stays the same."
     )
     for method in ("mcnemar", "bootstrap"):
         found = numbers(places, "--method", method)["estimate"]
@@ -679,7 +679,7 @@ def test_csv_says_on_stderr_what_was_overridden(tmp_path: Path) -> None:
     result = paired(places, "--allow-different-tasks", "--format", "csv")
     assert [row["task"] for row in csv.DictReader(io.StringIO(result.stdout))] == ["x"]
     (line,) = result.stderr.splitlines()
-    assert line.startswith("A and B: not comparable, and compared all the same (--allow-different-tasks): The tasks")
+    assert line.startswith("warning: A and B: not comparable, overridden by --allow-different-tasks: The tasks")
     assert "\x1b" not in line
     assert paired(places, "--allow-different-tasks").stderr == ""
 

@@ -91,9 +91,9 @@ class TestPlan:
         assert power("--effect", 0.001).said["needed"] is None
         page = power("--effect", 0.001, style="md").out
         assert page.startswith("# More than 100,000 tasks")
-        assert "So many are not counted any more. Connor's formula says 1,569," in page
+        assert "The exact number is not computed above 100,000. Connor's formula gives 1,569," in page
         assert "|" not in page
-        assert "power for 0.1 points" in power("--effect", 0.001, "--tasks", 100_000, style="md").out
+        assert "power for 0.1 pp" in power("--effect", 0.001, "--tasks", 100_000, style="md").out
 
     @pytest.mark.parametrize(
         "wrong",
@@ -130,7 +130,10 @@ class TestPlan:
         assert said["available"]["duration_hours"] == pytest.approx(0.1)
         assert said["needed"]["cost_usd"] == pytest.approx(said["needed"]["attempts"] * 0.015)
         page = power("--effect", 0.1, "--pilot", pilot, style="md").out
-        assert "are estimates: 0.0150 USD and 36.0 s, the means of the 4 recorded attempts" in page
+        assert (
+            "are estimates: 0.0150 USD and 36.0 s per attempt of either variant, the means of the 4 recorded attempts"
+            in page
+        )
 
     def test_repeats_lessen_only_what_is_chance(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         """Miller's formula: a fifth of the tasks is all chance, so that within is 0.1; the rest is always the same."""
@@ -161,7 +164,7 @@ class TestPlan:
         said = power(*asked, "--tasks", least - 1).said
         assert (said["formula_tasks"], said["needed"]["tasks"]) == (1, least)
         assert (said["available"]["detectable"], said["available"]["power"]) == (None, 0)
-        assert f"Fewer than {least} tasks can tell nothing" in power(*asked, style="md").out
+        assert f"With fewer than {least} tasks, no difference can reach significance." in power(*asked, style="md").out
 
     def test_the_least_difference_of_few_tasks_is_by_t_and_one_that_can_be(
         self, power: Callable[..., Answer], tmp_path: Path
@@ -189,14 +192,14 @@ class TestPlan:
         assert said["pilot"]["cost_unknown"]
         page = power(*asked, style="md").out
         assert "0.00 " not in page
-        assert page.count("not known") == 4
+        assert page.count("unknown") == 4
 
     def test_a_discordance_below_chance_is_said(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         endings = tasks(100, lambda i: [True, i % 2 > 0])
         pilot = write_run(tmp_path / "pilot", endings).directory
         page = power("--effect", 0.05, "--discordance", 0.1, "--pilot", pilot, style="md").out
-        assert "**10% is too little to assume:**" in page
-        assert "two runs of its variant alone differ on 50% of the tasks" in page
+        assert "**A discordance of 10% is too low:**" in page
+        assert "two runs of its variant would differ on 50% of the tasks" in page
 
     @pytest.mark.parametrize("endings", [None, tasks(5)])
     def test_repeats_without_a_pilot_that_has_some(
@@ -205,8 +208,8 @@ class TestPlan:
         pilot = [] if endings is None else ["--pilot", write_run(tmp_path / "pilot", endings).directory]
         done = power("--effect", 0.1, "--repeats", 3, *pilot)
         assert (done.code, done.out) == (2, "")
-        assert "how much 3 repeats help depends on how much attempts at one task differ" in done.err
-        assert "Give a run with several repeats as --pilot" in done.err
+        assert "planning 3 repeats requires the variance of attempts at one task, but " in done.err
+        assert "Pass a run with several repeats as --pilot" in done.err
 
     def test_a_pilot_that_was_replayed_says_nothing(self, power: Callable[..., Answer], tmp_path: Path) -> None:
         pilot = write_run(tmp_path / "pilot", tasks(5), record=lambda one: attrs.evolve(one, replayed=True)).directory
@@ -222,10 +225,10 @@ class TestPlan:
     def test_an_effect_that_cannot_be(self, power: Callable[..., Answer]) -> None:
         done = power("--effect", 0.3, "--discordance", 0.2)
         assert done.code == 2
-        assert "a difference of 0.3 cannot be where only 0.2 of the tasks differ" in done.err
+        assert "an effect of 0.3 is not possible with a discordance of 0.2" in done.err
 
 
-class TestHindsight:
+class TestPostHocPower:
     @pytest.fixture
     def two(self, tmp_path: Path) -> Callable[..., Sequence[str]]:
         def write(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sequence[str]:
@@ -258,8 +261,10 @@ class TestHindsight:
         assert (said["discordance"], said["detectable"], said["detectable_interval"]) == (0, None, None)
         assert said["effect_power"] < 0.05  # as if all that differs were this effect
         page = power(*runs, style="md").out
-        assert "0 of 20 tasks differed. With fewer than 5 that do, the test cannot tell a difference" in page
-        assert f"at least **{100 * said['at_best']:.3g} points**, had all tasks that differ gone one way" in page
+        assert (
+            "0 of 20 tasks differed. With fewer than 5 discordant tasks, no difference can reach significance" in page
+        )
+        assert f"all discordant tasks go the same way: **{100 * said['at_best']:.3g} pp** at 80% power" in page
 
     @pytest.mark.parametrize(
         ("a", "b"),
@@ -293,11 +298,17 @@ class TestHindsight:
 
     def test_one_task_tells_nothing(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(1, lambda i: [True, True]), tasks(1, lambda i: [False, True]))
-        assert "from one, nothing can be told" in power(*runs, style="md").out
+        assert (
+            "Only one task has a score in both runs, so no difference could have been detected."
+            in power(*runs, style="md").out
+        )
 
     def test_tasks_that_all_differ_by_the_same(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(10, lambda i: [True, True]), tasks(10, lambda i: [False, True]))
-        assert "All 10 tasks differ by the same: how far" in power(*runs, style="md").out
+        assert (
+            "All 10 tasks differ by the same amount, so the spread of differences is unknown."
+            in power(*runs, style="md").out
+        )
 
     def test_few_that_differ_say_nothing_of_the_spread(
         self, power: Callable[..., Answer], two: Callable[..., Any]
@@ -324,7 +335,10 @@ class TestHindsight:
         runs = two(tasks(3, lambda i: None), tasks(3))
         said = power(*runs).said
         assert (said["tasks"], said["incomplete"], said["discordance"]) == (0, 3, None)
-        assert "nothing could have been seen" in power(*runs, style="md").out
+        assert (
+            "No task has a score in both runs, so no difference could have been detected."
+            in power(*runs, style="md").out
+        )
 
     def test_repeats_are_told_by_the_spread_over_tasks(
         self, power: Callable[..., Answer], two: Callable[..., Any]
@@ -348,11 +362,11 @@ class TestHindsight:
     def test_one_question_at_a_time(self, power: Callable[..., Answer], two: Callable[..., Any]) -> None:
         runs = two(tasks(20), tasks(20))
         for wrong, message in (
-            ((), "which difference is to be seen?"),
-            (runs[:2], "looking back takes two runs"),
-            ((*runs, "--tasks", 30), "--tasks: for planning a run"),
-            ((*runs, "--discordance", 0.2), "--discordance: for planning a run"),
-            ((*runs, "--power", 0.9), "--power: for planning a run"),
+            ((), "--effect is required"),
+            (runs[:2], "an existing comparison has two runs"),
+            ((*runs, "--tasks", 30), "--tasks: cannot be used with --run-a and --run-b"),
+            ((*runs, "--discordance", 0.2), "--discordance: cannot be used with --run-a and --run-b"),
+            ((*runs, "--power", 0.9), "--power: cannot be used with --run-a and --run-b"),
         ):
             done = power(*wrong)
             assert done.code == 2

@@ -79,10 +79,10 @@ def aside(tmp_path: Path) -> Path:
 
 def test_a_summary_names_what_it_does_not_count(aside: Path) -> None:
     text = say("summary", "--run", aside)
-    assert "**Pass rate 66.7%** (2 of 3 scored attempts), 95% Wilson interval 20.8% to 93.9%." in text
+    assert "**Pass rate 66.7%** (2 of 3 scored attempts), 95% CI 20.8% to 93.9% (Wilson)." in text
     assert (
-        "2 of 5 tasks are quarantined, and not counted. With them: 60.0% (3 of 5 scored attempts), 95% Wilson interval "
-        "23.1% to 88.2%." in text
+        "2 of 5 tasks are quarantined and not counted. Including them: 60.0% (3 of 5 scored attempts), 95% CI "
+        "23.1% to 88.2% (Wilson)." in text
     )
     assert f"\n- d: {WHY}\n- e: {WHY}\n" in text
     assert re.search(r"\| \[d\]\[4\] .* \| oracle, quarantined +\|", text)
@@ -107,15 +107,15 @@ def test_its_numbers(aside: Path) -> None:
 
 def test_nothing_left_is_no_rate_of_zero(tmp_path: Path) -> None:
     text = say("summary", "--run", make(tmp_path / "run", {"a": True}, ("a",)))
-    assert "No pass rate: no attempt that counts was scored." in text
-    assert "1 of 1 tasks is quarantined, and not counted. With it: 100.0% (1 of 1 scored attempts)" in text
+    assert "No pass rate: no attempt outside quarantined tasks was scored." in text
+    assert "1 of 1 tasks is quarantined and not counted. Including it: 100.0% (1 of 1 scored attempts)" in text
 
 
 def test_repeats_of_quarantined_tasks(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": [True, False], "b": [True, True], "c": [False, False]}, ("c",))
     found = numbers("summary", "--run", run)
     assert (found["pass_rate"], found["with_quarantined"]["pass_rate"]) == (0.75, 0.5)
-    assert "With it: 50.0% (mean over 3 tasks), 95% interval over tasks" in say("summary", "--run", run)
+    assert "Including it: 50.0% (mean over 3 tasks), 95% CI over tasks" in say("summary", "--run", run)
 
 
 def test_a_task_that_changed_under_a_run_is_not_quarantined_by_its_name(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_the_headline_is_told_without_suspected_attempts(tmp_path: Path, label: 
     run = make(tmp_path / "run", {"a": True, "b": True, "c": False, "d": True}, ("d",), labelled(a=label, d=label))
     text = say("summary", "--run", run)
     assert "**Pass rate 66.7%** (2 of 3 scored attempts)" in text
-    said = "Without 1 suspected attempt: 50.0% (1 of 2 scored attempts), 95% Wilson interval 9.5% to 90.5%."
-    assert f"{said} Suspected on: a." in text
+    said = "Excluding 1 suspected attempt: 50.0% (1 of 2 scored attempts), 95% CI 9.5% to 90.5% (Wilson)."
+    assert f"{said} Tasks with suspected attempts: a." in text
     found = numbers("summary", "--run", run)
     assert (found["suspected"], found["without_suspected"]["attempts"]) == (["a"], 1)
     assert found["labels"] == {label: 2}
@@ -157,9 +157,8 @@ def test_what_is_convicted_or_weak_is_no_suspicion(tmp_path: Path) -> None:
 
 def test_all_suspected(tmp_path: Path) -> None:
     run = make(tmp_path / "run", {"a": True}, record=labelled(a="leak_suspected"))
-    assert "Without 1 suspected attempt: no pass rate (no scored attempt). Suspected on: a." in say(
-        "summary", "--run", run
-    )
+    said = "Excluding 1 suspected attempt: no pass rate (no scored attempts). Tasks with suspected attempts: a."
+    assert said in say("summary", "--run", run)
 
 
 # --- two runs ----------------------------------------------------------------------------------------------------
@@ -196,10 +195,10 @@ def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
     assert (found["a"]["planned"], found["b"]["passed"]) == (12, 12)
     text = say(*command)
     assert (
-        "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 points (p = 0.0039), "
+        "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 pp (p = 0.0039), "
         "and B would be worse." in text
     )
-    assert re.search(r"\| with what is quarantined \| +20 \| +100\.0% +\| +60\.0% +\| -40\.0 points", text)
+    assert re.search(r"\| with what is quarantined \| +20 \| +100\.0% +\| +60\.0% +\| -40\.0 pp", text)
     assert "- quarantined in A only, and so counted in neither: 2 tasks (t00, t01)" in text
     assert "- quarantined in B only, and so counted in neither: 4 tasks (t04, t05, t06, t07)" in text
     assert f"## Quarantined\n\n- t00 (A: {WHY}; B: not quarantined)\n" in text
@@ -232,7 +231,7 @@ def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> N
     assert (found["without_suspected"]["tasks"], found["without_suspected"]["difference"]) == (12, 0.0)
     text = say(*command)
     assert (
-        "8 attempts are suspected of tampering or of leaks; without them the difference is +0.0 points (p = 1.0000), "
+        "8 attempts are suspected of tampering or of leaks; without them the difference is +0.0 pp (p = 1.0000), "
         "and no difference could be told." in text
     )
     assert re.search(r"\| without what is suspected \| +12 \|", text)
@@ -269,9 +268,7 @@ def test_compare_leaves_out_what_any_run_says(tmp_path: Path) -> None:
     new, third = found["runs"][1]["against"], found["runs"][2]["against"]
     assert (new["verdict"], new["with_quarantined"]["verdict"], new["suspected"]) == ("undecided", "worse", 0)
     assert (third["suspected"], third["without_suspected"]["tasks"]) == (1, 11)
-    said = (
-        "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 points (p = 0.0078)"
-    )
+    said = "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 pp (p = 0.0078)"
     assert new["about_aside"] == f"{said}, and it would be worse."
     text = say(*command)
     assert said in text
@@ -305,8 +302,8 @@ def test_what_both_say_is_no_pair_and_not_missing(tmp_path: Path) -> None:
     assert (found["verdict"], found["complete"]["tasks"], found["candidate"]["planned"]) == ("pass", 12, 12)
     assert set(found["status"].values()) == {"pass"}
     assert found["with_quarantined"]["result"]["verdict"] == "fail"
-    assert "8 tasks are quarantined, and no pair here." in found["page"]
-    assert re.search(r"\| with what is quarantined \| +20 \| -40\.0 points", found["page"])
+    assert "8 tasks are quarantined and not compared." in found["page"]
+    assert re.search(r"\| including quarantined tasks \| +20 \| -40\.0 pp", found["page"])
     assert "## Quarantined (8)" in found["page"]
     assert f"quarantined: t00 ({WHY})" in found["junit"]
 
@@ -317,13 +314,13 @@ def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
     assert found["verdict"] == "inconclusive"
     assert found["status"]["non_inferiority"] == "pass"
     assert found["status"]["worst_case"] == "inconclusive"
-    assert found["why"]["worst_case"].startswith("8 tasks are quarantined in one run only; they count here. Had what")
+    assert found["why"]["worst_case"].startswith("8 tasks are quarantined in only one run and count here. If missing")
     assert found["status"]["paired_share"] == "inconclusive"
     assert found["why"]["paired_share"].startswith("12 of 20 tasks have a score in both runs")
     assert "quarantined in B only, and so counted in neither: 8 tasks" in found["page"]
     assert re.search(r"\| worst case +\| +20 \|", found["page"])
     lenient = gated(tmp_path / "lenient", EIGHT[:1], (), "margin: 0.9\nmin_pairs: 1\nmin_paired_share: 0\n")
-    assert lenient["why"]["worst_case"].startswith("1 task is quarantined in one run only; it counts here.")
+    assert lenient["why"]["worst_case"].startswith("1 task is quarantined in only one run and counts here.")
 
 
 def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
@@ -334,7 +331,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
     assert "label_under_pressure" not in found["status"]
     assert "1 of 20 attempts of B ran out of time while the machine was under pressure" in found["page"]
     assert found["without_suspected"]["tasks"] == 11
-    assert re.search(r"\| without what is suspected \| +11 \|", found["page"])
+    assert re.search(r"\| excluding suspected attempts \| +11 \|", found["page"])
 
 
 # --- the page ----------------------------------------------------------------------------------------------------

@@ -107,9 +107,9 @@ def test_several_repeats_have_a_mean_over_tasks_and_an_interval_over_tasks(tmp_p
     endings = {"a": [True, True, True], "b": [False, FailureReason.LLM_ERROR, None]}
     directory = write_run(tmp_path / "run", endings).directory
     text = summary(directory)
-    assert "**Pass rate 50.0%** (mean over 2 tasks), 95% interval over tasks 0." in text
+    assert "**Pass rate 50.0%** (mean over 2 tasks), 95% CI over tasks 0." in text
     assert "Wilson" not in text
-    assert "2 of 6 attempts have no score. Had they all failed, the pass rate would be 50.0%; all passed, 83.3%" in text
+    assert "Bounds if counted: 50.0% (all fail) to 83.3% (all pass)." in text
     assert "[a][1] [@2][2] [@3][3]" in text
     found = json.loads(summary(directory, "json"))
     assert found["interval_method"] == "Korn-Graubard over tasks"
@@ -140,8 +140,8 @@ def test_pass_at_k_is_unbiased_and_says_which_tasks_it_left_out(tmp_path: Path) 
 def test_tasks_that_pass_sometimes_are_named(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": [True, False], "b": [True, True], "c": FailureReason.BASELINE_NOT_FAILING})
     text = summary(run.directory)
-    assert "Sometimes passed, sometimes not: a." in text
-    assert "Nothing to repair, the check passed before any agent came: c." in text
+    assert "Tasks with both passed and failed attempts: a." in text
+    assert "Invalid tasks, whose failing command passed before the agent started: c." in text
 
 
 # --- what counts -------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) ->
     ]
     assert (counts.planned, counts.scored) == (4, 4)
     text = summary(run.directory)
-    assert "The run was resumed although 1 things had changed, such as: task a: its text." in text
+    assert "The run was resumed after 1 change, for example: task a: its text." in text
     assert re.search(r"## Hardest tasks\n\n.*\n.*\n\| a +\| 0 of 1 +\| TESTS_FAILED \|\n\n", text)
 
 
@@ -201,9 +201,9 @@ def test_a_second_try_does_not_wash_off_tampering(tmp_path: Path) -> None:
 def test_records_without_their_events_are_said(tmp_path: Path) -> None:
     """What nothing is held against may have been edited; also where ``runs rebuild`` made the events anew."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
-    assert "No event of the run" not in summary(run.directory)
+    assert "event log" not in summary(run.directory)
     (run.directory / "events.jsonl").unlink()
-    said = "No event of the run carries 2 of the records: nothing says that they are as they were written."
+    said = "Records that are not in the event log and cannot be verified: 2."
     assert said in summary(run.directory)
 
 
@@ -211,7 +211,7 @@ def test_a_run_with_one_task_twice_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", {"a": True, "copy": True}, digests={"a": "sha256:same", "copy": "sha256:same"})
     result = CliRunner().invoke(report, ["summary", "--run", str(run.directory)])
     assert isinstance(result.exception, InputError)
-    assert "has one task more than once: a, copy" in str(result.exception)
+    assert "contains the same task more than once: a, copy" in str(result.exception)
 
 
 def test_nothing_scored_is_no_rate_of_zero(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     events.write_bytes(events.read_bytes().splitlines(keepends=True)[0])
     text = summary(run.directory)
     assert "No pass rate" in text
-    assert "The run is unfinished" in text
+    assert "The run is unfinished, so these results are incomplete" in text
 
 
 def test_a_run_without_tasks(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_replayed_attempts_are_named(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run", {"a": True, "b": True}, record=lambda one: attrs.evolve(one, replayed=one.task_id == "a")
     )
-    assert "1 of 2 attempts were replayed" in summary(run.directory)
+    assert "1 of 2 attempts were replayed and are not independent samples." in summary(run.directory)
 
 
 def test_what_is_no_run_directory(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_link_ends_where_it_should(text: str, path: str) -> None:
 
 def test_small_things() -> None:
     assert (p_value(0.5), p_value(9e-5)) == ("0.5000", "< 0.0001")
-    assert (points(0.123), points(-0.05)) == ("+12.3 points", "-5.0 points")
+    assert (points(0.123), points(-0.05)) == ("+12.3 pp", "-5.0 pp")
     assert counted({"A": 1, "B": 3}.items()) == "A, B x3"
     assert markdown_table(("a", "b"), [("x", None), ("y", -1.5)]).splitlines()[2:] == [
         "| x   |      |",

@@ -14,7 +14,7 @@ from agentbench_report.commands.summary import summary
 
 @click.group()
 def report() -> None:
-    """Say what runs say, with honest intervals."""
+    """Summarize and compare runs, with confidence intervals."""
 
 
 report.add_command(compare)

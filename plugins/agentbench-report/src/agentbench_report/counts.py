@@ -1,4 +1,4 @@
-"""A run as counts: one value per task, whatever number of attempts there are."""
+"""The attempts of a run, counted per task."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import attrs
 from agentbench_core import RunManifest, RunView
 
 INVALID = "BASELINE_NOT_FAILING"
-"""The reason of an attempt at a task that is none: there was nothing to repair."""
+"""The failure reason of attempts at an invalid task, which had nothing to repair."""
 
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What attempts were allowed, in seconds and tool calls."""
+    """The limits of an attempt, in seconds and tool calls."""
 
     timeout_sec: float
     tool_timeout_sec: float
@@ -25,7 +25,7 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """Where attempts ran, and what held them there."""
+    """The sandbox that attempts ran in, and its isolation."""
 
     name: str
     isolated: bool
@@ -41,14 +41,15 @@ class TaskCounts:
     passed: int = 0
     scored: int = 0
     unscored: int = 0
-    """Recorded, but for a reason outside the agent's reach there is no score."""
+    """Infrastructure errors: recorded without a score, for a reason outside the agent's control."""
     not_recorded: int = 0
+    """Planned, but without a record."""
     reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
+    """Counts of the failure reasons of attempts that did not pass, scored or not."""
     unscored_reasons: Mapping[str, int] = attrs.field(factory=dict)
-    """The same of those that were not scored."""
+    """The same for attempts without a score."""
     labels: Mapping[str, int] = attrs.field(factory=dict)
-    """Names of labels, with how many attempts have them; those of tampering also of attempts that were tried again."""
+    """Counts of attempts by label. Integrity labels include those of retried attempts."""
     steps: int = 0
     duration_sec: float = 0.0
     tokens: int = 0
@@ -59,50 +60,50 @@ class TaskCounts:
     """Digests of the environments that attempts ran in."""
     sandboxes: frozenset[Sandbox] = frozenset()
     repeats: tuple[int, ...] = ()
-    """Which repeats have a record, ascending."""
+    """Repeats with a record, ascending."""
     passes: tuple[int, ...] = ()
-    """Those of them that passed."""
+    """Repeats that passed."""
     fails: tuple[int, ...] = ()
-    """Those of them that have a score, and did not pass."""
+    """Repeats with a score that did not pass."""
     quarantined: str = ""
-    """Why the task is kept out of headlines, as the run was planned; mostly empty."""
+    """Why the task was quarantined when the run was planned; empty if it was not."""
     suspected: int = 0
-    """Scored attempts that may have attacked their verdict or seen what they must not."""
+    """Scored attempts suspected of tampering or of leaked information."""
     suspected_passed: int = 0
-    """Those of them that passed."""
+    """Suspected attempts that passed."""
 
     @property
     def planned(self) -> int:
-        """How many attempts there should be."""
+        """The number of planned attempts."""
         return self.scored + self.missing
 
     @property
     def missing(self) -> int:
-        """How many have no score."""
+        """The number of attempts without a score."""
         return self.unscored + self.not_recorded
 
     @property
     def rate(self) -> float | None:
-        """The share of scored attempts that passed; ``None`` when there are none."""
+        """The share of scored attempts that passed; ``None`` if there are none."""
         return self.passed / self.scored if self.scored else None
 
     @property
     def flaky(self) -> bool:
-        """Whether some scored attempts passed and others did not: the agent's luck, or the task's."""
+        """Whether some scored attempts passed and others failed, due to the agent or the task."""
         return 0 < self.passed < self.scored
 
     @property
     def invalid(self) -> bool:
-        """Whether its own check passed before any agent came."""
+        """Whether the task's failing command passed before the agent started."""
         return INVALID in self.reasons
 
     @property
     def invalid_throughout(self) -> bool:
-        """Whether every attempt that was made found that; there is at least one."""
+        """Whether there are recorded attempts and all of them found the task invalid."""
         return 0 < self.scored + self.unscored == self.reasons.get(INVALID, 0)
 
     def cleared(self) -> TaskCounts:
-        """The same without a score for what is suspected."""
+        """The same counts with suspected attempts as unscored."""
         return attrs.evolve(
             self,
             passed=self.passed - self.suspected_passed,
@@ -113,17 +114,17 @@ class TaskCounts:
         )
 
     def directories(self) -> Iterator[str]:
-        """Where the evidence of each recorded attempt lies, relative to the run directory."""
+        """The evidence directories of the recorded attempts, relative to the run directory."""
         return map(self.directory, self.repeats)
 
     def directory(self, repeat: int) -> str:
-        """The same of one of them."""
+        """The evidence directory of one repeat, relative to the run directory."""
         return f"tasks/{self.task_id}" if repeat == 1 else f"tasks/{self.task_id}@{repeat}"
 
 
 @attrs.frozen(kw_only=True)
 class RunCounts:
-    """A run, counted. ``tasks`` has every task of ``run.json``, also those without a record, sorted by id."""
+    """The counts of a run. ``tasks`` contains every task of ``run.json``, even without a record, sorted by id."""
 
     view: RunView
     tasks: tuple[TaskCounts, ...]
@@ -135,19 +136,19 @@ class RunCounts:
 
     @cached_property
     def by_digest(self) -> Mapping[str, TaskCounts]:
-        """The tasks by what they are, not by what they are called."""
+        """The tasks by digest."""
         return {task.digest: task for task in self.tasks}
 
     @cached_property
     def counted(self) -> RunCounts:
-        """The run without its quarantined tasks: what headlines are over."""
+        """The run without its quarantined tasks, which is what headline rates are computed from."""
         if not any(task.quarantined for task in self.tasks):
             return self
         return attrs.evolve(self, tasks=tuple(task for task in self.tasks if not task.quarantined))
 
     @property
     def cleared(self) -> RunCounts:
-        """The run without a score for what is suspected."""
+        """The run with suspected attempts as unscored."""
         return attrs.evolve(self, tasks=tuple(task.cleared() for task in self.tasks))
 
     @cached_property
@@ -157,23 +158,23 @@ class RunCounts:
 
     @cached_property
     def unsealed(self) -> int:
-        """Records that no event of the run carries: nothing says that they are as they were written."""
+        """Records that are not in the event log and therefore cannot be verified."""
         return self.view.unverified_records()
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What was no longer as before when the run was taken up again."""
-        return tuple(change for again in self.manifest.resumed for change in again.changes)
+        """Changes to tasks, settings or versions between the start of the run and its resumptions."""
+        return tuple(change for resumption in self.manifest.resumed for change in resumption.changes)
 
     @property
     def model(self) -> str:
-        """The name of the model that was asked for; empty without one."""
+        """The name of the requested model; empty without one."""
         setting = self.manifest.config.get("model.name")
         return str(setting.value or "") if setting else ""
 
     @property
     def planned(self) -> int:
-        """Attempts that there should be."""
+        """Planned attempts."""
         return sum(task.planned for task in self.tasks)
 
     @property
@@ -188,7 +189,7 @@ class RunCounts:
 
     @property
     def suspected(self) -> int:
-        """Scored attempts that may have attacked their verdict or seen what they must not."""
+        """Scored attempts suspected of tampering or of leaked information."""
         return sum(task.suspected for task in self.tasks)
 
     @property
@@ -198,38 +199,38 @@ class RunCounts:
 
     @property
     def unscored(self) -> int:
-        """Attempts that ended for a reason outside the agent's reach."""
+        """Infrastructure errors: attempts that ended for a reason outside the agent's control."""
         return sum(task.unscored for task in self.tasks)
 
     @property
     def not_recorded(self) -> int:
-        """Attempts that were planned and not made."""
+        """Planned attempts without a record."""
         return sum(task.not_recorded for task in self.tasks)
 
     @property
     def replayed(self) -> int:
-        """Attempts whose model answers are those of an earlier run."""
+        """Attempts that used model responses recorded in an earlier run."""
         return sum(task.replayed for task in self.tasks)
 
     @property
     def repeated(self) -> bool:
-        """Whether there are several attempts at a task: then they are not independent of each other."""
+        """Whether a task has several attempts, which are then not independent."""
         return self.manifest.repeats > 1 or any(task.scored > 1 for task in self.tasks)
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """Names of labels, with how many attempts have them."""
+        """Counts of attempts by label."""
         return summed(task.labels for task in self.tasks)
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """Failure reasons of the attempts that did not pass, scored or not."""
+        """Counts of the failure reasons of attempts that did not pass, scored or not."""
         return summed(task.reasons for task in self.tasks)
 
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts added up by name, sorted."""
+    """Counts summed by name, sorted by name."""
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for mapping in counts:
+        total.update(mapping)
     return dict(sorted(total.items()))

@@ -1,4 +1,4 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""The plugin's hook implementations. Heavy modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AGENTBENCH_API = 1
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Add ``agentbench report``."""
-    register("report", "agentbench_report.command:report", summary="what runs say, with honest intervals")
+    register("report", "agentbench_report.command:report", summary="summarize and compare runs")
 
 
 @hookimpl
 def agentbench_register_reporters(register: Register[Reporter]) -> None:
-    """What is written beside a run when it ends."""
-    register("summary", summary, NoOptions, summary="the report as Markdown, CSV and JSON")
-    register("html", html, NoOptions, summary="report.html: one page with everything, which needs no network")
+    """Register the reporters ``summary`` and ``html``."""
+    register("summary", summary, NoOptions, summary="the summary as Markdown, CSV and JSON")
+    register("html", html, NoOptions, summary="report.html: one self-contained page that works offline")
 
 
 def summary(options: NoOptions) -> Reporter:

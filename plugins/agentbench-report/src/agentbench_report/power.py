@@ -1,4 +1,4 @@
-"""How many tasks a difference takes, before a run."""
+"""Power analysis before a run: the number of tasks required to detect a difference."""
 
 from __future__ import annotations
 
@@ -21,60 +21,61 @@ from agentbench_report.statistics import (
 )
 from agentbench_report.statistics.power import sign_flip_tasks, t_power, t_tasks
 
-MOST_TASKS = 100_000
-"""Where looking for a number of tasks ends."""
+MAX_TASKS = 100_000
+"""The upper limit of the search for a number of tasks."""
 
 Method = Literal["pairs", "repeats"]
-"""``pairs``: McNemar's mid-p test on single attempts; ``repeats``: the t test on the tasks' differences."""
+"""``pairs``: McNemar's mid-p test on single attempts; ``repeats``: the t test on the differences of tasks."""
 
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """What one wants to see. ``power``: how often, if it is there; ``alpha``: how often, at most, if it is not."""
+    """The required power and significance level."""
 
     power: float = 0.8
+    """The probability of detecting a difference that exists."""
     alpha: float = 0.05
-    """Two-sided."""
+    """Two-sided: the maximum probability of detecting a difference that does not exist."""
 
 
 @attrs.frozen(kw_only=True)
 class Pilot:
-    """A run of before, as far as plans rest on it."""
+    """Estimates from an earlier run."""
 
     run_id: str
     variant: str
     tasks: int
     attempts: int
-    """Recorded ones: cost and duration are means over them."""
+    """Recorded attempts. Cost and duration are means over them."""
     cost_usd_per_attempt: float | None
-    """``None`` when it is not known."""
+    """``None`` if unknown."""
     cost_unknown: str | None
-    """Why it is not, in words."""
+    """Why the cost is unknown, as text."""
     duration_sec_per_attempt: float
     within: float | None
-    """The variance of attempts at one task, mean over tasks; ``None`` when each has one attempt only."""
+    """The variance of attempts at one task, averaged over tasks; ``None`` with one attempt per task."""
 
 
 @attrs.frozen(kw_only=True)
 class Size:
-    """What a number of tasks gives, and takes."""
+    """The power and the cost of a number of tasks."""
 
     tasks: int
     attempts: int
-    """Of both runs together."""
+    """In both runs together."""
     detectable: float | None
-    """The least difference that is seen with the power that was asked for; ``None``: none that is possible."""
+    """The minimum detectable effect at the requested power; ``None`` if there is none."""
     power: float | None
-    """For the effect that was asked for; ``None`` when it is not known."""
+    """The power for the requested effect; ``None`` if unknown."""
     cost_usd: float | None
-    """An estimate; ``None`` without a pilot that says what an attempt costs."""
+    """An estimate; ``None`` without a pilot with known cost."""
     duration_hours: float | None
-    """All attempts one after another, an estimate."""
+    """An estimate for all attempts run one after another."""
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """An answer before a run. Rates, effects and shares are between 0 and 1."""
+    """A power analysis before a run. Rates, effects and shares are between 0 and 1."""
 
     question: Question
     effect: float
@@ -83,34 +84,33 @@ class Plan:
     repeats: int
     method: Method
     formula_tasks: int
-    """Tasks by a formula: Connor's for pairs, Miller's for repeats."""
+    """The number of tasks by formula: Connor's for pairs, Miller's for repeats."""
     needed: Size | None
-    """Tasks by counting every outcome for pairs, by the power of the t test for repeats, which with few tasks is
-    less than the formula has it; ``None``: more than 100,000."""
+    """The number of tasks required: by enumeration for pairs, and for repeats by the power of the t test, which with
+    few tasks is lower than the formula assumes. ``None`` if it exceeds 100,000."""
     available: Size | None
-    """With the tasks that there are; ``None`` when nobody said how many."""
+    """The same for the available tasks; ``None`` if their number was not given."""
     between: float | None
     """The variance over tasks of the true difference; ``None`` for pairs."""
     chance: float | None
-    """The share of tasks on which two runs of the pilot's variant differ by chance alone; ``None`` if not known."""
+    """The share of tasks on which two runs of the pilot's variant differ by chance alone; ``None`` if unknown."""
     pilot: Pilot | None
 
 
-def look_at_pilot(run: RunCounts) -> Pilot:
-    """What a run says for plans.
+def read_pilot(run: RunCounts) -> Pilot:
+    """Estimate cost, duration and variance from a run.
 
-    Raises InputError when it says nothing: it has no record, or its answers were played back.
+    Raises:
+        InputError: the run has no records, or was replayed.
     """
     run = run.counted
     attempts = sum(len(task.repeats) for task in run.tasks)
     if not attempts:
-        raise InputError(
-            f"{run.view.directory} has no recorded attempt, and says nothing about cost", remedy="Give another --pilot."
-        )
+        raise InputError(f"{run.view.directory} has no recorded attempts", remedy="Pass another run as --pilot.")
     if run.replayed:
         raise InputError(
-            f"{run.view.directory} was replayed: that costs nothing, and attempts differ as they did before",
-            remedy="Give the run that was replayed as --pilot.",
+            f"{run.view.directory} was replayed, so it cannot be used to estimate cost and variance",
+            remedy="Pass the original run as --pilot.",
         )
     unknown = unknown_cost(run)
     cost = None if unknown else math.fsum(task.cost_usd for task in run.tasks) / attempts
@@ -135,33 +135,33 @@ def plan(
     tasks: int | None = None,
     pilot: Pilot | None = None,
 ) -> Plan:
-    """How many tasks it takes to see an effect between two variants.
+    """Compute how many tasks are required to detect an effect between two variants.
 
-    With repeats the spread of a difference is divided by what a pilot says: of ``ψ - Δ²``, the variance of the
-    difference of two single attempts, twice the variance within tasks is chance, which repeats lessen; the rest lies
-    between tasks, where only more tasks help (Miller, arXiv 2411.00640, equation 9).
+    With repeats the pilot is used to split the variance of a difference. Of ``ψ - Δ²``, the variance of the difference
+    of two single attempts, twice the variance within tasks is chance, which repeats reduce. The rest is between tasks,
+    where only more tasks help (Miller, arXiv 2411.00640, equation 9).
 
     Raises:
-        InputError: the effect cannot be at that discordance, or repeats are planned without a pilot that has some.
+        InputError: the effect is larger than the discordance, or ``repeats`` is above 1 without a pilot with repeats.
     """
     if effect > discordance:
         raise InputError(
-            f"a difference of {effect:g} cannot be where only {discordance:g} of the tasks differ",
-            remedy="The effect is the share that improves less the share that regresses, the discordance is their sum: "
-            "give a smaller --effect or a larger --discordance.",
+            f"an effect of {effect:g} is not possible with a discordance of {discordance:g}",
+            remedy="The effect is the share of tasks that improve minus the share that regress, and the discordance is "
+            "their sum. Pass a smaller --effect or a larger --discordance.",
         )
     shares = (discordance - effect) / 2, (discordance + effect) / 2
     between, within = None, 0.0
     needed: int | None
     if repeats == 1:
         formula = connor_tasks(*shares, question.power, question.alpha)
-        needed = exact_tasks(*shares, question.power, question.alpha, midp=True, at_most=MOST_TASKS)
+        needed = exact_tasks(*shares, question.power, question.alpha, midp=True, at_most=MAX_TASKS)
     else:
         within = _within(pilot, repeats)
         between = max(0.0, discordance - effect**2 - 2 * within)
         formula = miller_tasks(effect, between, within, within, repeats, repeats, question.power, question.alpha)
         spread = between + 2 * within / repeats
-        needed = t_tasks(effect, spread, question.power, question.alpha, at_most=MOST_TASKS)
+        needed = t_tasks(effect, spread, question.power, question.alpha, at_most=MAX_TASKS)
 
     def size(count: int) -> Size:
         attempts = count * repeats * 2
@@ -172,7 +172,7 @@ def plan(
             power = exact_power(count, *shares, question.alpha, midp=True)
         else:
             se = math.sqrt((between + 2 * within / repeats) / count)
-            least, power = by_error(se, count, effect, question)
+            least, power = detectable_and_power(se, count, effect, question)
         cost = None if pilot is None or pilot.cost_usd_per_attempt is None else attempts * pilot.cost_usd_per_attempt
         return Size(
             tasks=count,
@@ -199,8 +199,11 @@ def plan(
     )
 
 
-def by_error(se: float, tasks: int, effect: float, question: Question) -> tuple[float | None, float | None]:
-    """The least difference that is seen, and how often ``effect`` is, by t; never with fewer tasks than flips need."""
+def detectable_and_power(se: float, tasks: int, effect: float, question: Question) -> tuple[float | None, float | None]:
+    """The minimum detectable effect and the power for ``effect`` of a t test with a standard error of ``se``.
+
+    No difference is detectable with fewer tasks than a sign-flip test requires.
+    """
     if tasks < sign_flip_tasks(question.alpha):
         return None, 0.0
     if not se:
@@ -211,10 +214,10 @@ def by_error(se: float, tasks: int, effect: float, question: Question) -> tuple[
 
 def _within(pilot: Pilot | None, repeats: int) -> float:
     if pilot is None or pilot.within is None:
-        lacking = "there is no pilot" if pilot is None else f"the pilot {pilot.run_id} has one attempt per task"
+        problem = "there is no pilot" if pilot is None else f"the pilot {pilot.run_id} has one attempt per task"
         raise InputError(
-            f"how much {repeats} repeats help depends on how much attempts at one task differ, and {lacking}",
-            remedy="Give a run with several repeats as --pilot (agentbench run --repeats 3 ...).",
+            f"planning {repeats} repeats requires the variance of attempts at one task, but {problem}",
+            remedy="Pass a run with several repeats as --pilot (agentbench run --repeats 3 ...).",
         )
     return pilot.within
 

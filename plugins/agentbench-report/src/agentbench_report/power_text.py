@@ -1,173 +1,183 @@
-"""What takes how many tasks, as Markdown."""
+"""Formats a power analysis as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentbench_report.hindsight import Hindsight
+from agentbench_report.post_hoc_power import PostHocPower
 from agentbench_report.power import Pilot, Plan, Question, Size
 from agentbench_report.statistics.power import sign_flip_tasks
 from agentbench_report.text import Cell, markdown_table, plain
 
-_NOT_SEEN_POWER = (
-    "This is the power for a difference that was declared, not for the one that was seen: that would be the p-value in "
-    "other words (Hoenig and Heisey, The American Statistician 55 (2001) 19)."
+_DECLARED_EFFECT = (
+    "This is the power for the declared difference, not for the observed one, which would only restate the p-value "
+    "(Hoenig and Heisey, The American Statistician 55 (2001) 19)."
 )
-_GUESSED = (
-    "The share of tasks that differ is assumed. `agentbench report power --run-a A --run-b B` says what it was in a "
-    "comparison that you have made."
+_ASSUMED_DISCORDANCE = (
+    "The share of tasks that differ is an assumption. For the share in an existing comparison, run: "
+    "`agentbench report power --run-a A --run-b B`"
 )
 
 
 def plan_markdown(plan: Plan) -> str:
-    """How many tasks, what there is, and what it costs."""
+    """The number of tasks required, the result for the available tasks, and the estimated cost."""
     attempts = "1 attempt" if plan.repeats == 1 else f"{plan.repeats} attempts"
-    effect, often = _points(plan.effect), _often(plan.question)
     needed = "More than 100,000 tasks" if plan.needed is None else f"{plan.needed.tasks:,} tasks"
     parts = [
-        f"# {needed}, to see a difference of {effect}",
-        f"With {attempts} per task and run, where single attempts differ on {_share(plan.discordance)} of the tasks, "
-        f"it is then seen {often}.",
-        _how(plan),
+        f"# {needed} required to detect a difference of {_pp(plan.effect)}",
+        f"Assumptions: {attempts} per task and run, single attempts differ on {_share(plan.discordance)} of the tasks, "
+        f"{_level(plan.question)}.",
+        _method(plan),
     ]
     if plan.needed or plan.available:
         parts.append(_sizes(plan))
     if plan.chance is not None and plan.chance > plan.discordance:
         parts.append(
-            f"**{_share(plan.discordance)} is too little to assume:** attempts of the pilot at one task differ so much "
-            f"that two runs of its variant alone differ on {_share(plan.chance)} of the tasks. Give --discordance."
+            f"**A discordance of {_share(plan.discordance)} is too low:** attempts of the pilot at one task vary so "
+            f"much that two runs of its variant would differ on {_share(plan.chance)} of the tasks. Pass a larger "
+            "--discordance."
         )
     if plan.pilot is not None:
-        parts.append(_estimated(plan.pilot))
-    return "\n\n".join([*parts, _GUESSED]) + "\n"
+        parts.append(_estimates(plan.pilot))
+    return "\n\n".join([*parts, _ASSUMED_DISCORDANCE]) + "\n"
 
 
-def _how(plan: Plan) -> str:
+def _method(plan: Plan) -> str:
     formula = f"{plan.formula_tasks:,}"
     if plan.between is None:
         if plan.needed is None:
-            return f"So many are not counted any more. Connor's formula says {formula}."
+            return f"The exact number is not computed above 100,000. Connor's formula gives {formula}."
         return (
-            f"The number is that of McNemar's mid-p test, by counting every outcome; Connor's formula says {formula}."
+            "The number of tasks is computed for McNemar's mid-p test by enumerating all outcomes. "
+            f"Connor's formula gives {formula}."
         )
     assert plan.pilot is not None
     assert plan.pilot.within is not None
     chance = 2 * plan.pilot.within / plan.repeats
-    number = "So many are not counted any more" if plan.needed is None else "The number is that of a t test over tasks"
+    number = "The number of tasks is computed for a t test over tasks."
+    if plan.needed is None:
+        number = "The exact number is not computed above 100,000."
     return (
-        f"{number}; Miller's formula, which takes the spread for known, says {formula}. Of the variance of a task's "
-        f"difference, {plan.between:.4f} lies between tasks, where only more tasks help, and {chance:.4f} is chance, "
-        f"which more repeats lessen. {_floor(plan.question)}"
+        f"{number} Miller's formula, which assumes a known variance, gives {formula}. Of the variance of a task's "
+        f"difference, {plan.between:.4f} is between tasks, which only more tasks reduce, and {chance:.4f} is chance, "
+        f"which more repeats also reduce. {_minimum(plan.question)}"
     )
 
 
-def _floor(question: Question) -> str:
-    return (
-        f"Fewer than {sign_flip_tasks(question.alpha)} tasks can tell nothing: no flip of their signs is rare enough."
-    )
+def _minimum(question: Question) -> str:
+    return f"With fewer than {sign_flip_tasks(question.alpha)} tasks, no difference can reach significance."
 
 
 def _sizes(plan: Plan) -> str:
-    header = ("", "tasks", "attempts in both runs", "least difference seen", f"power for {_points(plan.effect)}")
-    known = plan.pilot is None or plan.pilot.cost_usd_per_attempt is not None
-    rows = [_size(name, size, known) for name, size in (("needed", plan.needed), ("there are", plan.available)) if size]
-    return markdown_table((*header, "USD, estimated", "hours, estimated"), rows)
+    header = ("", "tasks", "attempts in both runs", "minimum detectable effect", f"power for {_pp(plan.effect)}")
+    cost_known = plan.pilot is None or plan.pilot.cost_usd_per_attempt is not None
+    sizes = (("required", plan.needed), ("available", plan.available))
+    rows = [_size(name, size, cost_known) for name, size in sizes if size]
+    return markdown_table((*header, "estimated USD", "estimated hours"), rows)
 
 
-def _size(name: str, size: Size, known: bool) -> tuple[Cell, ...]:
-    least = "none" if size.detectable is None else _points(size.detectable)
+def _size(name: str, size: Size, cost_known: bool) -> tuple[Cell, ...]:
+    least = "none" if size.detectable is None else _pp(size.detectable)
     power = None if size.power is None else _share(size.power)
-    cost = (None if known else "not known") if size.cost_usd is None else f"{size.cost_usd:.2f}"
+    cost = (None if cost_known else "unknown") if size.cost_usd is None else f"{size.cost_usd:.2f}"
     hours = None if size.duration_hours is None else f"{size.duration_hours:.1f}"
     return (name, size.tasks, size.attempts, least, power, cost, hours)
 
 
-def _estimated(pilot: Pilot) -> str:
+def _estimates(pilot: Pilot) -> str:
     usd = pilot.cost_usd_per_attempt
-    cost = "USD not known" if usd is None else f"{usd:.4f} USD"
-    unknown = f" What an attempt costs is not known: {pilot.cost_unknown}." if pilot.cost_unknown else ""
+    cost = "an unknown cost" if usd is None else f"{usd:.4f} USD"
+    unknown = f" The cost per attempt is unknown: {pilot.cost_unknown}." if pilot.cost_unknown else ""
     return (
-        f"Cost and time are estimates: {cost} and {pilot.duration_sec_per_attempt:.1f} s, the means of the "
-        f"{pilot.attempts} recorded attempts of {plain(pilot.variant)} in run {plain(pilot.run_id)}, times the number "
-        f"of attempts, for both variants alike. Hours are those of all attempts one after another.{unknown}"
+        f"Cost and time are estimates: {cost} and {pilot.duration_sec_per_attempt:.1f} s per attempt of either "
+        f"variant, the means of the {pilot.attempts} recorded attempts of {plain(pilot.variant)} in run "
+        f"{plain(pilot.run_id)}. Hours are for running all attempts one after another.{unknown}"
     )
 
 
-def hindsight_markdown(seen: Hindsight) -> str:
-    """What two runs could have told."""
-    parts = ["# What this comparison could have seen", f"Run {plain(seen.run_a)} (A) and run {plain(seen.run_b)} (B)."]
-    parts += [_detectable(seen), *_effect(seen)]
-    if seen.incomplete:
+def post_hoc_markdown(result: PostHocPower) -> str:
+    """The difference that a comparison of two runs could have detected."""
+    parts = [
+        "# What this comparison could have detected",
+        f"Run {plain(result.run_a)} (A) and run {plain(result.run_b)} (B).",
+        _detectable(result),
+        *_effect(result),
+    ]
+    if result.incomplete:
         parts.append(
-            f"In {seen.incomplete} tasks an attempt has no score; tasks without a score on either side are not counted."
+            f"Tasks with an attempt that has no score: {result.incomplete}. Tasks without any score in one of the runs "
+            "are not counted."
         )
     return "\n\n".join(parts) + "\n"
 
 
-def _detectable(seen: Hindsight) -> str:
-    often = _often(seen.question)
-    if not seen.tasks:
-        return "No task has a score in both runs: nothing could have been seen."
-    if seen.tasks == 1:
-        return "There is one task with a score in both runs: from one, nothing can be told."
-    differed = f"{seen.nonzero} of {seen.tasks} tasks differed"
-    if seen.nonzero < seen.least_nonzero:
-        few = (
-            f"{differed}. With fewer than {seen.least_nonzero} that do, the test cannot tell a difference, even if "
-            "all go one way"
+def _detectable(result: PostHocPower) -> str:
+    level = _level(result.question)
+    if not result.tasks:
+        return "No task has a score in both runs, so no difference could have been detected."
+    if result.tasks == 1:
+        return "Only one task has a score in both runs, so no difference could have been detected."
+    differed = f"{result.nonzero} of {result.tasks} tasks differed"
+    if result.nonzero < result.least_nonzero:
+        too_few = (
+            f"{differed}. With fewer than {result.least_nonzero} discordant tasks, no difference can reach "
+            "significance, even if all of them go the same way."
         )
-        if seen.at_best is None:
-            return f"{few}."
+        if result.at_best is None:
+            return too_few
         return (
-            f"{few}. What could have been seen {often}: a difference of at least **{_points(seen.at_best)}**, had all "
-            "tasks that differ gone one way."
+            f"{too_few} Minimum detectable effect, assuming that all discordant tasks go the same way: "
+            f"**{_pp(result.at_best)}** at {level}."
         )
-    if seen.method == "repeats":
-        if not seen.se:
-            return f"All {seen.tasks} tasks differ by the same: how far differences spread is not known."
-        known = f"Over {seen.tasks} tasks the difference has a standard error of {_points(seen.se)}"
-        if seen.detectable is None:
-            return f"{known}: no difference could have been seen {often}."
-        return f"{known}. Only a difference of at least **{_points(seen.detectable)}** would have been seen {often}."
-    assert seen.discordance is not None
-    assert seen.discordance_interval is not None
-    known = f"{differed}, {_share(seen.discordance)}"
-    if seen.detectable is None:
-        best = "" if seen.at_best is None else f", unless all that differ go one way: then {_points(seen.at_best)}"
-        return f"{known}: at this share no difference could have been seen {often}{best}."
-    told = f"{known}. Only a difference of at least **{_points(seen.detectable)}** would have been seen {often}."
-    around = seen.detectable_interval
-    if around is None:
-        return told
-    share, sure = seen.discordance_interval, _share(around.confidence)
+    if result.method == "repeats":
+        if not result.se:
+            return f"All {result.tasks} tasks differ by the same amount, so the spread of differences is unknown."
+        error = f"Over {result.tasks} tasks the difference has a standard error of {_pp(result.se)}"
+        if result.detectable is None:
+            return f"{error}. No difference could have been detected at {level}."
+        return f"{error}. Minimum detectable effect: **{_pp(result.detectable)}** at {level}."
+    assert result.discordance is not None
+    assert result.discordance_interval is not None
+    share = f"{differed} ({_share(result.discordance)})"
+    if result.detectable is None:
+        best = ""
+        if result.at_best is not None:
+            best = f", unless all discordant tasks go the same way ({_pp(result.at_best)})"
+        return f"{share}. With this share, no difference could have been detected at {level}{best}."
+    least = f"{share}. Minimum detectable effect: **{_pp(result.detectable)}** at {level}."
+    bounds = result.detectable_interval
+    if bounds is None:
+        return least
+    shares = result.discordance_interval
     return (
-        f"{told} The share that differs is known to lie between {_share(share.low)} and {_share(share.high)} ({sure} "
-        f"Clopper-Pearson interval); at its ends the difference is {_points(around.low)} and {_points(around.high)}."
+        f"{least} The {_share(bounds.confidence)} Clopper-Pearson interval of the share is {_share(shares.low)} to "
+        f"{_share(shares.high)}, which corresponds to minimum detectable effects of {_pp(bounds.low)} to "
+        f"{_pp(bounds.high)}."
     )
 
 
-def _effect(seen: Hindsight) -> Iterator[str]:
-    if seen.effect is None:
-        yield "With --effect it is said how often a difference that matters to you would have been seen."
+def _effect(result: PostHocPower) -> Iterator[str]:
+    if result.effect is None:
+        yield "Pass --effect to compute the power for a difference that matters to you."
         return
-    if seen.effect_power is None:
-        yield f"How often a difference of {_points(seen.effect)} would have been seen is not known."
+    if result.effect_power is None:
+        yield f"The power for a difference of {_pp(result.effect)} is unknown."
         return
-    takes = "more than 100,000" if seen.effect_tasks is None else f"{seen.effect_tasks:,}"
+    tasks = "more than 100,000" if result.effect_tasks is None else f"{result.effect_tasks:,}"
     yield (
-        f"A difference of {_points(seen.effect)} would have been seen **{_share(seen.effect_power)}** of the time; it "
-        f"takes {takes} such tasks to see it {_share(seen.question.power)} of the time."
+        f"The power for a difference of {_pp(result.effect)} was **{_share(result.effect_power)}**. A power of "
+        f"{_share(result.question.power)} requires {tasks} such tasks."
     )
-    yield _NOT_SEEN_POWER
+    yield _DECLARED_EFFECT
 
 
-def _often(question: Question) -> str:
-    return f"{_share(question.power)} of the time, at a two-sided level of {_share(question.alpha)}"
+def _level(question: Question) -> str:
+    return f"{_share(question.power)} power and a two-sided level of {_share(question.alpha)}"
 
 
 def _share(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:.3g} points"
+def _pp(share: float) -> str:
+    return f"{100 * share:.3g} pp"

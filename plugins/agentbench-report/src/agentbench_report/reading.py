@@ -1,4 +1,4 @@
-"""Count a run directory: records are read once, and not kept."""
+"""Count the attempts of a run directory, reading each record once without keeping it in memory."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from agentbench_report.counts import Limits, RunCounts, Sandbox, TaskCounts, sum
 TAMPERED = "TAMPERED"
 TAMPER_CONFIRMED = "tamper_confirmed"
 SUSPICIONS = frozenset({"tamper_suspected", "leak_suspected"})
-"""Labels of attempts that headlines are also told without. What is confirmed has failed already, and a weak verdict is
-a property of the task's commands: neither is a suspicion."""
+"""Labels of suspected attempts. Headline rates are also given without these attempts. Confirmed tampering is not among
+them, since it already counts as a failure, nor is a weak verdict, which is a property of the task's commands."""
 INTEGRITY = SUSPICIONS | {TAMPER_CONFIRMED}
-"""Labels that stay with a task also when the attempt was tried again."""
+"""Labels that are kept for a task even if the attempt was retried."""
 
 
 def read(directory: Path) -> RunCounts:
-    """Count a run. Records are read once and not kept.
+    """Count the attempts of a run directory.
 
     Raises:
-        InputError: it is no run directory, or damaged, or has one task twice.
+        InputError: it is not a run directory, is damaged, or contains the same task twice.
     """
     return count(open_run(directory))
 
 
 def shown(text: str) -> str:
-    """Text from outside on one line of a terminal."""
+    """Untrusted text on one line of a terminal."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def count(view: RunView) -> RunCounts:
-    """The same, of a run that is open."""
+    """Count the attempts of an open run; see :func:`read`."""
     manifest = view.manifest
     tallies: dict[tuple[str, str], _Tally] = {(task.id, task.digest): _Tally() for task in manifest.tasks}
     if len({digest for _, digest in tallies}) < len(manifest.tasks):
         names = Counter(task.digest for task in manifest.tasks)
-        twice = sorted(task.id for task in manifest.tasks if names[task.digest] > 1)
+        copies = sorted(task.id for task in manifest.tasks if names[task.digest] > 1)
         raise InputError(
-            f"{view.directory} has one task more than once: {', '.join(map(shown, twice[:5]))}",
-            remedy="Results of one task cannot count twice: run the suite without its copies.",
+            f"{view.directory} contains the same task more than once: {', '.join(map(shown, copies[:5]))}",
+            remedy="Remove the copies from the suite and run it again: a task cannot be counted twice.",
         )
     for row, counts in view.all_rows():
-        # A run that was resumed although a task had changed has records of another task of that name.
+        # A run resumed after a task changed has records of two tasks with the same name.
         key = (row.task_id, row.task_digest)
         tally = tallies.get(key)
         if tally is None:
@@ -56,21 +56,23 @@ def count(view: RunView) -> RunCounts:
     for (task_id, _), tally in tallies.items():
         recorded[task_id] += tally.recorded
     left = {(task.id, task.digest): manifest.repeats - recorded[task.id] for task in manifest.tasks}
-    # A task that changed before anybody attempted it is no task of this run any more.
+    # A task that changed before its first attempt is no longer part of this run.
     counted = {
         key: tally for key, tally in tallies.items() if tally.recorded or left.get(key, 0) > 0 or key not in left
     }
-    aside = {(task.id, task.digest): task.quarantined for task in manifest.tasks}
-    tasks = (tally.counts(*key, max(0, left.get(key, 0)), aside.get(key, "")) for key, tally in sorted(counted.items()))
+    reasons = {(task.id, task.digest): task.quarantined for task in manifest.tasks}
+    tasks = (
+        tally.counts(*key, max(0, left.get(key, 0)), reasons.get(key, "")) for key, tally in sorted(counted.items())
+    )
     return RunCounts(view=view, tasks=tuple(tasks))
 
 
 class _Tally:
-    """What is kept of a task while records stream by."""
+    """The running totals of one task."""
 
     __slots__ = (
         *("passed", "scored", "unscored", "steps", "tokens", "replayed", "reasons", "unscored_reasons", "labels"),
-        *("durations", "costs", "limits", "environments", "sandboxes", "passes", "fails", "others"),
+        *("durations", "costs", "limits", "environments", "sandboxes", "passes", "fails", "without_score"),
         *("suspected", "suspected_passed"),
     )
 
@@ -86,7 +88,7 @@ class _Tally:
         self.sandboxes: set[tuple[str, bool, str]] = set()
         self.passes: list[int] = []
         self.fails: list[int] = []
-        self.others: list[int] = []
+        self.without_score: list[int] = []
 
     def add(self, row: AttemptRow) -> None:
         result, usage, limits, sandbox = row.result, row.usage, row.limits, row.sandbox
@@ -96,7 +98,7 @@ class _Tally:
             (self.passes if result.passed else self.fails).append(row.repeat)
         else:
             self.unscored += 1
-            self.others.append(row.repeat)
+            self.without_score.append(row.repeat)
         if result.failure_reason is not None:
             self.reasons[result.failure_reason] += 1
             if not row.scored:
@@ -116,18 +118,18 @@ class _Tally:
     def _label(self, names: set[str], row: AttemptRow) -> None:
         for name in names:
             self.labels[name] += 1
-        convicted = TAMPER_CONFIRMED in names or row.result.failure_reason == TAMPERED
-        if row.scored and not convicted and not names.isdisjoint(SUSPICIONS):
+        confirmed = TAMPER_CONFIRMED in names or row.result.failure_reason == TAMPERED
+        if row.scored and not confirmed and not names.isdisjoint(SUSPICIONS):
             self.suspected += 1
             self.suspected_passed += row.result.passed
 
     @property
     def recorded(self) -> int:
-        """Attempts that have a record, each counted once."""
+        """Attempts with a record, each counted once."""
         return self.scored + self.unscored
 
     def add_earlier(self, row: AttemptRow) -> None:
-        """An attempt that was tried again. Nothing of it counts but what tells of tampering: no second try for that."""
+        """Add a superseded attempt that was retried: only its integrity labels count, so a retry cannot remove them."""
         for name in {label.name for label in row.labels} & INTEGRITY:
             self.labels[name] += 1
         if row.result.failure_reason == TAMPERED:
@@ -157,7 +159,7 @@ class _Tally:
             sandboxes=frozenset(
                 Sandbox(name=name, isolated=isolated, network=network) for name, isolated, network in self.sandboxes
             ),
-            repeats=tuple(sorted((*self.passes, *self.fails, *self.others))),
+            repeats=tuple(sorted((*self.passes, *self.fails, *self.without_score))),
             passes=tuple(sorted(self.passes)),
             fails=tuple(sorted(self.fails)),
             quarantined=quarantined,

@@ -1,4 +1,4 @@
-"""The reporter ``summary``: what ``agentbench report summary`` says, written beside a run when it ends."""
+"""The reporter ``summary``: writes the output of ``agentbench report summary`` when a run ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SummaryReporter:
     options: NoOptions
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:
-        """Write them. Links lead to evidence in the run directory, as seen from ``into``."""
+        """Write the files to ``into``. Links point to evidence in the run directory."""
         summary = summarise(count(run))
         base = "" if into.resolve() == run.directory.resolve() else str(run.directory.resolve())
         texts = {"md": as_markdown(summary, base), "csv": as_csv(summary), "json": json_text(summary)}

@@ -1,4 +1,4 @@
-"""What one run says, as a value."""
+"""The summary of one run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agentbench_report.statistics import Interval, mean_of_means, wilson
 from agentbench_report.statistics.rates import mean_pass_at_k, mean_pass_hat_k, task_interval
 
 HARDEST = 10
-"""How many of the tasks that were failed are named as the hardest."""
+"""The maximum number of hardest tasks listed."""
 
 
 @attrs.frozen(kw_only=True)
-class Beside:
-    """The headline once more, over more attempts or over fewer."""
+class AlternativeRate:
+    """The headline pass rate over more or fewer attempts."""
 
     attempts: int
-    """How many recorded attempts are more or fewer than in the headline."""
+    """The number of recorded attempts added or removed."""
     passed: int
     scored: int
     pass_rate: float | None
@@ -34,31 +34,31 @@ class TaskSummary:
     task_id: str
     digest: str
     quarantined: str
-    """Why it is in no number of the whole run but for what was used, and labels; empty when it counts."""
+    """Why the task is quarantined; empty if it is not. Quarantined tasks count only towards usage and labels."""
     passed: int
     scored: int
     suspected: int
-    """Scored attempts that may have attacked their verdict or seen what they must not."""
+    """Scored attempts suspected of tampering or of leaked information."""
     unscored: int
-    """Recorded, but for a reason outside the agent's reach there is no score."""
+    """Infrastructure errors: recorded without a score, for a reason outside the agent's control."""
     not_recorded: int
     pass_rate: float | None
-    """Over the scored attempts; ``None`` when there are none."""
+    """Over the scored attempts; ``None`` if there are none."""
     reasons: Mapping[str, int]
-    """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
+    """Counts of the failure reasons of attempts that did not pass, scored or not."""
     labels: Mapping[str, int]
-    """Names of labels, with how many attempts have them."""
+    """Counts of attempts by label."""
     steps: int
     duration_sec: float
     tokens: int
     cost_usd: float
     directories: tuple[str, ...]
-    """Where the evidence of each recorded attempt lies, relative to the run directory."""
+    """The evidence directory of each recorded attempt, relative to the run directory."""
 
 
 @attrs.frozen(kw_only=True)
 class ReasonCount:
-    """How often attempts ended for one reason. ``scored`` ones count as fails, the others are missing."""
+    """The number of attempts with one failure reason. They count as failures if ``scored``, otherwise as missing."""
 
     reason: str
     scored: bool
@@ -67,13 +67,13 @@ class ReasonCount:
 
 @attrs.frozen(kw_only=True)
 class AtK:
-    """What ``k`` attempts at a task are worth, as means over the tasks that have at least ``k`` scored ones."""
+    """The results for ``k`` attempts per task, as means over the tasks with at least ``k`` scored attempts."""
 
     k: int
     pass_at_k: float
-    """The chance that at least one of ``k`` passes."""
+    """The probability that at least one of ``k`` attempts passes."""
     pass_hat_k: float
-    """The chance that all ``k`` pass."""
+    """The probability that all ``k`` attempts pass."""
     tasks: int
     excluded: int
     """Tasks with fewer than ``k`` scored attempts."""
@@ -81,9 +81,9 @@ class AtK:
 
 @attrs.frozen(kw_only=True)
 class RunSummary:
-    """One run. Rates are between 0 and 1; ``None`` when nothing was scored.
+    """The summary of one run. Rates are between 0 and 1, and ``None`` if no attempt was scored.
 
-    Quarantined tasks are not among what is counted; labels, ``invalid`` and what was used are of every attempt.
+    Counts exclude quarantined tasks; labels, ``invalid`` and usage include them.
     """
 
     run_id: str
@@ -91,14 +91,14 @@ class RunSummary:
     variant: str
     agent: str
     model: str
-    """What the run asked for, empty without a model."""
+    """The requested model; empty without one."""
     harness: str
     status: str
     """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
     unsealed: int
-    """Records that no event of the run carries: nothing says that they are as they were written."""
+    """Records that are not in the event log and therefore cannot be verified."""
     changes: tuple[str, ...]
-    """What was no longer as before when the run was taken up again."""
+    """Changes to tasks, settings or versions between the start of the run and its resumptions."""
     repeats: int
     planned: int
     recorded: int
@@ -108,51 +108,50 @@ class RunSummary:
     unscored: int
     not_recorded: int
     replayed: int
-    """Recorded attempts whose model answers were played back."""
+    """Recorded attempts that used model responses from an earlier run."""
     pass_rate: float | None
-    """With several repeats the mean over tasks of their own rates."""
+    """With several repeats, the mean over tasks of each task's rate."""
     interval: Interval | None
     interval_method: str
-    """How the interval was made; empty when there is none."""
+    """How the interval was computed; empty if there is none."""
     quarantined: tuple[str, ...]
-    """Tasks that are kept out, since their graders flake; what speaks against each stands in ``tasks``."""
-    with_quarantined: Beside | None
-    """With them; ``None`` when there are none."""
+    """Tasks excluded because their scoring is flaky; ``tasks`` contains the reasons."""
+    with_quarantined: AlternativeRate | None
+    """The rate including quarantined tasks; ``None`` if there are none."""
     suspected: tuple[str, ...]
-    """Tasks that count, with attempts that may have attacked their verdict or seen what they must not."""
-    without_suspected: Beside | None
-    """Without these attempts; ``None`` when there are none."""
+    """Counted tasks with attempts suspected of tampering or of leaked information."""
+    without_suspected: AlternativeRate | None
+    """The rate excluding suspected attempts; ``None`` if there are none."""
     pass_rate_if_missing_fail: float | None
-    """Over everything planned, if each attempt without a score had failed."""
+    """Over all planned attempts, counting each attempt without a score as a failure."""
     pass_rate_if_missing_pass: float | None
     at_k: tuple[AtK, ...]
-    """With several repeats: for k of 1, 2, 4, ... and all of them."""
+    """With several repeats: for k = 1, 2, 4, ... and the number of repeats."""
     reasons: tuple[ReasonCount, ...]
     labels: Mapping[str, int]
     hardest: tuple[TaskSummary, ...]
-    """Tasks that were failed, the lowest rates first."""
+    """Failed tasks, lowest rates first."""
     flaky: tuple[str, ...]
-    """Tasks of which some scored attempts passed and others did not."""
+    """Tasks with both passed and failed attempts."""
     invalid: tuple[str, ...]
-    """Tasks whose own check passed before any agent came: there was nothing to repair."""
+    """Tasks whose failing command passed before the agent started, so there was nothing to repair."""
     steps: int
     duration_sec: float
     tokens: int
     cost_usd: float
     spent_usd: float
-    """What models have cost at most: with attempts that were tried again, and the worst case where nobody knows."""
+    """The maximum cost of model calls, including retried attempts and the worst case of calls with unknown cost."""
     cost_per_pass_usd: float | None
-    """The cost of the attempts that count by the number of those that passed: what a solved task costs."""
+    """The cost of the counted attempts divided by the number that passed."""
     tasks: tuple[TaskSummary, ...]
 
 
 def summarise(every: RunCounts) -> RunSummary:
-    """Make the summary of a run that was counted."""
+    """Summarize a run."""
     run, manifest = every.counted, every.manifest
     tasks, scored, passed = run.tasks, run.scored, run.passed
     method, interval = _interval(run)
     cost = sum(task.cost_usd for task in tasks)
-    aside = len(every.tasks) - len(tasks)
     return RunSummary(
         run_id=manifest.run_id,
         suite=manifest.suite,
@@ -176,9 +175,9 @@ def summarise(every: RunCounts) -> RunSummary:
         interval=interval,
         interval_method=method,
         quarantined=tuple(task.task_id for task in every.tasks if task.quarantined),
-        with_quarantined=_beside(every, every.recorded - run.recorded) if aside else None,
+        with_quarantined=_alternative(every, every.recorded - run.recorded) if len(every.tasks) > len(tasks) else None,
         suspected=tuple(task.task_id for task in tasks if task.suspected),
-        without_suspected=_beside(run.cleared, run.suspected) if run.suspected else None,
+        without_suspected=_alternative(run.cleared, run.suspected) if run.suspected else None,
         pass_rate_if_missing_fail=mean_of_means((task.passed, task.planned) for task in tasks),
         pass_rate_if_missing_pass=mean_of_means((task.passed + task.missing, task.planned) for task in tasks),
         at_k=_at_k(tasks, manifest.repeats) if run.repeated else (),
@@ -201,9 +200,9 @@ def _rate(run: RunCounts) -> float | None:
     return mean_of_means((task.passed, task.scored) for task in run.tasks)
 
 
-def _beside(run: RunCounts, attempts: int) -> Beside:
+def _alternative(run: RunCounts, attempts: int) -> AlternativeRate:
     method, interval = _interval(run)
-    return Beside(
+    return AlternativeRate(
         attempts=attempts,
         passed=run.passed,
         scored=run.scored,
@@ -224,32 +223,31 @@ def _interval(run: RunCounts) -> tuple[str, Interval | None]:
 def _at_k(tasks: Sequence[TaskCounts], repeats: int) -> tuple[AtK, ...]:
     counts = [(task.scored, task.passed) for task in tasks]
     most = max((scored for scored, _ in counts), default=0)
-    wanted = sorted({k for k in (1, 2, 4, 8, 16, 32, 64, repeats) if k <= most})
-    found = []
-    for k in wanted:
+    results = []
+    for k in sorted({k for k in (1, 2, 4, 8, 16, 32, 64, repeats) if k <= most}):
         any_, all_ = mean_pass_at_k(counts, k), mean_pass_hat_k(counts, k)
         if any_.value is not None and all_.value is not None:
-            found.append(
+            results.append(
                 AtK(k=k, pass_at_k=any_.value, pass_hat_k=all_.value, tasks=any_.tasks, excluded=any_.excluded)
             )
-    return tuple(found)
+    return tuple(results)
 
 
 def _reasons(run: RunCounts) -> tuple[ReasonCount, ...]:
-    found = []
+    results = []
     missing = dict.fromkeys(run.reasons, 0)
     for task in run.tasks:
         for reason, attempts in task.unscored_reasons.items():
             missing[reason] += attempts
     for reason, attempts in run.reasons.items():
         counts = ((True, attempts - missing[reason]), (False, missing[reason]))
-        found += [ReasonCount(reason=reason, scored=scored, attempts=n) for scored, n in counts if n]
-    return tuple(sorted(found, key=lambda count: (-count.attempts, count.reason, count.scored)))
+        results += [ReasonCount(reason=reason, scored=scored, attempts=n) for scored, n in counts if n]
+    return tuple(sorted(results, key=lambda count: (-count.attempts, count.reason, count.scored)))
 
 
 def _hardest(tasks: Sequence[TaskCounts]) -> tuple[TaskSummary, ...]:
     failed = [(task.rate, task.task_id, task.digest, task) for task in tasks if task.rate is not None and task.rate < 1]
-    return tuple(_task(task) for _, _, _, task in sorted(failed, key=lambda one: one[:3])[:HARDEST])
+    return tuple(_task(task) for _, _, _, task in sorted(failed, key=lambda entry: entry[:3])[:HARDEST])
 
 
 def _task(task: TaskCounts) -> TaskSummary:

@@ -1,18 +1,18 @@
-"""A summary as Markdown or CSV."""
+"""Formats a summary as Markdown or CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench_report.summary import Beside, RunSummary, TaskSummary
+from agentbench_report.summary import AlternativeRate, RunSummary, TaskSummary
 from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, percent, plain
 
-_LINKS = 5
-"""Attempts at a task that are linked one by one."""
-_ASIDE = 20
-"""Quarantined tasks whose reasons are given."""
-_BAR = 20
-"""Characters of the longest bar."""
+_MAX_LINKS = 5
+"""The maximum number of attempts linked per task."""
+_MAX_QUARANTINED = 20
+"""The maximum number of quarantined tasks listed with reasons."""
+_BAR_WIDTH = 20
+"""The length of the longest bar, in characters."""
 
 
 def as_csv(summary: RunSummary) -> str:
@@ -30,13 +30,13 @@ def as_csv(summary: RunSummary) -> str:
 
 
 def as_markdown(summary: RunSummary, base: str = "") -> str:
-    """The report for people. ``base`` is where the run directory lies, seen from where the report is read."""
+    """The summary as Markdown. ``base`` is the path of the run directory, relative to the report."""
     links = Links()
     parts = [
         f"# {plain(summary.variant)} on {plain(summary.suite)}",
         _identity(summary),
         _headline(summary),
-        *_beside(summary),
+        *_alternatives(summary),
         *_warnings(summary),
         "## Attempts",
         _attempts(summary),
@@ -46,9 +46,9 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
     if summary.reasons:
         parts += ["## Failure reasons", _reasons(summary)]
     if summary.labels:
-        rows_ = [(plain(name), attempts) for name, attempts in summary.labels.items()]
-        parts += ["## Labels", markdown_table(("label", "attempts"), rows_)]
-    parts += ["## What it took", _took(summary)]
+        rows = [(plain(name), attempts) for name, attempts in summary.labels.items()]
+        parts += ["## Labels", markdown_table(("label", "attempts"), rows)]
+    parts += ["## Cost and effort", _usage(summary)]
     parts += _hardest(summary.hardest)
     parts += ["## Tasks", _tasks(summary, base, links), links.places()]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -61,80 +61,79 @@ def _identity(summary: RunSummary) -> str:
 
 def _headline(summary: RunSummary) -> str:
     if summary.pass_rate is None:
-        return f"No pass rate: no attempt {'that counts ' if summary.quarantined else ''}was scored."
+        return f"No pass rate: no attempt {'outside quarantined tasks ' if summary.quarantined else ''}was scored."
     tasks = sum(task.scored > 0 and not task.quarantined for task in summary.tasks)
-    headline = f"**Pass rate {percent(summary.pass_rate)}** {_counted(summary, tasks)}."
+    headline = f"**Pass rate {percent(summary.pass_rate)}** {_basis(summary, tasks)}."
     missing = summary.unscored + summary.not_recorded
     worst, best = summary.pass_rate_if_missing_fail, summary.pass_rate_if_missing_pass
     if not missing or worst is None or best is None:
         return headline
-    without = f"{missing} of {summary.planned} attempts have no score."
     return (
-        f"{headline}\n\n{without} Had they all failed, the pass rate would be {percent(worst)}; "
-        f"all passed, {percent(best)}."
+        f"{headline}\n\n{missing} of {summary.planned} attempts have no score and are not counted as failures. "
+        f"Bounds if counted: {percent(worst)} (all fail) to {percent(best)} (all pass)."
     )
 
 
-def _counted(rate: RunSummary | Beside, tasks: int) -> str:
-    """What a pass rate is over, and its interval."""
+def _basis(rate: RunSummary | AlternativeRate, tasks: int) -> str:
+    """The attempts or tasks behind a pass rate, and its interval."""
     bounds = rate.interval
     if bounds is None:
-        return "(no scored attempt)"
-    between = f"{percent(bounds.low)} to {percent(bounds.high)}"
+        return "(no scored attempts)"
+    interval = f"{percent(bounds.low)} to {percent(bounds.high)}"
     if rate.interval_method == "Wilson":
-        return f"({rate.passed} of {rate.scored} scored attempts), {bounds.confidence:.0%} Wilson interval {between}"
-    return f"(mean over {tasks} tasks), {bounds.confidence:.0%} interval over tasks {between}"
+        return f"({rate.passed} of {rate.scored} scored attempts), {bounds.confidence:.0%} CI {interval} (Wilson)"
+    return f"(mean over {tasks} tasks), {bounds.confidence:.0%} CI over tasks {interval}"
 
 
-def _beside(summary: RunSummary) -> list[str]:
-    """The headline with what is quarantined, and without what is suspected."""
-    said = []
+def _alternatives(summary: RunSummary) -> list[str]:
+    """The headline rate including quarantined tasks, and excluding suspected attempts."""
+    parts = []
     if summary.with_quarantined is not None:
-        aside = {task.task_id: task.quarantined for task in summary.tasks if task.quarantined}
-        several, them = len(aside) > 1, "them" if len(aside) > 1 else "it"
+        quarantined = {task.task_id: task.quarantined for task in summary.tasks if task.quarantined}
+        several = len(quarantined) > 1
         tasks = sum(task.scored > 0 for task in summary.tasks)
-        said.append(
-            f"{len(aside)} of {len(summary.tasks)} tasks {'are' if several else 'is'} quarantined, and not counted. "
-            f"With {them}: {_told(summary.with_quarantined, tasks)}."
+        parts.append(
+            f"{len(quarantined)} of {len(summary.tasks)} tasks {'are' if several else 'is'} quarantined and not "
+            f"counted. Including {'them' if several else 'it'}: {_rate(summary.with_quarantined, tasks)}."
         )
-        lines = [f"- {plain(task)}: {plain(reason)}" for task, reason in list(aside.items())[:_ASIDE]]
-        more = [f"- and {len(aside) - _ASIDE} more"] if len(aside) > _ASIDE else []
-        said.append("\n".join([*lines, *more]))
+        lines = [f"- {plain(task)}: {plain(reason)}" for task, reason in list(quarantined.items())[:_MAX_QUARANTINED]]
+        more = len(quarantined) - _MAX_QUARANTINED
+        parts.append("\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])]))
     without = summary.without_suspected
     if without is not None:
-        several = without.attempts > 1
         tasks = sum(task.scored > task.suspected and not task.quarantined for task in summary.tasks)
-        said.append(
-            f"Without {without.attempts} suspected attempt{'s' if several else ''}: {_told(without, tasks)}. "
-            f"Suspected on: {_names(summary.suspected)}."
+        parts.append(
+            f"Excluding {without.attempts} suspected attempt{'s' if without.attempts > 1 else ''}: "
+            f"{_rate(without, tasks)}. Tasks with suspected attempts: {_names(summary.suspected)}."
         )
-    return said
+    return parts
 
 
-def _told(rate: Beside, tasks: int) -> str:
+def _rate(rate: AlternativeRate, tasks: int) -> str:
     share = "no pass rate" if rate.pass_rate is None else percent(rate.pass_rate)
-    return f"{share} {_counted(rate, tasks)}"
+    return f"{share} {_basis(rate, tasks)}"
 
 
 def _warnings(summary: RunSummary) -> list[str]:
-    said = []
+    warnings = []
     if summary.status != "completed":
-        said.append(f"The run is {summary.status}: what is not there yet may change everything below.")
+        warnings.append(f"The run is {summary.status}, so these results are incomplete and may change.")
     if summary.unsealed:
-        said.append(
-            f"No event of the run carries {summary.unsealed} of the records: nothing says that they are as they were "
-            "written."
-        )
+        warnings.append(f"Records that are not in the event log and cannot be verified: {summary.unsealed}.")
     if summary.changes:
-        what = f"{len(summary.changes)} things had changed, such as: {plain(summary.changes[0])}"
-        said.append(f"The run was resumed although {what}.")
+        changes = "1 change" if len(summary.changes) == 1 else f"{len(summary.changes)} changes"
+        warnings.append(f"The run was resumed after {changes}, for example: {plain(summary.changes[0])}.")
     if summary.replayed:
-        said.append(f"{summary.replayed} of {summary.recorded} attempts were replayed: they are no fresh samples.")
+        warnings.append(
+            f"{summary.replayed} of {summary.recorded} attempts were replayed and are not independent samples."
+        )
     if summary.flaky:
-        said.append(f"Sometimes passed, sometimes not: {_names(summary.flaky)}.")
+        warnings.append(f"Tasks with both passed and failed attempts: {_names(summary.flaky)}.")
     if summary.invalid:
-        said.append(f"Nothing to repair, the check passed before any agent came: {_names(summary.invalid)}.")
-    return said
+        warnings.append(
+            f"Invalid tasks, whose failing command passed before the agent started: {_names(summary.invalid)}."
+        )
+    return warnings
 
 
 def _names(tasks: Sequence[str]) -> str:
@@ -143,7 +142,7 @@ def _names(tasks: Sequence[str]) -> str:
 
 
 def _attempts(summary: RunSummary) -> str:
-    header = ("planned", "scored", "passed", "failed", "unscored", "not recorded")
+    header = ("planned", "scored", "passed", "failed", "infrastructure errors", "not recorded")
     counts = (summary.scored, summary.passed, summary.failed, summary.unscored, summary.not_recorded)
     return markdown_table(header, [(summary.planned, *counts)])
 
@@ -151,25 +150,30 @@ def _attempts(summary: RunSummary) -> str:
 def _reasons(summary: RunSummary) -> str:
     most = max(item.attempts for item in summary.reasons)
     rows = [
-        (plain(item.reason), "fail" if item.scored else "missing", item.attempts, _bar(item.attempts / most))
+        (
+            plain(item.reason),
+            "failure" if item.scored else "infrastructure error",
+            item.attempts,
+            _bar(item.attempts / most),
+        )
         for item in summary.reasons
     ]
     return markdown_table(("reason", "counts as", "attempts", ""), rows)
 
 
 def _bar(share: float) -> str:
-    return "\N{FULL BLOCK}" * max(1, round(share * _BAR))
+    return "\N{FULL BLOCK}" * max(1, round(share * _BAR_WIDTH))
 
 
 def _at_k(summary: RunSummary) -> str:
     rows = [(at.k, percent(at.pass_at_k), percent(at.pass_hat_k), at.tasks, at.excluded or None) for at in summary.at_k]
-    header = ("k", "at least one of k passes", "all k pass", "tasks", "tasks with fewer")
+    header = ("k", "at least one of k passes", "all k pass", "tasks", "tasks with fewer attempts")
     return markdown_table(header, rows)
 
 
-def _took(summary: RunSummary) -> str:
+def _usage(summary: RunSummary) -> str:
     per_pass = "" if summary.cost_per_pass_usd is None else f"{summary.cost_per_pass_usd:.4f}"
-    header = ("steps", "seconds", "tokens", "USD", "USD per pass", "USD at most")
+    header = ("steps", "seconds", "tokens", "USD", "USD per pass", "maximum USD")
     used = (summary.steps, f"{summary.duration_sec:.1f}", summary.tokens, f"{summary.cost_usd:.4f}")
     return markdown_table(header, [(*used, per_pass, f"{summary.spent_usd:.4f}")])
 
@@ -184,7 +188,7 @@ def _hardest(tasks: Sequence[TaskSummary]) -> list[str]:
 
 
 def _tasks(summary: RunSummary, base: str, links: Links) -> str:
-    header = ("task", "passed", "scored", "missing", "reasons", "labels", "steps", "seconds", "tokens", "USD")
+    header = ("task", "passed", "scored", "no score", "reasons", "labels", "steps", "seconds", "tokens", "USD")
     rows = []
     for task in summary.tasks:
         missing = task.unscored + task.not_recorded
@@ -196,10 +200,10 @@ def _tasks(summary: RunSummary, base: str, links: Links) -> str:
 
 
 def _linked(task: TaskSummary, base: str, links: Links) -> str:
-    """The name of a task, as a link to the evidence of its attempts."""
+    """The name of a task with links to the evidence of its attempts."""
     if not task.directories:
         return plain(task.task_id)
-    places = [f"{base}/{directory}" if base else directory for directory in task.directories]
-    first = links.to(task.task_id, places[0])
-    others = [links.to(f"@{place.rpartition('@')[2]}", place) for place in places[1:_LINKS]]
-    return " ".join([first, *others, *(["..."] if len(places) > _LINKS else [])])
+    paths = [f"{base}/{directory}" if base else directory for directory in task.directories]
+    first = links.to(task.task_id, paths[0])
+    others = [links.to(f"@{path.rpartition('@')[2]}", path) for path in paths[1:_MAX_LINKS]]
+    return " ".join([first, *others, *(["..."] if len(paths) > _MAX_LINKS else [])])

@@ -1,1 +1,1 @@
-"""The commands below ``agentbench report``, one per file. What is heavy is imported when one is run."""
+"""The subcommands of ``agentbench report``, one per file. Heavy modules are imported when a command runs."""

@@ -12,29 +12,29 @@ from agentbench_report.commands.options import (
     allowed,
     confidence_option,
     format_option,
+    print_overridden,
     resamples_option,
-    tell_overridden,
 )
 
 
 class _ManyRuns(click.Command):
-    """Lets ``--runs A B C`` mean ``--runs A --runs B --runs C``, as people type it."""
+    """Accepts ``--runs A B C`` as ``--runs A --runs B --runs C``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spread: list[str] = []
-        taking = False
+        expanded: list[str] = []
+        in_runs = False
         for argument in args:
             if argument.startswith("-"):
-                taking = argument == "--runs" or argument.startswith("--runs=")
-                spread.append(argument)
-            elif taking and spread[-1] != "--runs":
-                spread += ["--runs", argument]
+                in_runs = argument == "--runs" or argument.startswith("--runs=")
+                expanded.append(argument)
+            elif in_runs and expanded[-1] != "--runs":
+                expanded += ["--runs", argument]
             else:
-                spread.append(argument)
-        return super().parse_args(ctx, spread)
+                expanded.append(argument)
+        return super().parse_args(ctx, expanded)
 
 
-@click.command(cls=_ManyRuns, short_help="Put any number of runs side by side.")
+@click.command(cls=_ManyRuns, short_help="Compare several runs with a baseline.")
 @click.option(
     "--runs", "directories", required=True, multiple=True, type=RUN_DIRECTORY, metavar="DIR...", help="Run directories."
 )
@@ -42,17 +42,17 @@ class _ManyRuns(click.Command):
     "--baseline",
     default=None,
     type=RUN_DIRECTORY,
-    help="The one that others are held against; the first one if not given.",
+    help="Run to compare the others with. Default: the first of --runs.",
 )
 @confidence_option
 @resamples_option
-@format_option("md", "csv", "json", says="Markdown, CSV (one of the tables) or JSON.")
+@format_option("md", "csv", "json", description="Markdown, CSV (one table) or JSON.")
 @click.option(
     "--table",
     default="runs",
     show_default=True,
     type=click.Choice(["runs", "tasks"]),
-    help="The table for CSV: a row per run, or a row per task.",
+    help="Table for CSV: one row per run or one row per task.",
 )
 @allow_flags()
 def compare(
@@ -64,25 +64,25 @@ def compare(
     table: str,
     **flags: bool,
 ) -> None:
-    """Put any number of runs side by side, each held against one of them.
+    """Compare several runs with a baseline.
 
-    Refuses, with all reasons at once, when a run is not comparable with the baseline.
+    If a run is not comparable with the baseline, the command fails and lists all reasons.
     """
     from agentbench_report.comparison.compare import compare_runs
     from agentbench_report.comparison.compare_text import as_markdown, runs_csv, tasks_csv
     from agentbench_report.reading import read
     from agentbench_report.text import json_text
 
-    places = list(directories)
-    at = 0
+    paths = list(directories)
+    index = 0
     if baseline is not None:
-        known = [place.resolve() for place in places]
-        if baseline.resolve() in known:
-            at = known.index(baseline.resolve())
+        resolved = [path.resolve() for path in paths]
+        if baseline.resolve() in resolved:
+            index = resolved.index(baseline.resolve())
         else:
-            places.insert(0, baseline)
+            paths.insert(0, baseline)
     report = compare_runs(
-        [read(place) for place in places], at, confidence=confidence, resamples=resamples, allowed=allowed(flags)
+        [read(path) for path in paths], index, confidence=confidence, resamples=resamples, allowed=allowed(flags)
     )
     text = {
         "md": lambda: as_markdown(report),
@@ -90,6 +90,6 @@ def compare(
         "json": lambda: json_text(report),
     }
     click.echo(text[style](), nl=False)
-    for one in report.runs if style == "csv" else ():
-        if one.against is not None:
-            tell_overridden(f"{report.baseline} (A) and {one.label} (B)", one.against.overridden)
+    for run in report.runs if style == "csv" else ():
+        if run.against is not None:
+            print_overridden(f"{report.baseline} (A) and {run.label} (B)", run.against.overridden)

@@ -11,14 +11,14 @@ from agentbench_report.commands.options import RUN_DIRECTORY
 
 @click.command()
 @click.option("--run", "directory", required=True, type=RUN_DIRECTORY, help="Run directory.")
-@click.option("--run-b", "other", type=RUN_DIRECTORY, help="Another run, to be shown beside it.")
+@click.option("--run-b", "other", type=RUN_DIRECTORY, help="Second run to show side by side.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write; without it, report.html in the run directory.",
+    help="Output file. Default: report.html in the run directory.",
 )
 def html(directory: Path, other: Path | None, out: Path | None) -> None:
-    """Write one HTML file with everything that a run has to show. It needs no network."""
+    """Write a self-contained HTML report of a run that works offline."""
     from agentbench_core import open_run
     from agentbench_report.html.page import NAME, write
 

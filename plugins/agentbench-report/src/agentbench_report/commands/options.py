@@ -1,4 +1,4 @@
-"""Options that several reports have, among them the flags that override a refusal to compare."""
+"""Options shared by several commands, including the flags that override a refused comparison."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ RUN_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 class _Share(click.FloatRange):
-    """A range that nan is not in, although it is neither below nor above."""
+    """A float range that rejects nan, which click accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = float(super().convert(value, param, ctx))
-        if math.isnan(found):
-            self.fail(f"{value} is no number.", param, ctx)
-        return found
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
 
 
 confidence_option = click.option(
@@ -34,7 +34,7 @@ confidence_option = click.option(
     default=0.95,
     show_default=True,
     type=_Share(0.5, 0.999),
-    help="Of intervals; the level of tests is 1 minus it.",
+    help="Confidence level of intervals. The significance level of tests is 1 minus this value.",
 )
 
 
@@ -43,21 +43,22 @@ resamples_option = click.option(
     default=10_000,
     show_default=True,
     type=click.IntRange(100, 1_000_000),
-    help="Of the bootstrap, and of sign flips that are too many to try all.",
+    help="Number of bootstrap resamples, and of sign flips if there are too many to enumerate.",
 )
 
 
-def format_option(*styles: str, says: str) -> Callable[[F], F]:
-    """``--format``, the first one being the default; ``says`` is its help. The command takes it as ``style``."""
-    return click.option("--format", "style", default=styles[0], show_default=True, type=click.Choice(styles), help=says)
+def format_option(*styles: str, description: str) -> Callable[[F], F]:
+    """Add ``--format``, with the first style as the default. The command receives it as ``style``."""
+    choice = click.Choice(styles)
+    return click.option("--format", "style", default=styles[0], show_default=True, type=choice, help=description)
 
 
-def allow_flags(*but: Ground) -> Callable[[F], F]:
-    """Add ``--allow-...``, but for some; the command takes them as keywords, see :func:`allowed`."""
+def allow_flags(*exclude: Ground) -> Callable[[F], F]:
+    """Add the ``--allow-...`` flags, except for ``exclude``. The command receives them as keywords for ``allowed``."""
 
     def add(command: F) -> F:
         for ground, help_ in reversed(FLAGS.items()):
-            if ground not in but:
+            if ground not in exclude:
                 command = click.option(str(ground.flag), is_flag=True, default=False, help=help_)(command)
         return command
 
@@ -65,16 +66,16 @@ def allow_flags(*but: Ground) -> Callable[[F], F]:
 
 
 def allowed(flags: Mapping[str, bool]) -> Collection[Ground]:
-    """The grounds that flags override, from the keywords of a command."""
+    """The reasons for refusal that are overridden by a command's keyword arguments."""
     return [ground for ground in FLAGS if flags[f"allow_{ground.replace('-', '_')}"]]
 
 
-def tell_overridden(which: str, refusals: Iterable[Refusal]) -> None:
-    """Say on stderr what was overridden: a table as CSV has no place for it."""
+def print_overridden(runs: str, refusals: Iterable[Refusal]) -> None:
+    """Print the overridden refusals to stderr, since CSV output cannot include them."""
     from agentbench_report.comparison.comparable import some
     from agentbench_report.reading import shown
 
     for refusal in refusals:
         tasks = f"; tasks: {some(refusal.tasks)}" if refusal.tasks else ""
-        about = f"{refusal.reason} A: {refusal.a}; B: {refusal.b}{tasks}"
-        click.echo(f"{which}: not comparable, and compared all the same ({refusal.flag}): {shown(about)}", err=True)
+        details = f"{refusal.reason} A: {refusal.a}; B: {refusal.b}{tasks}"
+        click.echo(f"warning: {runs}: not comparable, overridden by {refusal.flag}: {shown(details)}", err=True)

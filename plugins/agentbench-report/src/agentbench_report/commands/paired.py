@@ -13,29 +13,29 @@ from agentbench_report.commands.options import (
     allowed,
     confidence_option,
     format_option,
+    print_overridden,
     resamples_option,
-    tell_overridden,
 )
 
 
 @click.command(short_help="Compare two runs on the same tasks.")
-@click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory to compare with.")
-@click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory that is judged.")
+@click.option("--run-a", "directory_a", required=True, type=RUN_DIRECTORY, help="Run directory of the baseline.")
+@click.option("--run-b", "directory_b", required=True, type=RUN_DIRECTORY, help="Run directory of the new run.")
 @click.option(
     "--method",
     default="mcnemar",
     show_default=True,
     type=click.Choice(["mcnemar", "bootstrap"]),
-    help="Pairs of single attempts, or tasks resampled: for several repeats.",
+    help="mcnemar: one attempt per task. bootstrap: several repeats.",
 )
 @confidence_option
 @resamples_option
-@format_option("md", "csv", "json", says="Markdown, CSV (the table of tasks only) or JSON.")
+@format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
 @click.option(
     "--diffs",
     is_flag=True,
     default=False,
-    help="Markdown: print both final diffs of tasks that moved, of 20 tasks at most and 100 lines each.",
+    help="Markdown: include the final diffs of changed tasks (at most 20 tasks, 100 lines each).",
 )
 @allow_flags()
 def paired(
@@ -48,9 +48,9 @@ def paired(
     diffs: bool,
     **flags: bool,
 ) -> None:
-    """Compare two runs on the same tasks: is B better than A, by how much, and on which tasks.
+    """Compare two runs on the same tasks: whether B is better than A, by how much, and on which tasks.
 
-    Refuses, with all reasons at once, when the runs are not comparable; each reason names the flag that overrides it.
+    If the runs are not comparable, the command fails and lists all reasons with the flags that override them.
     """
     from agentbench_report.comparison.paired import FINAL_DIFF, compare_pair
     from agentbench_report.comparison.paired_text import as_csv, as_markdown
@@ -72,4 +72,4 @@ def paired(
     }
     click.echo(text[style](), nl=False)
     if style == "csv":
-        tell_overridden("A and B", report.overridden)
+        print_overridden("A and B", report.overridden)

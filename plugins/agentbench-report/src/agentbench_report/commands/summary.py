@@ -9,7 +9,7 @@ import click
 from agentbench_report.commands.options import RUN_DIRECTORY, format_option
 
 
-@click.command(short_help="Summarise one run, with intervals.")
+@click.command(short_help="Summarize a run.")
 @click.option(
     "--run",
     "directory",
@@ -17,18 +17,18 @@ from agentbench_report.commands.options import RUN_DIRECTORY, format_option
     type=RUN_DIRECTORY,
     help="Run directory.",
 )
-@format_option("md", "csv", "json", says="Markdown, CSV (the table of tasks only) or JSON.")
+@format_option("md", "csv", "json", description="Markdown, CSV (table of tasks only) or JSON.")
 def summary(directory: Path, style: str) -> None:
-    """Summarise one run: pass rate, what is missing, why attempts failed, and every task."""
+    """Summarize a run: pass rate with confidence interval, infrastructure errors, failure reasons and all tasks."""
     from agentbench_report.reading import read
     from agentbench_report.summary import summarise
     from agentbench_report.summary_text import as_csv, as_markdown
     from agentbench_report.text import json_text
 
-    said = summarise(read(directory))
+    run_summary = summarise(read(directory))
     text = {
-        "md": lambda: as_markdown(said, str(directory)),
-        "csv": lambda: as_csv(said),
-        "json": lambda: json_text(said),
+        "md": lambda: as_markdown(run_summary, str(directory)),
+        "csv": lambda: as_csv(run_summary),
+        "json": lambda: json_text(run_summary),
     }
     click.echo(text[style](), nl=False)

@@ -1,1 +1,1 @@
-"""May a candidate replace a baseline: the rules, the checks, the verdict."""
+"""The gate: rules, checks and the verdict whether a candidate may replace a baseline."""

@@ -1,4 +1,4 @@
-"""Whether a candidate may go in: not worse than its baseline by more than a margin, in runs that can be trusted."""
+"""Decides whether a candidate may replace a baseline."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ def decide(
     overridden: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> GateReport:
-    """Judge candidate ``b`` by baseline ``a``, which must have been found comparable.
+    """Compare candidate ``b`` with baseline ``a``. The runs must be comparable.
 
-    Any check that fails is a fail; else any that is inconclusive leaves the gate inconclusive.
+    If any check fails, the verdict is a fail. Otherwise, if any check is inconclusive, the verdict is inconclusive.
     """
     alignment = align(a, b)
     complete = compared(alignment, Missing.LEFT_OUT, rules)
     worst = compared(as_planned(alignment), Missing.WORST, rules)
-    with_all = compared(alignment.with_quarantined(), Missing.LEFT_OUT, rules) if alignment.quarantined else None
-    clear = compared(alignment.without_suspected(), Missing.LEFT_OUT, rules) if alignment.suspected else None
+    with_quarantined = without_suspected = None
+    if alignment.quarantined:
+        with_quarantined = compared(alignment.with_quarantined(), Missing.LEFT_OUT, rules)
+    if alignment.suspected:
+        without_suspected = compared(alignment.without_suspected(), Missing.LEFT_OUT, rules)
     checks: tuple[Check, ...] = ()
     if rules.margin is not None:
         checks += (
@@ -75,8 +78,8 @@ def decide(
         checks=checks,
         complete=complete,
         worst_case=worst,
-        with_quarantined=with_all,
-        without_suspected=clear,
+        with_quarantined=with_quarantined,
+        without_suspected=without_suspected,
         regressed=tuple(_moved(pair, pair.b) for pair in alignment.complete if (pair.difference() or 0) < 0),
         improved=tuple(_moved(pair, pair.a) for pair in alignment.complete if (pair.difference() or 0) > 0),
         incomplete=tuple(pair.task_id for pair in alignment.incomplete),

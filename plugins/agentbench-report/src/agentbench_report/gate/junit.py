@@ -1,4 +1,4 @@
-"""A gate as JUnit XML, which every CI service shows: a test case per check."""
+"""Formats a gate report as JUnit XML with one test case per check."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from xml.etree import ElementTree
 
 from agentbench_core import escape_control
 from agentbench_report.gate.report import Check, GateReport
-from agentbench_report.gate.text import doubt_lines, moved_lines
+from agentbench_report.gate.text import caution_lines, moved_lines
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no way to say, not even escaped (W3C XML 1.0, production 2, Char)."""
+"""Characters that XML 1.0 cannot represent, even escaped (W3C XML 1.0, production 2, Char)."""
 
 _CLASSNAME = "agentbench.gate"
 
 
 def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
-    """The whole document, UTF-8. What is inconclusive is an error, or skipped when it does not fail the gate."""
-    bad = "skipped" if inconclusive_ok else "error"
-    elements = {"pass": "", "fail": "failure", "inconclusive": bad}
-    found = [elements[check.status] for check in report.checks]
-    suite = _suite(f"gate {report.suite}", len(found), found)
+    """The document as UTF-8. Inconclusive checks are errors, or skipped if they do not fail the gate."""
+    inconclusive = "skipped" if inconclusive_ok else "error"
+    elements = {"pass": "", "fail": "failure", "inconclusive": inconclusive}
+    results = [elements[check.status] for check in report.checks]
+    suite = _suite(f"gate {report.suite}", len(results), results)
     properties = {
         "verdict": report.verdict,
         "baseline": report.baseline.run_id,
@@ -31,25 +31,25 @@ def junit_xml(report: GateReport, *, inconclusive_ok: bool) -> bytes:
         "improved": ", ".join(task.task_id for task in report.improved),
     }
     _properties(suite, properties)
-    for check, element in zip(report.checks, found, strict=True):
+    for check, element in zip(report.checks, results, strict=True):
         _case(suite, check, element, report)
     if report.overridden or report.warnings or report.quarantined:
-        ElementTree.SubElement(suite, "system-out").text = _clean("\n".join(doubt_lines(report)))
+        ElementTree.SubElement(suite, "system-out").text = _clean("\n".join(caution_lines(report)))
     return _document(suite)
 
 
 def refused_junit(message: str) -> bytes:
-    """The document of a gate that gave no verdict, so that nobody takes an older one for it."""
+    """The document of a gate without a verdict. It replaces an older report."""
     suite = _suite("gate", 1, ["error"])
     _properties(suite, {"verdict": "refused"})
     case = ElementTree.SubElement(suite, "testcase", classname=_CLASSNAME, name="comparable")
-    _said(case, "error", "refused", message)
+    _add_message(case, "error", "refused", message)
     return _document(suite)
 
 
-def _suite(name: str, tests: int, found: list[str]) -> ElementTree.Element:
+def _suite(name: str, tests: int, results: list[str]) -> ElementTree.Element:
     counts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    numbers = {key: str(found.count(element)) for key, element in counts.items()}
+    numbers = {key: str(results.count(element)) for key, element in counts.items()}
     return ElementTree.Element("testsuite", {"name": _clean(name), "tests": str(tests), **numbers})
 
 
@@ -62,21 +62,21 @@ def _properties(suite: ElementTree.Element, values: Mapping[str, str]) -> None:
 def _case(suite: ElementTree.Element, check: Check, element: str, report: GateReport) -> None:
     case = ElementTree.SubElement(suite, "testcase", classname=_CLASSNAME, name=_clean(check.name))
     if element:
-        _said(case, element, check.status, check.why)
+        _add_message(case, element, check.status, check.why)
     lines = [] if element else [check.why]
-    if check is report.checks[0]:  # the one on the difference
+    if check is report.checks[0]:  # the check of the difference
         lines += moved_lines(report)
     if lines:
         ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
 
 
-def _said(case: ElementTree.Element, element: str, kind: str, message: str) -> None:
-    """``skipped`` knows a message only; the others a type too, and text, which some services show instead."""
+def _add_message(case: ElementTree.Element, element: str, kind: str, message: str) -> None:
+    """Add the result element. ``skipped`` has only a message; others also have a type and text for some CI services."""
     if element == "skipped":
         ElementTree.SubElement(case, element, message=_clean(message))
     else:
-        said = ElementTree.SubElement(case, element, type=kind, message=_clean(message))
-        said.text = _clean(message)
+        result = ElementTree.SubElement(case, element, type=kind, message=_clean(message))
+        result.text = _clean(message)
 
 
 def _document(suite: ElementTree.Element) -> bytes:
@@ -88,5 +88,5 @@ def _document(suite: ElementTree.Element) -> bytes:
 
 
 def _clean(text: str) -> str:
-    """What XML can hold, and what does not hide itself where it is shown."""
+    """Escape control characters and remove characters that XML cannot represent."""
     return _NOT_XML.sub("", escape_control(text))

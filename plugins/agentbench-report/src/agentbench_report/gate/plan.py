@@ -1,4 +1,4 @@
-"""Whether a gate can pass at all, by the baseline alone: asked before a candidate is run, and told after one, too."""
+"""Checks whether a gate can pass, given only the baseline. Used before a candidate is run, and for warnings after."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from agentbench_report.gate.text import VERDICTS
 from agentbench_report.text import markdown_table, plain
 
 Possible = Literal["yes", "better_only", "never"]
-"""``yes``: a candidate that is just as good passes; ``better_only``: it does not, one that solves every task does."""
+"""``yes``: an equally good candidate passes. ``better_only``: only one that solves every task passes."""
 
 _HEADINGS = {"yes": "can pass", "better_only": "only a better candidate can pass", "never": "can never pass"}
 
 
 @attrs.frozen(kw_only=True)
 class GatePlan:
-    """What a gate would say of two candidates that are complete and without labels."""
+    """The gate's verdicts for two hypothetical candidates that are complete and without labels."""
 
     possible: Possible
     suite: str
     tasks: int
-    """Of the baseline that are not quarantined."""
+    """Tasks of the baseline that are not quarantined."""
     repeats: int
     baseline: Side
     rules: GateRules
     rules_from: str
     equal: Status
-    """Of a candidate that solves just what the baseline solves, and what the baseline has no result of."""
+    """The verdict for a candidate that passes where the baseline passes or has no score."""
     perfect: Status
-    """Of a candidate that solves every task in every attempt."""
+    """The verdict for a candidate that passes every attempt."""
     checks: tuple[Check, ...]
-    """Those of the equal candidate, in which the perfect one's differ only where it is better."""
+    """The checks for the equal candidate."""
 
     @property
     def blocking(self) -> tuple[str, ...]:
@@ -46,9 +46,9 @@ class GatePlan:
 
 
 def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) -> GatePlan:
-    """Ask the gate of two candidates that nobody has run. With repeats they have as many as the baseline.
+    """Run the gate on two hypothetical candidates with as many repeats as the baseline.
 
-    What an attempt may cost and take is left out: nobody knows what theirs would.
+    The rules on cost and duration are left out, since these are unknown.
     """
     rules = attrs.evolve(rules, max_cost_ratio=None, max_cost_usd_per_task=None, max_duration_ratio=None)
     equal = _judged(baseline, rules, lambda task: task.passed + task.missing)
@@ -68,29 +68,29 @@ def plan(baseline: RunCounts, rules: GateRules, *, rules_from: str = TOP_LEVEL) 
     )
 
 
-def out_of_reach(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
-    """A warning where a candidate that is as good as its baseline does not pass; for a report that is no pass."""
-    found = plan(baseline, rules)
-    if found.possible == "yes":
+def plan_warnings(baseline: RunCounts, rules: GateRules) -> Sequence[str]:
+    """A warning if an equally good candidate cannot pass, for reports without a pass."""
+    result = plan(baseline, rules)
+    if result.possible == "yes":
         return ()
-    who = {
+    problem = {
         "never": "no candidate can pass this gate on these tasks with this baseline",
         "better_only": "a candidate that is as good as this baseline cannot pass this gate on these tasks",
-    }[found.possible]
-    return (f"{who}: {', '.join(found.blocking)} would not pass (see agentbench report gate --plan)",)
+    }[result.possible]
+    return (f"{problem}: {', '.join(result.blocking)} would not pass (see agentbench report gate --plan)",)
 
 
-def plan_markdown(found: GatePlan) -> str:
-    """Whether it can pass, of whom, and the checks of a candidate that is as good as the baseline."""
-    attempts = f"{found.repeats} attempt{'' if found.repeats == 1 else 's'} each"
-    rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in found.checks]
+def plan_markdown(result: GatePlan) -> str:
+    """The plan as Markdown, with the checks for a candidate that is as good as the baseline."""
+    attempts = f"{result.repeats} attempt{'' if result.repeats == 1 else 's'} each"
+    rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in result.checks]
     parts = (
-        f"# Gate plan: {_HEADINGS[found.possible]}",
-        f"Suite {plain(found.suite)}, rules: {plain(found.rules_from)}. The baseline is "
-        f"{plain(found.baseline.variant)}, run {plain(found.baseline.run_id)}: {found.tasks} tasks, {attempts}.",
-        f"A candidate that solves what the baseline solves would be: {VERDICTS[found.equal]}. One that solves every "
-        f"task in every attempt: {VERDICTS[found.perfect]}.",
-        "## Checks of a candidate that is as good",
+        f"# Gate plan: {_HEADINGS[result.possible]}",
+        f"Suite {plain(result.suite)}, rules: {plain(result.rules_from)}. The baseline is "
+        f"{plain(result.baseline.variant)}, run {plain(result.baseline.run_id)}: {result.tasks} tasks, {attempts}.",
+        f"Verdict for a candidate that solves exactly what the baseline solves: {VERDICTS[result.equal]}. Verdict for "
+        f"a candidate that solves every task in every attempt: {VERDICTS[result.perfect]}.",
+        "## Checks for an equally good candidate",
         markdown_table(("check", "status", "why"), rows),
     )
     return "\n\n".join(parts) + "\n"
@@ -101,7 +101,7 @@ def _judged(baseline: RunCounts, rules: GateRules, passed: Callable[[TaskCounts]
 
 
 def _as(task: TaskCounts, passed: Callable[[TaskCounts], int]) -> TaskCounts:
-    """A task with a score for every attempt, and nothing that speaks against one."""
+    """A task with a score for every attempt, and without labels or failure reasons."""
     if task.invalid_throughout:
         return task
     clean = attrs.evolve(task, scored=task.planned, passed=passed(task), unscored=0, not_recorded=0)

@@ -1,4 +1,4 @@
-"""What a gate says, as values."""
+"""The gate report as values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Status = Literal["pass", "fail", "inconclusive"]
 
 @attrs.frozen(kw_only=True)
 class Check:
-    """One thing that was looked at. Shares and rates are between 0 and 1, costs US dollars."""
+    """The result of one check. Shares and rates are between 0 and 1, costs in US dollars."""
 
     name: str
     status: Status
     measured: float | None
-    """``None`` when there was nothing to measure."""
+    """``None`` if there was nothing to measure."""
     asked: float | None
-    """What ``gate.yaml`` asks for; ``None`` where a number says nothing."""
+    """The bound in ``gate.yaml``; ``None`` if there is none."""
     why: str
 
 
@@ -43,11 +43,11 @@ class Side:
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """Candidate against baseline, under one assumption about what is missing."""
+    """Candidate compared with baseline, under one assumption about missing results."""
 
     method: Literal["tango", "t_tango"]
-    """``tango``: score test on pairs of single attempts; ``t_tango``: for repeats, both the t test on the tasks'
-    differences and the score test on their sums."""
+    """``tango``: score test on pairs of single attempts. ``t_tango``: for repeats, both the t test on the differences
+    of tasks and the score test on their sums."""
     tasks: int
     table: PairTable | None
     """``None`` with repeats."""
@@ -58,7 +58,7 @@ class Comparison:
 
 @attrs.frozen(kw_only=True)
 class Moved:
-    """A task whose pass rate is another one than in the baseline."""
+    """A task with different pass rates in baseline and candidate."""
 
     task_id: str
     baseline: float
@@ -69,44 +69,44 @@ class Moved:
 
 @attrs.frozen(kw_only=True)
 class GateReport:
-    """A verdict, and everything that it rests on."""
+    """The verdict and its evidence."""
 
     verdict: Status
     reason: str
-    """The check that decided, in words; of a pass, the one on the difference."""
+    """The explanation of the deciding check; for a pass, of the check on the difference."""
     suite: str
     baseline: Side
     candidate: Side
     rules: GateRules
     rules_from: str
-    """Where in the gate file they stand: ``top level``, or ``suites.NAME``, with what that leaves to the top level."""
+    """The section of the gate file: ``top level``, or ``suites.NAME`` (merged over the top level)."""
     checks: tuple[Check, ...]
     complete: Comparison
-    """Over pairs that have a score on both sides."""
+    """Over tasks with a score in both runs."""
     worst_case: Comparison
-    """As if what is missing had passed in the baseline and failed in the candidate, whole tasks too; with those that
-    only one of the runs says are quarantined."""
+    """Counts missing attempts and tasks as passed in the baseline and failed in the candidate, and includes tasks that
+    are quarantined in only one of the runs."""
     with_quarantined: Comparison | None
-    """``complete`` with the quarantined tasks that both runs have; ``None`` without any."""
+    """``complete`` including the quarantined tasks that both runs have; ``None`` if there are none."""
     without_suspected: Comparison | None
-    """``complete`` as if suspected attempts had no score; ``None`` without any."""
+    """``complete`` with suspected attempts as unscored; ``None`` if there are none."""
     regressed: tuple[Moved, ...]
     improved: tuple[Moved, ...]
     incomplete: tuple[str, ...]
-    """Tasks of both runs in which an attempt has no score."""
+    """Tasks of both runs with an attempt that has no score."""
     quarantined: tuple[QuarantinedTask, ...]
-    """Tasks that one of the runs says are quarantined: they are no pairs. The baseline's reason comes first."""
+    """Tasks quarantined in either run, which are not compared. The baseline's reason comes first."""
     only_baseline: tuple[str, ...]
     only_candidate: tuple[str, ...]
     overridden: tuple[str, ...]
-    """Why the runs are not comparable, and flags said to compare them all the same."""
+    """Reasons why the runs are not comparable that flags overrode."""
     warnings: tuple[str, ...]
 
     @property
     def disputed(self) -> int:
-        """How many tasks only one of the runs says are quarantined."""
+        """The number of tasks that are quarantined in only one of the runs."""
         return sum(not all(task.reasons) for task in self.quarantined)
 
     def exit_code(self, *, inconclusive_ok: bool) -> int:
-        """0 or 1. ``inconclusive_ok``: what is inconclusive does not stop anybody."""
+        """0 or 1. With ``inconclusive_ok``, an inconclusive verdict gives 0."""
         return int(self.verdict == "fail" or (self.verdict == "inconclusive" and not inconclusive_ok))

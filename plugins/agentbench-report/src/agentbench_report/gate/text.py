@@ -1,4 +1,4 @@
-"""A gate as Markdown, for the summary page of a CI job: the verdict on the first line, then why."""
+"""Formats a gate report as Markdown for the summary page of a CI job, with the verdict on the first line."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from agentbench_report.text import Cell, counted, markdown_table, percent, plain
 
 VERDICTS = {"pass": "PASS", "fail": "FAIL", "inconclusive": "INCONCLUSIVE"}
 
-_TASKS_SHOWN = 50
+_MAX_TASKS = 50
+"""The maximum number of tasks per table."""
 
 
 def gate_markdown(report: GateReport, *, inconclusive_ok: bool) -> str:
-    """Verdict, reason, checks, the two runs, and which tasks moved."""
+    """The verdict, its reason, the checks, the two runs, and the tasks with changed results."""
     parts = [f"# Gate: {VERDICTS[report.verdict]}", plain(report.reason)]
     if report.verdict == "inconclusive":
-        parts.append("It does not stop anything: that is what was asked for." if inconclusive_ok else _NOT_YET)
-    parts += [f"**Not comparable, and compared all the same:** {plain(ground)}" for ground in report.overridden]
+        parts.append(_ACCEPTED if inconclusive_ok else _NOT_ACCEPTED)
+    parts += [f"**Not comparable, overridden by a flag:** {plain(reason)}" for reason in report.overridden]
     parts += [f"Warning: {plain(warning)}." for warning in report.warnings]
     if report.quarantined:
         several = len(report.quarantined) > 1
-        parts.append(f"{_count(len(report.quarantined))} {'are' if several else 'is'} quarantined, and no pair here.")
+        parts.append(f"{_count(len(report.quarantined))} {'are' if several else 'is'} quarantined and not compared.")
     rows = [(check.name, VERDICTS[check.status], plain(check.why)) for check in report.checks]
     parts.append(f"Suite {plain(report.suite)}, rules: {plain(report.rules_from)}.")
     parts += ["## Checks", markdown_table(("check", "status", "why"), rows)]
     parts += ["## Runs", _sides(report), *_comparisons(report)]
-    parts += _moved("Regressed", report.regressed, "why the candidate did not pass")
-    parts += _moved("Improved", report.improved, "why the baseline did not pass")
-    parts += _names("Without a score in one of the runs", report.incomplete)
+    parts += _moved("Regressed", report.regressed, "failure reasons of the candidate")
+    parts += _moved("Improved", report.improved, "failure reasons of the baseline")
+    parts += _names("No score in one of the runs", report.incomplete)
     parts += _names("Quarantined", [task.line(("baseline", "candidate")) for task in report.quarantined])
     parts += _names("Only in the baseline", report.only_baseline)
     parts += _names("Only in the candidate", report.only_candidate)
     return "\n\n".join(parts) + "\n"
 
 
-_NOT_YET = "That is no pass: nothing was shown to be wrong, and nothing was shown to be right."
+_NOT_ACCEPTED = "This does not pass: the evidence is insufficient either way."
+_ACCEPTED = "This does not fail the job, because inconclusive verdicts are accepted."
 
 
 def refused_markdown(message: str) -> str:
-    """The page of a gate that gave no verdict."""
+    """The page of a gate without a verdict."""
     return "# Gate: REFUSED\n\n" + "\n".join(f"    {line}" for line in plain_lines(message)) + "\n"
 
 
 def plain_lines(message: str) -> Sequence[str]:
-    """A message of several lines for a block of code: control characters gone, nothing else changed."""
+    """The lines of a message for a code block, with control characters replaced."""
     return [
         "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in message.split("\n")
     ]
 
 
 def moved_lines(report: GateReport) -> Iterator[str]:
-    """The tasks that moved, a line each, as plain text."""
-    for what, tasks in (("regressed", report.regressed), ("improved", report.improved)):
+    """The tasks with changed results, one line each, as plain text."""
+    for change, tasks in (("regressed", report.regressed), ("improved", report.improved)):
         for task in tasks:
             reasons = counted(task.reasons.items())
             rates = f"{percent(task.baseline)} to {percent(task.candidate)}"
-            yield f"{what}: {task.task_id}: {rates}{': ' if reasons else ''}{reasons}"
+            yield f"{change}: {task.task_id}: {rates}{': ' if reasons else ''}{reasons}"
 
 
-def doubt_lines(report: GateReport) -> Iterator[str]:
-    """What speaks against taking the verdict as it is, a line each, as plain text."""
-    yield from (f"not comparable, and compared all the same: {ground}" for ground in report.overridden)
+def caution_lines(report: GateReport) -> Iterator[str]:
+    """Overridden refusals, warnings and quarantined tasks, one line each, as plain text."""
+    yield from (f"not comparable, overridden by a flag: {reason}" for reason in report.overridden)
     yield from (f"warning: {warning}" for warning in report.warnings)
     yield from (f"quarantined: {task.line(('baseline', 'candidate'))}" for task in report.quarantined)
 
@@ -79,61 +81,62 @@ def _side(name: str, side: Side) -> tuple[Cell, ...]:
 
 
 def _comparisons(report: GateReport) -> Iterator[str]:
-    """Both assumptions side by side, one if nothing is missing; and what quarantine and suspicion make of it."""
-    found = [("scored in both", report.complete)]
+    """A table of all comparisons in the report, and an explanation of the interval."""
+    comparisons = [("scored in both", report.complete)]
     if report.incomplete or report.only_baseline or report.disputed:
-        found.append(("worst case", report.worst_case))
+        comparisons.append(("worst case", report.worst_case))
     others = (
-        ("with what is quarantined", report.with_quarantined),
-        ("without what is suspected", report.without_suspected),
+        ("including quarantined tasks", report.with_quarantined),
+        ("excluding suspected attempts", report.without_suspected),
     )
-    found += [(name, one) for name, one in others if one is not None]
+    comparisons += [(name, comparison) for name, comparison in others if comparison is not None]
     header: tuple[str, ...] = ("over", "tasks", "difference", "interval", "p")
     if report.complete.table is not None:
         header += ("both pass", "regressed", "improved", "both fail")
-    yield markdown_table(header, [(name, *_comparison(one)) for name, one in found])
+    yield markdown_table(header, [(name, *_comparison(comparison)) for name, comparison in comparisons])
     confidence = report.complete.result.interval.confidence
-    test = "score interval (Tango)"
+    method = "score interval (Tango)"
     if report.complete.method != "tango":
-        test = "interval, the outer ends of t over tasks and of Tango's score of the summed losses and gains"
-    decides = "it decides nothing here, since the gate file has no margin"
+        method = "interval, the hull of the t interval over tasks and Tango's score interval of summed differences"
+    use = "It does not affect the verdict, because the gate file has no margin."
     if report.rules.margin is not None:
-        margin, alpha = f"{100 * report.rules.margin:g} points", percent(report.rules.alpha)
-        decides = f"its lower end must be above -{margin}, a one-sided test at {alpha}"
-    yield f"The pass rate is over tasks with a score in both runs. This is a {percent(confidence)} {test}; {decides}."
+        margin, alpha = f"{100 * report.rules.margin:g} pp", percent(report.rules.alpha)
+        use = f"To pass, its lower end must be above -{margin} (a one-sided test at {alpha})."
+    interval = f"The interval is a {percent(confidence)} {method}."
+    yield f"Pass rates are over tasks with a score in both runs. {interval} {use}"
 
 
-def _comparison(one: Comparison) -> tuple[Cell, ...]:
-    bounds = one.result.interval
-    difference = None if one.difference is None else points(one.difference)
+def _comparison(comparison: Comparison) -> tuple[Cell, ...]:
+    bounds = comparison.result.interval
+    difference = None if comparison.difference is None else points(comparison.difference)
     cells: tuple[Cell, ...] = (
-        one.tasks,
+        comparison.tasks,
         difference,
         f"{points(bounds.low)} to {points(bounds.high)}",
-        f"{one.result.p:.4f}",
+        f"{comparison.result.p:.4f}",
     )
-    if one.table is None:
+    if comparison.table is None:
         return cells
-    table = one.table
+    table = comparison.table
     return (*cells, table.both_pass, table.regressions, table.improvements, table.both_fail)
 
 
-def _moved(heading: str, tasks: Sequence[Moved], why: str) -> Iterator[str]:
+def _moved(heading: str, tasks: Sequence[Moved], reasons: str) -> Iterator[str]:
     if not tasks:
         return
     rows = [
         (plain(task.task_id), percent(task.baseline), percent(task.candidate), plain(counted(task.reasons.items())))
-        for task in tasks[:_TASKS_SHOWN]
+        for task in tasks[:_MAX_TASKS]
     ]
     yield f"## {heading} ({len(tasks)})"
-    yield markdown_table(("task", "baseline", "candidate", why), rows)
+    yield markdown_table(("task", "baseline", "candidate", reasons), rows)
     yield from _more(len(tasks))
 
 
 def _names(heading: str, tasks: Sequence[str]) -> Iterator[str]:
     if tasks:
         yield f"## {heading} ({len(tasks)})"
-        yield markdown_table(("task",), [(plain(task),) for task in tasks[:_TASKS_SHOWN]])
+        yield markdown_table(("task",), [(plain(task),) for task in tasks[:_MAX_TASKS]])
         yield from _more(len(tasks))
 
 
@@ -142,5 +145,5 @@ def _count(tasks: int) -> str:
 
 
 def _more(tasks: int) -> Iterator[str]:
-    if tasks > _TASKS_SHOWN:
-        yield f"{tasks - _TASKS_SHOWN} more are in the JSON."
+    if tasks > _MAX_TASKS:
+        yield f"{tasks - _MAX_TASKS} more are listed in the JSON output."

@@ -12,7 +12,7 @@ from agentbench_report.html import plots
 from agentbench_report.html.attempt import phases
 from agentbench_report.html.listing import FAILED, MISSING, PASSED, RESULTS, Listed, Side
 from agentbench_report.html.wording import count, seconds, share, usd, words
-from agentbench_report.summary import Beside, RunSummary
+from agentbench_report.summary import AlternativeRate, RunSummary
 
 _COLOURS = {PASSED: plots.PASSED, FAILED: plots.FAILED, MISSING: plots.MISSING}
 _MOST_GROUPS = 16
@@ -103,7 +103,7 @@ def _aside(summary: RunSummary) -> Iterator[str]:
         )
 
 
-def _told(rate: Beside) -> str:
+def _told(rate: AlternativeRate) -> str:
     bounds = f" ({share(rate.interval.low)} to {share(rate.interval.high)})" if rate.interval else ""
     return f"{share(rate.pass_rate)}{bounds}, {count(rate.passed)} of {count(rate.scored)}"
 
