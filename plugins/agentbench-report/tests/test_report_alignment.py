@@ -104,7 +104,7 @@ def test_a_task_that_changed_is_no_pair_although_its_name_is_the_same() -> None:
 
 def test_a_task_that_is_in_a_run_twice_is_refused() -> None:
     twice = run(counts("x", "sha256:1"), counts("y", "sha256:1"))
-    with pytest.raises(InputError, match="one task twice, as x and y"):
+    with pytest.raises(InputError, match="the same task twice, as x and y"):
         align(twice, run())
 
 
@@ -146,7 +146,7 @@ def test_a_name_with_a_line_end_stays_on_its_line() -> None:
     twice = run(counts("x\nerror: none", "sha256:1"), counts("y\x1b[2J", "sha256:1"))
     with pytest.raises(InputError) as error:
         align(twice, run())
-    assert "\n" not in str(error.value).partition("\nOnly runs")[0]
+    assert "\n" not in str(error.value).partition("\nCompare only")[0]
     assert "\x1b" not in str(error.value)
 
 

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from agentbench_core import AttemptRecord, FailureReason, InputError, Label
 from agentbench_report.command import report
 from agentbench_report.commands.options import allowed
-from agentbench_report.comparison.comparable import Comparability, Refusal, check, require
 from agentbench_report.comparison.environments import FILE
-from agentbench_report.comparison.grounds import FLAGS, Ground
+from agentbench_report.comparison.refusal_reasons import FLAGS, RefusalReason
+from agentbench_report.comparison.refusals import Comparability, Refusal, check, require
 from agentbench_report.counts import RunCounts
 from agentbench_report.reading import read
 from agentbench_testing import write_run
@@ -54,7 +54,7 @@ def only(found: Comparability) -> Refusal:
     return found.refusals[0]
 
 
-def refused(a: RunCounts, b: RunCounts, ground: Ground, *evidence: str) -> None:
+def refused(a: RunCounts, b: RunCounts, ground: RefusalReason, *evidence: str) -> None:
     """Refused for one reason, with the evidence; its flag overrides that, and the report says so."""
     refusal = only(check(a, b))
     assert refusal.ground is ground
@@ -67,7 +67,7 @@ def refused(a: RunCounts, b: RunCounts, ground: Ground, *evidence: str) -> None:
         assert text in message
     result = compared(a, b, str(refusal.flag))
     assert result.exit_code == 0, result.exception
-    assert f"**Not comparable, and compared all the same:**\n\n- `{refusal.flag}`: {refusal.reason}" in result.output
+    assert f"**Not comparable (overridden by flags):**\n\n- `{refusal.flag}`: {refusal.reason}" in result.output
     said = json.loads(compared(a, b, str(refusal.flag), "--format", "json").output)["overridden"]
     assert [(one["ground"], one["a"], one["b"]) for one in said] == [(str(ground), refusal.a, refusal.b)]
     others = [str(other.flag) for other in FLAGS if other is not ground]
@@ -86,7 +86,7 @@ def test_a_a_is_a_fair_question(tmp_path: Path) -> None:
     assert found.same_variant
     assert not found.refusals
     assert not found.warnings
-    assert "Both runs are of the same variant: what differs between them is noise" in compared(a, b).output
+    assert "Both runs use the same variant, so differences are noise" in compared(a, b).output
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_two_runs_of_one_variant_are_noise_only_on_the_same_terms(tmp_path: Path
     a, b = made(tmp_path / "a", run=same | {"model": {"known": {}}}), made(tmp_path / "b", run=same | run)
     page = compared(a, b).output
     assert not check(a, b).same_terms
-    assert "noise, and" not in page
-    assert "Both runs are of one variant, but not on the same terms" in page
+    assert "so differences are noise" not in page
+    assert "Both runs use the same variant, but other conditions differ" in page
 
 
 def test_what_was_overridden_is_no_same_term(tmp_path: Path) -> None:
     same = {"variant": "x", "variant_digest": "sha256:x"}
     a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", {**ENDINGS, "more": True}, run=same)
-    assert "but not on the same terms" in compared(a, b, "--allow-different-tasks").output
+    assert "but other conditions differ" in compared(a, b, "--allow-different-tasks").output
 
 
 def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path
     a, b = made(tmp_path / "a", run=same), made(tmp_path / "b", dict.fromkeys(ENDINGS, True), run=same)
     c = made(tmp_path / "c", dict.fromkeys(ENDINGS, False), run=same)
     page = compared(c, b).output
-    assert "beyond chance between two runs of one variant: look for what else changed." in page
+    assert "so a significant difference means that something else changed." in page
     assert "noise" not in page
     assert "noise" in compared(a, b).output
 
@@ -130,20 +130,30 @@ def test_a_difference_between_two_runs_of_one_variant_is_no_noise(tmp_path: Path
 def test_other_tasks_in_the_same_positions(tmp_path: Path) -> None:
     a = made(tmp_path / "a")
     b = made(tmp_path / "b", {f"other-{n}": True for n in range(8)})
-    refused(a, b, Ground.TASKS, "none is in both", "8 only here: task-0 (sha256:", "task-4", "and 3 more")
-    assert "Nothing can be said: no task has a score in both runs." in compared(a, b, "--allow-different-tasks").output
+    refused(a, b, RefusalReason.TASKS, "0 in both runs", "8 only in this run: task-0 (sha256:", "task-4", "and 3 more")
+    assert (
+        "No comparison is possible: no task has a score in both runs."
+        in compared(a, b, "--allow-different-tasks").output
+    )
 
 
 def test_tasks_of_one_name_that_are_others(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", digests={"task-3": "sha256:changed"})
-    refused(a, b, Ground.TASKS, "7 are in both", "of one name and not the same: task-3", "task-3 (sha256:changed)")
+    refused(
+        a,
+        b,
+        RefusalReason.TASKS,
+        "7 in both runs",
+        "same name but different content: task-3",
+        "task-3 (sha256:changed)",
+    )
     found = json.loads(compared(a, b, "--allow-different-tasks", "--format", "json").output)
     assert (found["pairs"], found["only_a"], found["only_b"]) == (7, ["task-3"], ["task-3"])
 
 
 def test_a_subset_of_the_tasks(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", dict(list(ENDINGS.items())[:5]))
-    refused(a, b, Ground.TASKS, "3 only here: task-5", "has no task that the other has not")
+    refused(a, b, RefusalReason.TASKS, "3 only in this run: task-5", "all tasks are also in the other run")
 
 
 @pytest.mark.parametrize("field", ["timeout_sec", "tool_timeout_sec", "max_steps"])
@@ -154,7 +164,7 @@ def test_other_limits(tmp_path: Path, field: str) -> None:
         return attrs.evolve(record, limits=attrs.evolve(record.limits, **{field: 77}))
 
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=more)
-    refused(a, b, Ground.LIMITS, "900 s, 120 s per tool call, 30 steps", "77", "tasks: task-1, task-2\n")
+    refused(a, b, RefusalReason.LIMITS, "900 s, 120 s per tool call, 30 steps", "77", "tasks: task-1, task-2\n")
 
 
 def test_limits_that_changed_within_one_run(tmp_path: Path) -> None:
@@ -166,13 +176,13 @@ def test_limits_that_changed_within_one_run(tmp_path: Path) -> None:
 
     a, b = made(tmp_path / "a", endings), made(tmp_path / "b", endings, record=later)
     refusal = only(check(a, b))
-    assert refusal.ground is Ground.LIMITS
+    assert refusal.ground is RefusalReason.LIMITS
     assert refusal.b == "; ".join(f"900 s, 120 s per tool call, {steps} steps" for steps in (30, 31, 32))
 
 
 def test_another_version_of_the_harness(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", run={"harness": {"version": "0.2.0", "git_sha": ""}})
-    refused(a, b, Ground.HARNESS, "A: 0.1.0", "B: 0.2.0")
+    refused(a, b, RefusalReason.HARNESS, "A: 0.1.0", "B: 0.2.0")
 
 
 def test_replayed_attempts(tmp_path: Path) -> None:
@@ -180,30 +190,32 @@ def test_replayed_attempts(tmp_path: Path) -> None:
         return attrs.evolve(record, replayed=record.task_id == "task-3")
 
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=replayed)
-    refused(a, b, Ground.REPLAYED, "A: 0 of 8 attempts", "B: 1 of 8 attempts")
-    refused(b, a, Ground.REPLAYED, "A: 1 of 8 attempts", "B: 0 of 8 attempts")
+    refused(a, b, RefusalReason.REPLAYED, "A: 0 of 8 attempts", "B: 1 of 8 attempts")
+    refused(b, a, RefusalReason.REPLAYED, "A: 1 of 8 attempts", "B: 0 of 8 attempts")
 
 
 def test_confirmed_tampering_by_reason(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", {**ENDINGS, "task-4": FailureReason.TAMPERED})
-    refused(a, b, Ground.TAMPERED, "A: none", "B: task-4")
+    refused(a, b, RefusalReason.TAMPERED, "A: none", "B: task-4")
 
 
 def test_confirmed_tampering_by_label(tmp_path: Path) -> None:
     def labelled(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, labels=(Label(name="tamper_confirmed", evidence="it rewrote a test"),))
 
-    refused(made(tmp_path / "a", record=labelled), made(tmp_path / "b"), Ground.TAMPERED, "and 3 more", "B: none")
+    refused(
+        made(tmp_path / "a", record=labelled), made(tmp_path / "b"), RefusalReason.TAMPERED, "and 3 more", "B: none"
+    )
 
 
 def test_the_same_run_twice_is_refused_for_good(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", run={"run_id": "run-a"})
-    refusal = only(check(a, b, list(Ground)))
-    assert (refusal.ground, refusal.flag) == (Ground.SAME_RUN, None)
+    refusal = only(check(a, b, list(RefusalReason)))
+    assert (refusal.ground, refusal.flag) == (RefusalReason.SAME_RUN, None)
     result = compared(a, b, *(str(ground.flag) for ground in FLAGS))
     assert isinstance(result.exception, InputError)
-    assert "one run, held against itself" in str(result.exception)
-    assert "no flag overrides this" in str(result.exception)
+    assert "A and B are the same run." in str(result.exception)
+    assert "this cannot be overridden" in str(result.exception)
     assert str(a.view.directory) in str(result.exception)
 
 
@@ -228,16 +240,26 @@ def test_a_rebuilt_image_only_warns(tmp_path: Path) -> None:
     found = check(a, b)
     assert not found.refusals
     (warning,) = found.warnings
-    assert "the environments of 8 tasks (task-0, task-1, task-2, task-3, task-4 and 3 more) were built twice" in warning
-    assert "the same in both: image, isolated, isolation, limits, network_policy, os, pip_freeze, python" in warning
-    assert "were built twice" in compared(a, b).output
+    assert (
+        "the environments of 8 tasks (task-0, task-1, task-2, task-3, task-4 and 3 more) were built separately"
+        in warning
+    )
+    assert "these facts match: image, isolated, isolation, limits, network_policy, os, pip_freeze, python" in warning
+    assert "were built separately" in compared(a, b).output
 
 
 def test_other_packages_are_another_environment(tmp_path: Path) -> None:
     freeze = "attrs==23.2\nclick==8.2\npytest==8.0\nrich==13"
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=environment(FACTS | {"pip_freeze": freeze}), record=rebuilt)
-    refused(a, b, Ground.ENVIRONMENTS, "not the same: pip_freeze", "A: click==8.1\n", "B: click==8.2, rich==13\n")
+    refused(
+        a,
+        b,
+        RefusalReason.ENVIRONMENTS,
+        "The environments differ: pip_freeze",
+        "A: click==8.1\n",
+        "B: click==8.2, rich==13\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +268,7 @@ def test_other_packages_are_another_environment(tmp_path: Path) -> None:
 def test_another_base_system_or_python_is_another_environment(tmp_path: Path, fact: str, value: str) -> None:
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=environment(FACTS | {fact: value}), record=rebuilt)
-    refused(a, b, Ground.ENVIRONMENTS, fact, f"A: {FACTS[fact]}\n", f"B: {value}\n", "and 3 more")
+    refused(a, b, RefusalReason.ENVIRONMENTS, fact, f"A: {FACTS[fact]}\n", f"B: {value}\n", "and 3 more")
 
 
 def test_another_sandbox_is_another_environment(tmp_path: Path) -> None:
@@ -254,15 +276,15 @@ def test_another_sandbox_is_another_environment(tmp_path: Path) -> None:
         return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, name="docker"))
 
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=contained)
-    refused(a, b, Ground.ENVIRONMENTS, "not the same: sandbox", "A: local", "B: docker")
+    refused(a, b, RefusalReason.ENVIRONMENTS, "The environments differ: sandbox", "A: local", "B: docker")
 
 
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (None, "not there"),
-        *((bad, "cannot be read") for bad in ("", "{", "[]", '{"facts": 1}', "[" * 100_000)),
-        (json.dumps({"facts": {"pip_freeze": "x" * (1 << 20)}}), "cannot be read"),
+        (None, "missing"),
+        *((bad, "unreadable") for bad in ("", "{", "[]", '{"facts": 1}', "[" * 100_000)),
+        (json.dumps({"facts": {"pip_freeze": "x" * (1 << 20)}}), "unreadable"),
     ],
     ids=["absent", "empty", "torn", "list", "no-facts", "deep", "cut"],
 )
@@ -271,14 +293,14 @@ def test_environments_of_which_nothing_is_known_are_not_taken_for_equal(
 ) -> None:
     a = made(tmp_path / "a", files=environment())
     b = made(tmp_path / "b", files=lambda record: {} if content is None else {FILE: content}, record=rebuilt)
-    refused(a, b, Ground.ENVIRONMENTS, FILE, "A: there", f"B: {found}")
+    refused(a, b, RefusalReason.ENVIRONMENTS, FILE, "A: readable", f"B: {found}")
 
 
 @pytest.mark.parametrize(
     ("change", "evidence"),
     [
-        ({"isolated": True}, ["not the same: isolation of the sandbox", "A: not isolated", "B: isolated"]),
-        ({"network": "host"}, ["not the same: network of the sandbox", "B: host"]),
+        ({"isolated": True}, ["The environments differ: sandbox isolation", "A: not isolated", "B: isolated"]),
+        ({"network": "host"}, ["The environments differ: sandbox network", "B: host"]),
     ],
 )
 def test_another_isolation_or_network_is_another_environment(
@@ -289,7 +311,7 @@ def test_another_isolation_or_network_is_another_environment(
     def held(record: AttemptRecord) -> AttemptRecord:
         return attrs.evolve(record, sandbox=attrs.evolve(record.sandbox, **change))
 
-    refused(made(tmp_path / "a"), made(tmp_path / "b", record=held), Ground.ENVIRONMENTS, *evidence)
+    refused(made(tmp_path / "a"), made(tmp_path / "b", record=held), RefusalReason.ENVIRONMENTS, *evidence)
 
 
 def test_all_that_differs_between_sandboxes_is_told(tmp_path: Path) -> None:
@@ -298,8 +320,8 @@ def test_all_that_differs_between_sandboxes_is_told(tmp_path: Path) -> None:
 
     found = check(made(tmp_path / "a"), made(tmp_path / "b", record=held)).refusals
     assert [refusal.reason.split(": ")[1] for refusal in found] == [
-        "isolation of the sandbox.",
-        "network of the sandbox.",
+        "sandbox isolation.",
+        "sandbox network.",
     ]
 
 
@@ -328,7 +350,7 @@ def test_a_digest_in_one_run_only_is_a_warning(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b", record=unknown)
     (warning,) = warned(a, b)
     assert warning.startswith("the environments of 8 tasks (task-0, ")
-    assert warning.endswith("have a digest in one run only: nobody knows whether they are alike")
+    assert warning.endswith("have a digest in one run only and cannot be compared")
     assert not check(a, b).same_terms
     assert not warned(made(tmp_path / "c", record=unknown), b)
 
@@ -338,7 +360,7 @@ def test_equal_digests_need_no_facts(tmp_path: Path) -> None:
     assert not check(made(tmp_path / "a", files=environment()), made(tmp_path / "b", files=other)).refusals
 
 
-@pytest.mark.parametrize(("last", "differs"), [({"os": "elsewhere"}, "the same: os."), (None, FILE)])
+@pytest.mark.parametrize(("last", "differs"), [({"os": "elsewhere"}, "differ: os."), (None, FILE)])
 def test_a_run_that_went_on_elsewhere_has_two_environments(
     tmp_path: Path, last: Mapping[str, str] | None, differs: str
 ) -> None:
@@ -355,7 +377,7 @@ def test_a_run_that_went_on_elsewhere_has_two_environments(
 
     a, b = made(tmp_path / "a", endings, files=environment()), made(tmp_path / "b", endings, files=files, record=moved)
     refusal = only(check(a, b))
-    assert refusal.ground is Ground.ENVIRONMENTS
+    assert refusal.ground is RefusalReason.ENVIRONMENTS
     assert differs in refusal.reason
 
 
@@ -372,8 +394,8 @@ def test_all_refusals_are_told_at_once(tmp_path: Path) -> None:
     b = made(tmp_path / "b", {**ENDINGS, "more": True}, record=worse, run=harness)
     message = str(compared(a, b).exception)
     flags = [str(ground.flag) for ground in FLAGS]
-    assert all(f"to compare all the same: {flag}\n" in message for flag in flags)
-    assert message.endswith(f"All that can be overridden here: {' '.join(sorted(flags))}")
+    assert all(f"override with: {flag}\n" in message for flag in flags)
+    assert message.endswith(f"Flags that override these refusals: {' '.join(sorted(flags))}")
     result = compared(a, b, *flags)
     assert result.exit_code == 0
     assert all(f"- `{flag}`: " in result.output for flag in flags)
@@ -381,15 +403,17 @@ def test_all_refusals_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_every_ground_but_one_has_a_flag_of_paired_and_compare() -> None:
-    assert set(FLAGS) == set(Ground) - {Ground.SAME_RUN}
+    assert set(FLAGS) == set(RefusalReason) - {RefusalReason.SAME_RUN}
     for name in ("paired", "compare"):
         options = {option for parameter in report.commands[name].params for option in parameter.opts}
         assert {ground.flag for ground in FLAGS} <= options
 
 
 def test_flags_become_grounds() -> None:
-    flags = {f"allow_{ground.replace('-', '_')}": ground in (Ground.TASKS, Ground.REPLAYED) for ground in FLAGS}
-    assert list(allowed(flags)) == [Ground.TASKS, Ground.REPLAYED]
+    flags = {
+        f"allow_{ground.replace('-', '_')}": ground in (RefusalReason.TASKS, RefusalReason.REPLAYED) for ground in FLAGS
+    }
+    assert list(allowed(flags)) == [RefusalReason.TASKS, RefusalReason.REPLAYED]
 
 
 def test_hostile_names_stay_on_their_line(tmp_path: Path) -> None:
@@ -417,14 +441,14 @@ def test_a_run_that_is_not_complete(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a"), made(tmp_path / "b")
     events = tmp_path / "b" / "events.jsonl"
     events.write_text("".join(events.read_text().splitlines(keepends=True)[:-1]))
-    assert warned(a, b) == ("B is not complete: its status is unfinished",)
+    assert warned(a, b) == ("B is unfinished, so its results are incomplete",)
 
 
 def test_a_run_that_was_resumed_with_something_changed(tmp_path: Path) -> None:
     again = [{"at": "2026-01-03T00:00:00+00:00", "argv": [], "changes": ["setting agent.x: 1 -> 2"]}]
     plain = [{"at": "2026-01-03T00:00:00+00:00", "argv": [], "changes": []}]
     a, b = made(tmp_path / "a", run={"resumed": plain}), made(tmp_path / "b", run={"resumed": again})
-    assert warned(a, b) == ("B was resumed on 2026-01-03 with something changed: setting agent.x: 1 -> 2",)
+    assert warned(a, b) == ("B was resumed on 2026-01-03 after a change: setting agent.x: 1 -> 2",)
 
 
 def test_plugins_of_other_versions(tmp_path: Path) -> None:
@@ -435,7 +459,7 @@ def test_plugins_of_other_versions(tmp_path: Path) -> None:
 
 def test_other_commits_of_one_version(tmp_path: Path) -> None:
     a, b = (made(tmp_path / sha, run={"harness": {"version": "0.1.0", "git_sha": sha}}) for sha in ("aaa", "bbb"))
-    assert warned(a, b) == ("AgentBench 0.1.0 was at two commits: aaa in A, bbb in B",)
+    assert warned(a, b) == ("the commits of AgentBench 0.1.0 differ: aaa in A, bbb in B",)
 
 
 def test_other_machines(tmp_path: Path) -> None:
@@ -454,8 +478,8 @@ def test_one_name_for_two_variants(tmp_path: Path) -> None:
         made(tmp_path / name, run={"variant": "same", "config": one}) for name, one in zip("ab", configs, strict=True)
     )
     assert warned(a, b) == (
-        "variant same is not the same in both runs",
-        "setting agent.x: 1 in A, not there in B",
+        "variant same is configured differently in the two runs",
+        "setting agent.x: 1 in A, absent in B",
         'setting model.name: "m1" in A, "m2" in B',
     )
 
@@ -488,7 +512,7 @@ def test_labels_that_cast_doubt(tmp_path: Path, name: str) -> None:
 def test_an_invalid_task(tmp_path: Path) -> None:
     a = made(tmp_path / "a", {"x": True, "y": FailureReason.BASELINE_NOT_FAILING})
     b = made(tmp_path / "b", {"x": True, "y": False})
-    assert warned(a, b) == ("A found 1 of its tasks invalid (their tests do not fail beforehand)",)
+    assert warned(a, b) == ("invalid tasks of A, whose failing command passed before the agent started: 1",)
 
 
 def test_one_task_of_two_names(tmp_path: Path) -> None:
@@ -499,4 +523,4 @@ def test_one_task_of_two_names(tmp_path: Path) -> None:
         made(tmp_path / run, {name: True}, digests={name: "sha256:one"}, record=somewhere)
         for run, name in (("a", "x"), ("b", "z"))
     )
-    assert warned(a, b) == ("of one digest, with another name in each run: 1 task (x and z)",)
+    assert warned(a, b) == ("same digest but different names in the two runs: 1 task (x and z)",)

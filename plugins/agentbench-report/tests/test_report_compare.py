@@ -86,12 +86,9 @@ def test_what_is_better_alone_may_be_nothing_among_many(tmp_path: Path) -> None:
 def test_no_difference_says_what_could_have_been_seen_at_the_level_of_one_of_many(tmp_path: Path) -> None:
     places = runs(tmp_path, **THREE, same=THREE["base"])
     page = text("--runs", *places)
-    assert "- good is **better** than base by 36.7 points (95% interval " in page
-    assert "- same: no difference can be told, +0.0 pp (95% interval " in page
-    assert (
-        "The runs differ on none of 30 tasks, and with fewer than 6 no mid-p test could have found a difference."
-        in page
-    )
+    assert "- good is **better** than base by 36.7 pp (95% CI " in page
+    assert "- same: inconclusive, +0.0 pp (95% CI " in page
+    assert "The runs differ on 0 of 30 tasks, but the mid-p test requires at least 6 to reach significance." in page
     seen = against(numbers("--runs", *places))["same"]["detectable"]
     assert seen["alpha"] == pytest.approx(0.05 / 3)
     alone = against(numbers("--runs", places[0], places[3]))["same"]["detectable"]
@@ -109,7 +106,7 @@ def test_cochran_q_equals_the_reference(tmp_path: Path) -> None:
     omnibus = numbers("--runs", *places)["omnibus"]
     assert [omnibus["q"], omnibus["p"]] == pytest.approx(one["expected"], abs=one["tolerance"])
     assert omnibus["tasks"] == 10
-    assert "Whether any of the runs differ (Cochran's Q over 10 tasks): Q = 6.00, p = 0.0498." in text(
+    assert "Test for any difference among the runs (Cochran's Q over 10 tasks): Q = 6.00, p = 0.0498." in text(
         "--runs", *places
     )
     assert numbers("--runs", *places[:2])["omnibus"] is None
@@ -136,7 +133,7 @@ def test_repeats_are_compared_by_task(tmp_path: Path) -> None:
     assert found["b"]["estimate"]["p_method"] == "sign_flip"
     assert found["b"]["estimate"]["difference"] == pytest.approx(1 / 3)
     page = text("--runs", *places)
-    assert "Means over tasks, with Tango's score intervals over tasks and sign-flip tests." in page
+    assert "Means over tasks, with Tango score intervals over tasks and sign-flip tests." in page
     assert "Cochran" not in page
     assert re.search(r"\| task-0 +\| 1 of 3 +\| 2 of 3 +\|", page)
 
@@ -185,9 +182,8 @@ def test_runs_of_one_name_are_numbered(tmp_path: Path) -> None:
     found = numbers("--runs", *places)
     assert [run["label"] for run in found["runs"]] == ["v #1", "v #2", "c"]
     assert against(found)["v #2"]["same_variant"]
-    assert (
-        "v #2 (B) against v #1 (A):\n\n- Both runs are of the same variant: what differs between them is noise"
-        in text("--runs", *places)
+    assert "v #2 (B) against v #1 (A):\n\n- Both runs use the same variant, so differences are noise" in text(
+        "--runs", *places
     )
 
 
@@ -206,8 +202,8 @@ def test_one_run_is_no_comparison(tmp_path: Path) -> None:
 
 def test_a_run_that_is_given_twice(tmp_path: Path) -> None:
     a, b, _ = runs(tmp_path, **THREE)
-    assert "one run is given more than once, as good #1 and good #2" in str(compared("--runs", a, b, b).exception)
-    assert "no flag overrides this" in str(compared("--runs", a, a, b).exception)
+    assert "the same run is given more than once: good #1, good #2" in str(compared("--runs", a, b, b).exception)
+    assert "this cannot be overridden" in str(compared("--runs", a, a, b).exception)
 
 
 def test_all_refusals_of_all_runs_are_told_at_once(tmp_path: Path) -> None:
@@ -218,15 +214,13 @@ def test_all_refusals_of_all_runs_are_told_at_once(tmp_path: Path) -> None:
 
     d = made(tmp_path / "d", {"task-00": True, "task-01": True}, record=replayed)
     message = str(compared("--runs", a, b, c, d).exception)
-    assert "A: a and B: b cannot be compared as they are:\n- The tasks are not the same" in message
-    assert "A: a and B: d cannot be compared as they are:\n- A model's answers were played back" in message
+    assert "A: a and B: b are not comparable:\n- The tasks differ" in message
+    assert "A: a and B: d are not comparable:\n- Model responses were replayed" in message
     assert "B: c" not in message
-    assert message.endswith("All that can be overridden here: --allow-different-tasks --allow-replayed")
+    assert message.endswith("Flags that override these refusals: --allow-different-tasks --allow-replayed")
     page = text("--runs", a, b, c, d, "--allow-different-tasks", "--allow-replayed")
-    assert (
-        "b (B) against a (A), **not comparable, and compared all the same**:\n\n- `--allow-different-tasks`: " in page
-    )
-    assert "Not in all runs, and in none of the numbers below: 1 task." in page
+    assert "b (B) against a (A), **not comparable (overridden by flags)**:\n\n- `--allow-different-tasks`: " in page
+    assert "Not in all runs and not counted: 1 task." in page
 
 
 def test_only_tasks_that_all_runs_have_count(tmp_path: Path) -> None:
@@ -243,7 +237,7 @@ def test_only_tasks_that_all_runs_have_count(tmp_path: Path) -> None:
 def test_runs_without_a_task_in_common(tmp_path: Path) -> None:
     a, b = made(tmp_path / "a", {"x": True}), made(tmp_path / "b", {"y": True})
     page = text("--runs", a, b, "--allow-different-tasks")
-    assert "- b: nothing can be said, no task has a score in both runs." in page
+    assert "- b: no comparison is possible, because no task has a score in both runs." in page
     result = compared("--runs", a, b, "--allow-different-tasks", "--format", "csv")
     assert result.stdout.count("\n") == 3
     assert "warning: a (A) and b (B): not comparable, overridden by --allow-different-tasks: The" in result.stderr
@@ -280,17 +274,17 @@ def test_missing_attempts_are_bounded(tmp_path: Path) -> None:
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:4] == ["other", "2", "2", "+0.0 pp"]
     assert cells[-2:] == ["+0.0 pp", "+50.0 pp"]
-    assert re.search(r"\| task-02 +\| failed +\| missing +\|", page)
+    assert re.search(r"\| task-02 +\| failed +\| no score +\|", page)
 
 
 def test_what_is_missing_stands_beside_the_verdict(tmp_path: Path) -> None:
     """12 improved of 88; the 12 that it lost had all passed in the baseline."""
     places = runs(tmp_path, base="p" * 50 + "f" * 50, lost="-" * 12 + "p" * 38 + "f" * 38 + "p" * 12)
     page = text("--runs", *places)
-    assert "- lost is **better** than base by 13.6 points" in page
+    assert "- lost is **better** than base by 13.6 pp" in page
     assert (
-        "12 of 100 tasks are incomplete: in the worst case for it the difference is +0.0 pp (p = 0.9194), in the "
-        "best +12.0 pp (p = 0.0002), and in the worst case no difference could be told." in page
+        "12 of 100 tasks are incomplete. Worst case for this run: +0.0 pp (p = 0.9194). Best case: +12.0 pp (p = "
+        "0.0002). In the worst case, the result would be inconclusive." in page
     )
     found = against(numbers("--runs", *places))["lost"]
     assert not found["robust"]
@@ -304,7 +298,7 @@ def test_bounds_are_adjusted_as_the_verdict_is(tmp_path: Path) -> None:
     found = against(numbers("--runs", *places))["one"]
     assert found["best"]["verdict"] == "better"
     assert found["verdict"] == "undecided"
-    assert "in the best +20.0 pp (p = 0.0312), and in the best case it would be better" in found["about_missing"]
+    assert "Best case: +20.0 pp (p = 0.0312). In the best case, this run would be better." in found["about_missing"]
     assert not found["robust"]
 
 
@@ -321,7 +315,7 @@ def test_what_is_invalid_in_both_is_named_and_counts_nowhere(tmp_path: Path) -> 
     places = [made(tmp_path / name, {"x": True, "y": none, "z": name == "a"}) for name in "ab"]
     found = against(numbers("--runs", *places))["b"]
     assert (found["invalid"], found["incomplete"], found["worst"], found["robust"]) == (["y"], 0, None, True)
-    assert "- invalid in both runs, and in no number of this comparison: y" in text("--runs", *places)
+    assert "- invalid in both runs and not counted: y" in text("--runs", *places)
 
 
 def test_cochran_goes_by_tasks_with_a_score_in_every_run(tmp_path: Path) -> None:
@@ -343,7 +337,7 @@ def test_flips_that_are_drawn_too_few_times_for_so_many_comparisons_are_refused(
     options = ("--confidence", "0.99", "--resamples")
     error = compared("--runs", *places, *options, "998").exception
     assert isinstance(error, InputError)
-    assert error.remedy == "Give --resamples 999 or more."
+    assert error.remedy == "Use --resamples 999 or more."
     assert compared("--runs", *places, *options, "999").exit_code == 0
     assert compared("--runs", *places[:2], *options, "499").exit_code == 0
     assert isinstance(compared("--runs", *places[:2], *options, "498").exception, InputError)

@@ -150,7 +150,7 @@ class TestFromTheIssue:
         other = {f"other-{name}": ending for name, ending in tasks(100).items()}
         done = gate(tasks(100), other, "margin: 0.05\nmin_pairs: 1\n")
         assert (done.code, done.out) == (2, "")
-        assert "The tasks are not the same" in done.err
+        assert "The tasks differ" in done.err
         assert "--allow-different-tasks" in done.err
         assert (tmp_path / "gate.md").read_text().startswith("# Gate: REFUSED\n")
         assert 'value="refused"' in (tmp_path / "gate.xml").read_text()
@@ -262,7 +262,7 @@ class TestMissing:
         done = gate(tasks(100), tasks(60), "margin: 0.1\nmin_pairs: 50\n", "--allow-different-tasks")
         assert (done.verdict, done.status("paired_share")) == ("inconclusive", "inconclusive")
         assert len(done.said["only_baseline"]) == 40
-        assert "The tasks are not the same" in done.said["overridden"][0]
+        assert "The tasks differ" in done.said["overridden"][0]
 
     def test_little_that_is_missing_is_borne(self, gate: Callable[..., Gated]) -> None:
         done = gate(tasks(300), tasks(300, lambda i: i != 0 or None), "margin: 0.05\nmin_pairs: 200\n")

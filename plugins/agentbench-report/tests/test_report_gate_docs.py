@@ -17,7 +17,7 @@ import attrs
 import yaml
 
 from agentbench_core import describe
-from agentbench_report.comparison.aside import QuarantinedTask
+from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.gate.checks import least_pairs
 from agentbench_report.gate.config import LABELS, GateRules, read_gate_config
 from agentbench_report.gate.plan import GatePlan

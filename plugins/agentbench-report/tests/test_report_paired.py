@@ -212,43 +212,38 @@ def test_better_with_a_doubt(tmp_path: Path) -> None:
     """Cavo 2012: mid-p is below 0.05, the exact test is not."""
     places = of_table(tmp_path, 59, 6, 16, 80)
     assert headline(places) == (
-        "B is better by 6.2 points (95% interval +0.5 to +12.4 points, p = 0.0347 by McNemar mid-p). "
-        "It is a close call: the exact test would not say so (p = 0.0525)."
+        "B is better by 6.2 pp (95% CI +0.5 to +12.4 pp, McNemar mid-p = 0.0347). "
+        "Borderline: the exact test is not significant (p = 0.0525)."
     )
     assert numbers(places)["verdict"] == "better"
 
 
 def test_worse_without_a_doubt(tmp_path: Path) -> None:
     places = of_table(tmp_path, 7, 25, 2, 68)
-    assert headline(places) == (
-        "B is worse by 22.5 points (95% interval -32.1 to -13.9 points, p < 0.0001 by McNemar mid-p)."
-    )
+    assert headline(places) == ("B is worse by 22.5 pp (95% CI -32.1 to -13.9 pp, McNemar mid-p < 0.0001).")
     assert numbers(places)["verdict"] == "worse"
 
 
 def test_no_difference_says_what_could_have_been_seen(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 40, 10, 10, 40)) == (
-        "No difference can be told: +0.0 pp (95% interval -9.2 to +9.2 points, p = 0.9119 by McNemar mid-p). "
-        "With 100 tasks that differ as often as these, only a difference of at least 12.4 points would be seen 4 times "
-        "of 5."
+        "Inconclusive: +0.0 pp (95% CI -9.2 to +9.2 pp, McNemar mid-p = 0.9119). Minimum detectable effect with 100 "
+        "tasks: 12.4 pp at 80% power (at the observed discordance)."
     )
 
 
 def test_too_few_that_differ_for_any_test(tmp_path: Path) -> None:
     said = headline(of_table(tmp_path, 10, 1, 3, 5))
-    assert (
-        "The runs differ on 4 of 19 tasks, and with fewer than 5 no mid-p test could have found a difference." in said
-    )
+    assert "The runs differ on 4 of 19 tasks, but the mid-p test requires at least 5 to reach significance." in said
     assert re.search(
-        r"With 19 tasks, a difference of at least 3\d\.\d points would be seen 4 times of 5, if all that differ", said
+        r"Minimum detectable effect with 19 tasks: 3\d\.\d pp at 80% power \(assuming all discordant tasks go", said
     )
 
 
 def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> None:
     places = of_table(tmp_path, 0, 0, 0, 100)
     said = headline(places)
-    assert "No difference can be told: +0.0 pp (95% interval -3.7 to +3.7 points" in said
-    assert "The runs differ on none of 100 tasks" in said
+    assert "Inconclusive: +0.0 pp (95% CI -3.7 to +3.7 pp" in said
+    assert "The runs differ on 0 of 100 tasks" in said
     found = numbers(places)["detectable"]
     assert found["difference"] is None
     # The share x of which five or more are among 100 tasks four times of five, since 2**-5 < 0.05.
@@ -257,8 +252,8 @@ def test_nothing_that_differs_is_an_interval_with_a_width(tmp_path: Path) -> Non
 
 def test_so_few_tasks_that_nothing_could_be_seen(tmp_path: Path) -> None:
     assert headline(of_table(tmp_path, 1, 0, 1, 0)).endswith(
-        "The runs differ on 1 of 2 tasks, and with fewer than 5 no mid-p test could have found a difference. So few "
-        "tasks can never tell a difference."
+        "The runs differ on 1 of 2 tasks, but the mid-p test requires at least 5 to reach significance. With this few "
+        "tasks, no difference could reach significance."
     )
 
 
@@ -266,11 +261,11 @@ def test_repeats_in_words(tmp_path: Path) -> None:
     differences = [[1.0] * 3 + [0.0]] * 7 + [[0.0, 0.0, 1.0, 0.0]] * 2
     places = of_differences(tmp_path, differences)
     said = headline(places, "--method", "bootstrap")
-    assert said.startswith("B is better by 63.9 points (95% interval ")
-    assert said.endswith("p = 0.0039 by sign-flip test).")
+    assert said.startswith("B is better by 63.9 pp (95% CI ")
+    assert said.endswith("pp, sign-flip p = 0.0039).")
     page = text(places, "--method", "bootstrap")
     assert "## Pairs" not in page
-    assert "mostly too narrow" in page
+    assert "usually too narrow" in page
 
 
 def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path) -> None:
@@ -280,7 +275,7 @@ def test_repeats_that_agree_in_all_have_an_interval_with_a_width(tmp_path: Path)
     assert bounds(found["interval"]) == pytest.approx([-0.161125, 0.161125], abs=1e-6)
     assert found["bootstrap"]["degenerate"]
     assert headline(places, "--method", "bootstrap").endswith(
-        "The runs differ on none of 20 tasks, and with fewer than 6 no exact test could have found a difference."
+        "The runs differ on 0 of 20 tasks, but the exact test requires at least 6 to reach significance."
     )
 
 
@@ -292,7 +287,7 @@ def test_what_repeats_could_have_told(tmp_path: Path) -> None:
     se = (6 / 9 / 9 / 10) ** 0.5
     assert found["detectable"]["difference"] == pytest.approx(3.14561 * se, abs=1e-4)
     assert headline(places, "--method", "bootstrap").endswith(
-        "With 10 tasks that vary as these, only a difference of at least 27.1 points would be seen 4 times of 5."
+        "Minimum detectable effect with 10 tasks: 27.1 pp at 80% power (at the observed spread)."
     )
 
 
@@ -300,11 +295,11 @@ def test_what_repeats_could_have_told(tmp_path: Path) -> None:
 def test_no_figure_by_t_where_no_flip_of_signs_could_tell_anything(tmp_path: Path, moved: list[list[float]]) -> None:
     places = of_differences(tmp_path, moved)
     said = headline(places, "--method", "bootstrap")
-    assert "and with fewer than 6 no exact test could have found a difference." in said
-    assert "4 times of 5" not in said
+    assert "but the exact test requires at least 6 to reach significance." in said
+    assert "detectable effect" not in said
     found = numbers(places, "--method", "bootstrap")["detectable"]
     assert (found["difference"], found["least_nonzero"]) == (None, 6)
-    assert "smallest true difference" not in text(places, "--method", "bootstrap")
+    assert "minimum detectable effect" not in text(places, "--method", "bootstrap")
 
 
 def test_single_attempts_by_flips_are_judged_by_the_exact_test(tmp_path: Path) -> None:
@@ -340,7 +335,7 @@ def test_the_interval_with_repeats_is_one_method_for_any_number_of_tasks(tmp_pat
         found = estimate(align(*map(read, of_differences(tmp_path / method, differences))), question)
         assert (found.interval_method, found.interval) == ("tango_mean", tango_mean([sum(d) / 2 for d in differences]))
     page = text((tmp_path / "bootstrap/a", tmp_path / "bootstrap/b"), "--method", "bootstrap")
-    assert "Means over tasks; Tango's score interval, with as many tasks as their differences are worth" in page
+    assert "Means over tasks, with a Tango score interval for the effective number of tasks" in page
 
 
 def test_one_task_that_moved_a_little_does_not_narrow_the_interval(tmp_path: Path) -> None:
@@ -367,15 +362,15 @@ def test_a_difference_that_the_interval_has_room_against_is_a_close_call(tmp_pat
     """All of six tasks improved by one of twenty attempts: the flips say so, six tasks cannot."""
     places = of_differences(tmp_path, [[1.0] + [0.0] * 19] * 6 + [[0.0] * 20] * 2)
     said = headline(places, "--method", "bootstrap")
-    assert said.startswith("B is better by 3.8 points")
-    assert said.endswith("It is a close call: the interval has room for no difference.")
+    assert said.startswith("B is better by 3.8 pp")
+    assert said.endswith("Borderline: the interval includes 0.")
 
 
 def test_no_difference_although_the_interval_has_no_room_for_it_is_a_close_call(tmp_path: Path) -> None:
     places = of_differences(tmp_path, [[1.0, 1.0, 1.0, 0.0]] * 2 + [[1.0, 1.0, 1.0, 1.0]] * 3)
     said = headline(places, "--method", "bootstrap")
-    assert said.startswith("No difference can be told: +90.0 pp")
-    assert "It is a close call: the interval has no room for no difference, but the test decides." in said
+    assert said.startswith("Inconclusive: +90.0 pp")
+    assert "Borderline: the interval excludes 0, but the test, which decides, is not significant." in said
 
 
 @pytest.mark.parametrize("confidence", ["nan", "0.4", "0.9991", "0.9999999999999", "1", "inf"])
@@ -386,7 +381,7 @@ def test_what_is_no_confidence(tmp_path: Path, confidence: str) -> None:
 
 
 def test_as_much_confidence_as_there_can_be(tmp_path: Path) -> None:
-    assert "99.9% interval" in headline(of_table(tmp_path, 9, 9, 9, 9), "--confidence", "0.999")
+    assert "99.9% CI" in headline(of_table(tmp_path, 9, 9, 9, 9), "--confidence", "0.999")
 
 
 def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
@@ -395,8 +390,8 @@ def test_flips_that_are_drawn_too_few_times_are_refused(tmp_path: Path) -> None:
     options = ("--method", "bootstrap", "--confidence", "0.995", "--resamples")
     result = paired(places, *options, "998")
     assert isinstance(result.exception, InputError)
-    assert "with 998 resamples no sign-flip test has a p below 0.001" in str(result.exception)
-    assert result.exception.remedy == "Give --resamples 999 or more."
+    assert "with 998 resamples, the sign-flip test cannot give a p below 0.001" in str(result.exception)
+    assert result.exception.remedy == "Use --resamples 999 or more."
     assert paired(places, *options, "999").exit_code == 0
 
 
@@ -408,8 +403,8 @@ def test_flips_that_are_all_tried_need_no_resamples(tmp_path: Path) -> None:
 def test_mcnemar_is_refused_for_repeats_together_with_all_else(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": [True, False], "y": [True, False]}, {"x": [True, True]})
     message = str(paired(places).exception)
-    assert "The tasks are not the same" in message
-    assert "McNemar's test is for one attempt per task" in message
+    assert "The tasks differ" in message
+    assert "McNemar's test requires one attempt per task" in message
     assert "--method bootstrap" in message
 
 
@@ -443,12 +438,12 @@ def test_missing_attempts_are_said_and_bounded(tmp_path: Path) -> None:
         assert found[side]["pass_rate"] == passed / 14
         assert found[side]["interval"] == attrs.asdict(wilson(passed, 14))
     assert headline(places).endswith(
-        "6 of 20 tasks are incomplete: in the worst case for B the difference is +20.0 pp (p = 0.2266), in the "
-        "best +50.0 pp (p = 0.0010), and in the worst case no difference could be told."
+        "6 of 20 tasks are incomplete. Worst case for B: +20.0 pp (p = 0.2266). Best case: +50.0 pp (p = 0.0010). In "
+        "the worst case, the result would be inconclusive."
     )
     page = text(places)
     assert re.search(r"\| worst case for B +\| +20 \| 50.0% \| +70.0% \| \+20.0 pp", page)
-    assert re.search(r"\| task-07 +\| passed +\| missing \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
+    assert re.search(r"\| task-07 +\| passed +\| no score \(SANDBOX_ERROR\) +\|", page.partition("## Incomplete")[2])
 
 
 def test_both_cases_are_told_where_they_turn_the_verdict(tmp_path: Path) -> None:
@@ -456,7 +451,7 @@ def test_both_cases_are_told_where_they_turn_the_verdict(tmp_path: Path) -> None
     letters = {"p": True, "f": False, "-": None}
     a, b = ({f"t{n:02}": letters[letter] for n, letter in enumerate(one)} for one in ends.values())
     said = headline(pair(tmp_path, a, b))
-    assert "and in the worst case B would be worse and in the best case B would be better." in said
+    assert "In the worst case, B would be worse. In the best case, B would be better." in said
 
 
 def test_what_is_invalid_in_both_runs_is_named_and_counts_nowhere(tmp_path: Path) -> None:
@@ -468,9 +463,7 @@ def test_what_is_invalid_in_both_runs_is_named_and_counts_nowhere(tmp_path: Path
     assert [task["change"] for task in found["tasks"]] == ["same", "invalid", "improved"]
     assert (found["a"]["planned"], found["a"]["unscored"]) == (2, 0)
     page = text(places)
-    assert (
-        "Invalid in both runs, since their tests do not fail beforehand, and in none of the numbers above: y." in page
-    )
+    assert "Invalid in both runs (the failing command passed before the agent started), not counted: y." in page
     assert "incomplete" not in headline(places)
 
 
@@ -498,9 +491,9 @@ def test_pass_rates_are_over_the_tasks_that_count(tmp_path: Path) -> None:
 
 def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y": False}, {"x": None, "y": FailureReason.SETUP_FAILED})
-    assert headline(places) == "Nothing can be said: no task has a score in both runs. " + (
-        "2 of 2 tasks are incomplete: in the worst case for B the difference is -50.0 pp (p = 0.5000), in the best "
-        "+50.0 pp (p = 0.5000), and the verdict stays the same."
+    assert headline(places) == "No comparison is possible: no task has a score in both runs. " + (
+        "2 of 2 tasks are incomplete. Worst case for B: -50.0 pp (p = 0.5000). Best case: +50.0 pp (p = 0.5000). The "
+        "verdict is the same in both cases."
     )
     for method in ("mcnemar", "bootstrap"):
         found = numbers(places, "--method", method)["estimate"]
@@ -512,8 +505,8 @@ def test_a_run_without_any_score_says_nothing(tmp_path: Path) -> None:
 def test_what_is_only_in_one_run_is_listed(tmp_path: Path) -> None:
     places = pair(tmp_path, {"x": True, "y": True}, {"y": True, "z": True})
     page = text(places, "--allow-different-tasks")
-    assert "Only in A, and in none of the numbers above: x." in page
-    assert "Only in B, and in none of the numbers above: z." in page
+    assert "Only in A, not counted: x." in page
+    assert "Only in B, not counted: z." in page
 
 
 # --- what moved --------------------------------------------------------------------------------------------------
@@ -559,14 +552,14 @@ def test_diffs_are_printed_on_demand_and_cut(tmp_path: Path) -> None:
     places = moved(tmp_path)
     assert "+by a" not in text(places)
     page = text(places, "--diffs")
-    down = page.partition("## Diffs of down, which regressed")[2].partition("## Diffs of none")[0]
+    down = page.partition("## Diffs of down (regressed)")[2].partition("## Diffs of none")[0]
     assert "A (passed):\n\n````diff\n--- a/x.py\n" in down
     assert "+by a ``` \\u001b[31m\n````" in down
     assert "B (AGENT" in down
     assert "+by b" in down
-    assert "A (passed) left no diff." in page
-    up = page.partition("## Diffs of up, which improved")[2]
-    assert up.count("[... 50 lines left out ...]") == 2
+    assert "A (passed) has no diff." in page
+    up = page.partition("## Diffs of up (improved)")[2]
+    assert up.count("[... 50 lines omitted ...]") == 2
     assert "\x1b" not in page
 
 
@@ -641,9 +634,9 @@ def test_diffs_have_bounds(tmp_path: Path) -> None:
         files=lambda record: {"diffs/final.patch": "x" * 3000},
     )  # fmt: skip
     page = text(places, "--diffs")
-    assert page.count("x" * 400 + " [... 2600 characters left out ...]") == 2 * 20
+    assert page.count("x" * 400 + " [... 2600 characters omitted ...]") == 2 * 20
     assert "x" * 401 not in page
-    assert "Diffs of 5 tasks more are not printed." in page
+    assert "Tasks whose diffs are not printed: 5." in page
 
 
 @pytest.mark.parametrize("content", ["", "`", "````\nx\n`````", "~~~\r\n\x85\u2028"])
@@ -733,7 +726,7 @@ def test_the_same_numbers_in_every_format(tmp_path: Path) -> None:
     page = text((tmp_path / "a", tmp_path / "b"))
     assert f"| {found['estimate']['p']:.4f} |" in page
     assert re.search(r"\| A passed \| +59 \| +6 \|\n\| A failed \| +16 \| +80 \|", page)
-    assert "smallest true difference that such a comparison tells 4 times of 5: 8.1 points" in page
+    assert "minimum detectable effect: 8.1 pp at 80% power" in page
 
 
 def test_what_is_no_run_directory(tmp_path: Path) -> None:

@@ -195,12 +195,12 @@ def test_a_pair_is_out_if_either_says_so(tmp_path: Path) -> None:
     assert (found["a"]["planned"], found["b"]["passed"]) == (12, 12)
     text = say(*command)
     assert (
-        "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 pp (p = 0.0039), "
-        "and B would be worse." in text
+        "8 tasks are quarantined and not counted. Including them, the difference is -40.0 pp (p = 0.0039) and B would "
+        "be worse." in text
     )
-    assert re.search(r"\| with what is quarantined \| +20 \| +100\.0% +\| +60\.0% +\| -40\.0 pp", text)
-    assert "- quarantined in A only, and so counted in neither: 2 tasks (t00, t01)" in text
-    assert "- quarantined in B only, and so counted in neither: 4 tasks (t04, t05, t06, t07)" in text
+    assert re.search(r"\| including quarantined tasks \| +20 \| +100\.0% +\| +60\.0% +\| -40\.0 pp", text)
+    assert "- quarantined only in A, so excluded from both runs: 2 tasks (t00, t01)" in text
+    assert "- quarantined only in B, so excluded from both runs: 4 tasks (t04, t05, t06, t07)" in text
     assert f"## Quarantined\n\n- t00 (A: {WHY}; B: not quarantined)\n" in text
     assert f"\n- t02 ({WHY})\n" in text
     rows = list(csv.DictReader(io.StringIO(say(*command, "--format", "csv"))))
@@ -216,7 +216,7 @@ def test_a_quarantined_task_of_one_run_forbids_no_comparison(tmp_path: Path) -> 
     assert found["quarantined"] == [{"task_id": "t02", "reasons": [WHY, ""]}]
     assert found["with_quarantined"] is None
     make(tmp_path / "c", many(2, 0), ("t00",))
-    with pytest.raises(InputError, match="1 only here: t01"):
+    with pytest.raises(InputError, match="1 only in this run: t01"):
         say("paired", "--run-a", tmp_path / "b", "--run-b", make(tmp_path / "d", many(1, 0)))
 
 
@@ -231,10 +231,10 @@ def test_a_verdict_that_rests_on_suspected_attempts_says_so(tmp_path: Path) -> N
     assert (found["without_suspected"]["tasks"], found["without_suspected"]["difference"]) == (12, 0.0)
     text = say(*command)
     assert (
-        "8 attempts are suspected of tampering or of leaks; without them the difference is +0.0 pp (p = 1.0000), "
-        "and no difference could be told." in text
+        "8 attempts are suspected of tampering or leaks. Excluding them, the difference is +0.0 pp (p = 1.0000) and "
+        "the result would be inconclusive." in text
     )
-    assert re.search(r"\| without what is suspected \| +12 \|", text)
+    assert re.search(r"\| excluding suspected attempts \| +12 \|", text)
 
 
 def test_repeats_lose_only_their_suspected_attempts(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_compare_leaves_out_what_any_run_says(tmp_path: Path) -> None:
     new, third = found["runs"][1]["against"], found["runs"][2]["against"]
     assert (new["verdict"], new["with_quarantined"]["verdict"], new["suspected"]) == ("undecided", "worse", 0)
     assert (third["suspected"], third["without_suspected"]["tasks"]) == (1, 11)
-    said = "8 tasks are quarantined, and in none of these numbers; with them the difference is -40.0 pp (p = 0.0078)"
-    assert new["about_aside"] == f"{said}, and it would be worse."
+    said = "8 tasks are quarantined and not counted. Including them, the difference is -40.0 pp (p = 0.0078)"
+    assert new["about_aside"] == f"{said} and this run would be worse."
     text = say(*command)
     assert said in text
     assert f"- t00 (base: not quarantined; new: {WHY}; third: not quarantined)" in text
@@ -317,7 +317,7 @@ def test_a_candidate_cannot_quarantine_what_it_lost(tmp_path: Path) -> None:
     assert found["why"]["worst_case"].startswith("8 tasks are quarantined in only one run and count here. If missing")
     assert found["status"]["paired_share"] == "inconclusive"
     assert found["why"]["paired_share"].startswith("12 of 20 tasks have a score in both runs")
-    assert "quarantined in B only, and so counted in neither: 8 tasks" in found["page"]
+    assert "quarantined only in B, so excluded from both runs: 8 tasks" in found["page"]
     assert re.search(r"\| worst case +\| +20 \|", found["page"])
     lenient = gated(tmp_path / "lenient", EIGHT[:1], (), "margin: 0.9\nmin_pairs: 1\nmin_paired_share: 0\n")
     assert lenient["why"]["worst_case"].startswith("1 task is quarantined in only one run and counts here.")
@@ -329,7 +329,7 @@ def test_labels_count_on_quarantined_tasks(tmp_path: Path) -> None:
     found = gated(tmp_path, EIGHT, EIGHT, f"{RULES}labels: {{tamper_suspected: ignore}}\n", record=record)
     assert (found["verdict"], found["status"]["label_tamper_confirmed"]) == ("fail", "fail")
     assert "label_under_pressure" not in found["status"]
-    assert "1 of 20 attempts of B ran out of time while the machine was under pressure" in found["page"]
+    assert "1 of 20 attempts of B timed out while the machine was overloaded" in found["page"]
     assert found["without_suspected"]["tasks"] == 11
     assert re.search(r"\| excluding suspected attempts \| +11 \|", found["page"])
 
@@ -342,12 +342,12 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     say("html", "--run", tmp_path / "a", "--run-b", tmp_path / "b", "--out", out)
     page = " ".join(out.read_text().split())
-    assert f"1 of 20 tasks is quarantined and not counted: t00 ({WHY}). With it: 100" in page
-    assert "1 attempt is suspected of tampering or of leaks, on t19. Without it:" in page
+    assert f"1 of 20 tasks is quarantined and not counted: t00 ({WHY}). Including it: 100" in page
+    assert "1 attempt is suspected of tampering or leaks, on t19. Excluding it:" in page
     assert page.count('<span class="tag">quarantined</span>') == 2
     assert page.count('<span class="change quarantined">quarantined</span>') == 2
     assert "20 tasks are in both runs, paired by digest: 6 regressed, 2 quarantined, 12 same." in page
-    assert "2 tasks are quarantined, and in none of these numbers" in page
+    assert "2 tasks are quarantined and not counted." in page
 
 
 def test_a_hostile_reason_stays_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from agentbench_report.comparison.alignment import Alignment, align
-from agentbench_report.comparison.detectable import POWER, Detectable, detectable
+from agentbench_report.comparison.detectable import POWER, DetectableEffect, detectable
 from agentbench_report.comparison.estimates import Question as Estimation, estimate
 from agentbench_report.counts import RunCounts
 from agentbench_report.power import MAX_TASKS, Method, Question, detectable_and_power
@@ -108,7 +108,7 @@ def post_hoc_power(a: RunCounts, b: RunCounts, alpha: float = 0.05, effect: floa
     )
 
 
-def _detectable(aligned: Alignment, differences: Sequence[float], alpha: float) -> Detectable:
+def _detectable(aligned: Alignment, differences: Sequence[float], alpha: float) -> DetectableEffect:
     """The minimum detectable effect of the test in ``paired``. One resample is enough, since p is not used."""
     settings = Estimation(method="means" if aligned.repeated else "mcnemar", confidence=1 - alpha, resamples=1, seed=0)
     return detectable(estimate(aligned, settings), differences, settings)

@@ -182,16 +182,18 @@ def test_every_recorded_attempt_has_a_page_and_a_link(one: Path) -> None:
     ]
     assert [f"#attempt={number}" for number in held] == links
     assert len(held) == 11
-    assert "tables-shorten-overflow ○ missing not recorded" in page.text
+    assert "tables-shorten-overflow ○ not recorded" in page.text
 
 
 def test_missing_is_never_failed(make_evidence: Make, report_on: Report) -> None:
     page, held = pages(report_on(make_evidence("a", {"x": FailureReason.LLM_ERROR, "y": True})))
     assert "2 of 2" not in page.text
     assert "100.0%" in page.text
-    assert "x ○ missing LLM_ERROR" in page.text
-    assert "They are no fails." in page.text
-    assert "not scored: missing, not failed" in held[1].text
+    assert "x ○ infrastructure error LLM_ERROR" in page.text
+    assert (
+        "1 of 2 attempts have no score (1 infrastructure error, 0 not recorded). Not counted as failures." in page.text
+    )
+    assert "not counted as a failure" in held[1].text
     assert "✗" not in page.text + held[1].text
 
 
@@ -200,7 +202,7 @@ def test_replayed_attempts_are_marked(make_evidence: Make, report_on: Report) ->
     page, held = pages(report_on(run))
     assert "x ✓ passed replayed" in page.text
     assert "replayed" in held[1].text
-    assert "the model's answers are those of an earlier run" in page.text
+    assert "Attempts replayed with model responses from an earlier run: 1." in page.text
 
 
 def test_the_page_of_an_attempt(one: Path) -> None:
@@ -220,6 +222,9 @@ def test_the_page_of_an_attempt(one: Path) -> None:
         "The pattern takes `m` of `ms`.",
         "6,577 tokens in, 179 out",
         "NOT_FOUND there is no such file",
+        "1 run exit 1 200 ms python -m pytest -q",
+        "2 read_file ok",
+        "4 read_file error",
     ):
         assert words in page
 
@@ -231,16 +236,16 @@ def test_plots_without_data_are_left_out_and_said(tmp_path: Path, report_on: Rep
     text = report_on(write_run(tmp_path / "a", {"x": True}, record=free)).read_text()
     assert text.count("<svg") == 1
     page = Parts(text).text
-    assert "Failure reasons: left out, every attempt passed." in page
-    assert "Cost against success: left out, no attempt asked a model." in page
-    assert "Time per phase: left out, no attempt has timings." in page
+    assert "Failure reasons: not shown, every attempt passed." in page
+    assert "Cost by outcome: not shown, no attempt called a model." in page
+    assert "Time per phase: not shown, no attempt has timings." in page
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path, report_on: Report) -> None:
     page, held = pages(report_on(write_run(tmp_path / "a", {"x": None})))
     assert held == {}
     assert "no attempt was scored" in page.text
-    assert "x ○ missing not recorded" in page.text
+    assert "x ○ not recorded" in page.text
 
 
 def test_a_run_without_tasks(tmp_path: Path, report_on: Report) -> None:
@@ -253,7 +258,7 @@ def test_evidence_that_is_not_there(tmp_path: Path, report_on: Report) -> None:
     (run.directory / "events.jsonl").unlink()
     page = pages(report_on(run))[1][1].text
     assert "x ✗ failed TESTS_FAILED" in page
-    assert "Final change There is none." in page
+    assert "Final patch No patch." in page
 
 
 def test_damaged_evidence_is_said_and_the_rest_is_shown(make_evidence: Make, report_on: Report) -> None:
@@ -289,14 +294,14 @@ def test_code_that_scrolls_can_be_reached_and_is_named(make_evidence: Make, repo
     assert {(block["tabindex"], block["role"]) for block in blocks} == {("0", "region")}
     names = [block["aria-label"] for block in blocks]
     assert all(names)
-    assert {"Final change", "After the change (the command that must pass), stdout", "Reasoning", "user"} <= set(names)
+    assert {"Final patch", "After the change (must pass), stdout", "Reasoning", "user"} <= set(names)
 
 
 def test_repeats_have_rows_of_their_own(make_evidence: Make, report_on: Report) -> None:
     page, held = pages(report_on(make_evidence("a", {"x": [True, False, None]})))
     assert "x 1 ✓ passed" in page.text
     assert "x 2 ✗ failed" in page.text
-    assert "x 3 ○ missing" in page.text
+    assert "x 3 ○ not recorded" in page.text
     assert "x@2" in held[2].text
 
 
@@ -309,7 +314,7 @@ def test_tasks_are_paired_by_digest_not_by_name(tmp_path: Path, report_on: Repor
     page = pages(report_on(a, b))[0].text
     assert "1 task is in both runs, paired by digest: 1 improved, 2 in one run only." in page
     assert "two ✗ failed two, run A, repeat 1 ✓ passed other, run B, repeat 1 improved" in page
-    assert "These runs are not comparable as they are." in page
+    assert "These runs are not comparable." in page
 
 
 def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, report_on: Report) -> None:
@@ -317,18 +322,18 @@ def test_two_runs_that_compare_have_their_verdict_on_the_page(tmp_path: Path, re
     single = {f"t{n}": True for n in range(20)}
     a = write_run(tmp_path / "a", single)
     b = write_run(tmp_path / "b", {task: n % 2 == 0 for n, task in enumerate(single)})
-    assert "B is worse by 50.0 points" in pages(report_on(a, b))[0].text
+    assert "B is worse by 50.0 pp" in pages(report_on(a, b))[0].text
     assert "B is worse" not in pages(report_on(a, a))[0].text
     c, d = (
         write_run(tmp_path / name, {task: [how, how] for task in single}) for name, how in (("c", False), ("d", True))
     )
-    assert "B is better by 100.0 points" in pages(report_on(c, d))[0].text
+    assert "B is better by 100.0 pp" in pages(report_on(c, d))[0].text
 
 
 def test_repeats_are_no_pairs(tmp_path: Path, report_on: Report) -> None:
     runs = [write_run(tmp_path / name, {"x": [True, False], "y": [True, True]}) for name in "ab"]
     page = pages(report_on(*runs))[0].text
-    assert "No contingency table: several attempts at one task are not independent." in page
+    assert "No contingency table: repeated attempts at a task are not independent." in page
     in_a = "✓ passed x, run A, repeat 1 ✗ failed x, run A, repeat 2"
     assert f"x {in_a} {in_a.replace('run A', 'run B')} same" in page
 
@@ -337,7 +342,7 @@ def test_the_same_run_twice_is_shown_and_named(tmp_path: Path, report_on: Report
     run = write_run(tmp_path / "a", {"x": True})
     page, held = pages(report_on(run, run))
     assert len(held) == 2
-    assert "refuses them" in page.text
+    assert "refuses to compare them" in page.text
 
 
 # --- nothing gets out, and nothing in ----------------------------------------------------------------------------
@@ -462,14 +467,14 @@ def test_plots_have_their_numbers_in_words(one: Path) -> None:
     assert [label.split(".")[0] for label in labels] == [
         "Pass rate",
         "Failure reasons",
-        "Cost against success",
+        "Cost by outcome",
         "Time per phase",
     ]
-    assert "60.0%, interval 31.3% to 83.2%" in labels[0]
+    assert "60.0%, CI 31.3% to 83.2%" in labels[0]
     assert "TESTS_FAILED: 2" in labels[1]
     assert "baseline 60.0% 31.3% to 83.2% 6 of 10 50.0% to 66.7%" in page.text
-    assert "TESTS_FAILED fail 2" in page.text
-    assert "LLM_ERROR missing 1" in page.text
+    assert "TESTS_FAILED failure 2" in page.text
+    assert "LLM_ERROR infrastructure error 1" in page.text
 
 
 def test_a_phase_that_a_run_lacks_has_no_bar_and_no_number(tmp_path: Path, report_on: Report) -> None:
@@ -486,8 +491,8 @@ def test_a_phase_that_a_run_lacks_has_no_bar_and_no_number(tmp_path: Path, repor
     assert label == "Time per phase. baseline: A 2.5 s on average; agent: A 4.5 s, B 3.5 s on average"
     plot = path.read_text().partition(label)[2].partition("</svg>")[0]
     assert re.findall(r">([\d.]+ [AB])<", plot) == ["2.5 A", "4.5 A", "3.5 B"]
-    assert "Mean over the attempts that reached the phase." in page.text
-    assert "they do not compare between runs" in page.text
+    assert "Mean over attempts that reached the phase." in page.text
+    assert "so do not compare them between runs" in page.text
 
 
 def test_what_is_said_of_phases_is_cut_by_phase(tmp_path: Path, report_on: Report) -> None:

@@ -103,10 +103,10 @@ def test_open_an_attempt_and_go_back(one: Path, visit: Visit) -> None:
     assert page.url.endswith("#attempt=2")
     for part in (
         "Tests",
-        "Final change",
+        "Final patch",
         "Test output",
         "Timeline",
-        "Delegation",
+        "Delegation tree",
         "Conversation",
         "Tool calls",
         "Environment",
@@ -134,9 +134,9 @@ def test_expand_a_tool_call_and_its_diff(one: Path, visit: Visit) -> None:
     expect(changed).to_have_class("add")
     expect(call.locator("pre.diff").last.locator(".del")).to_contain_text("units.spellings()))")
     assert call.locator(".add").last.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
-    page.get_by_role("button", name="Close everything").click()
+    page.get_by_role("button", name="Collapse all").click()
     expect(changed).to_be_hidden()
-    page.get_by_role("button", name="Open everything").click()
+    page.get_by_role("button", name="Expand all").click()
     expect(changed).to_be_visible()
 
 
@@ -168,7 +168,7 @@ def test_tests_by_name(make_evidence: Make, report_once: Report, visit: Visit, w
     checks = section.get_by_text("Verdict checks: 42 of 53 assertions blinded, 54 values compared on the host")
     expect(checks).to_be_visible()
     checks.click()
-    expect(section.get_by_text("never enters the sandbox")).to_be_visible()
+    expect(section.get_by_text("never enter the sandbox")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert seen.trouble == []
 
@@ -185,7 +185,7 @@ def test_a_deep_link_opens_the_attempt(one: Path, visit: Visit) -> None:
 def test_a_link_that_leads_nowhere_says_so(one: Path, visit: Visit, fragment: str) -> None:
     """11 is an attempt that was not recorded."""
     page, seen = visit(one, fragment)
-    expect(page.get_by_text("There is no such attempt in this report.")).to_be_visible()
+    expect(page.get_by_text("This report does not contain that attempt.")).to_be_visible()
     page.get_by_role("link", name="All attempts").click()
     expect(attempts(page)).to_have_count(12)
     assert seen.trouble == []
@@ -276,7 +276,7 @@ def test_two_runs_beside_each_other(two: Path, visit: Visit) -> None:
         ["only-in-a", "✓ passed", "not in this run", "in one run only"],
         ["inkwell-torn-journal", "✓ passed", "✓ passed", "same"],
     ]
-    expect(page.get_by_text("These runs are not comparable as they are.")).to_be_visible()
+    expect(page.get_by_text("These runs are not comparable.")).to_be_visible()
     page.get_by_label("Run", exact=True).select_option("B")
     assert column(page, 1) == ["B"] * 3
     link = page.get_by_role("link", name="failed durations-parse-units, run B, repeat 1")
@@ -331,7 +331,7 @@ def test_hostile_content_runs_nothing_and_sends_nothing(
     for number in (1, 2, 4, 5):
         page.goto(f"{report.as_uri()}#attempt={number}")
         expect(page.get_by_role("heading", name="Tool calls")).to_be_visible()
-        page.get_by_role("button", name="Open everything").click()
+        page.get_by_role("button", name="Expand all").click()
         for inserted in ("img", "iframe", "script", "#attempt svg", "object", "embed", "form", "link", "base"):
             assert page.locator(f"#attempt {inserted.removeprefix('#attempt ')}").count() == 0
         links = page.locator("#attempt a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
@@ -376,7 +376,7 @@ def test_a_phone_scrolls_no_page_sideways(
     report = report_once("phone", lambda: [make_evidence("a", ends, say), make_evidence("b", ends, say)])
     page, _ = visit(report, fragment, viewport={"width": 390, "height": 844})
     if fragment:
-        page.get_by_role("button", name="Open everything").click()
+        page.get_by_role("button", name="Expand all").click()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
@@ -417,7 +417,7 @@ def test_text_is_readable_in_both_themes(two: Path, visit: Visit, theme: str, fr
     """WCAG AA: 4.5 to 1."""
     page, _ = visit(two, fragment, color_scheme=theme)
     if fragment:
-        page.get_by_role("button", name="Open everything").click()
+        page.get_by_role("button", name="Expand all").click()
     page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true })")
     assert page.locator("html").get_attribute("data-theme") == theme
     found = page.evaluate(CONTRASTS)

@@ -38,7 +38,7 @@ def run_with(tmp_path: Path) -> Callable[..., RunView]:
 # --- texts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "left_out"), [(texts.AT_MOST, 0), (texts.AT_MOST + 1000, 1000)])
+@pytest.mark.parametrize(("size", "left_out"), [(texts.MAX_BYTES, 0), (texts.MAX_BYTES + 1000, 1000)])
 def test_a_file_is_cut_in_the_middle_and_says_so(run_with: Callable[..., RunView], size: int, left_out: int) -> None:
     found = Texts(run_with({"logs/a.txt": b"a" * (size // 2) + b"z" * (size - size // 2)}), "x", 1).file("logs/a.txt")
     assert found is not None
@@ -55,18 +55,18 @@ def test_what_looks_like_a_cut_is_none(run_with: Callable[..., RunView]) -> None
 
 
 def test_words_are_cut_too(run_with: Callable[..., RunView]) -> None:
-    said = Texts(run_with(), "x", 2).said("é" * texts.AT_MOST, "agent/conversation.jsonl")
-    assert said.left_out == texts.AT_MOST
+    said = Texts(run_with(), "x", 2).excerpt("é" * texts.MAX_BYTES, "agent/conversation.jsonl")
+    assert said.left_out == texts.MAX_BYTES
     assert said.path == "tasks/x@2/agent/conversation.jsonl"
-    assert len(said.text.encode()) < texts.AT_MOST + 200
+    assert len(said.text.encode()) < texts.MAX_BYTES + 200
 
 
 def test_many_texts_get_short(run_with: Callable[..., RunView]) -> None:
     """A page of a thousand long outputs is still a page."""
     all_texts = Texts(run_with(), "x", 1)
-    lengths = [len(all_texts.said("y" * texts.AT_MOST, "f").text) for _ in range(100)]
-    assert sum(lengths) < 2 * texts.PAGE_AT_MOST
-    assert lengths[0] == texts.AT_MOST
+    lengths = [len(all_texts.excerpt("y" * texts.MAX_BYTES, "f").text) for _ in range(100)]
+    assert sum(lengths) < 2 * texts.PAGE_MAX_BYTES
+    assert lengths[0] == texts.MAX_BYTES
     assert lengths[-1] < 2 * texts.SHORT
 
 
@@ -148,7 +148,7 @@ def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
         (5.0, events.TestsStarted(command="pytest")),
         end=ended,
     )
-    shown = [(one.kind, one.at, one.duration, one.unfinished, one.bad) for one in found.happenings]
+    shown = [(one.kind, one.at, one.duration, one.unfinished, one.bad) for one in found.rows]
     assert shown == [
         ("task_started", 0.0, None, False, False),
         ("tool_call", 1.5, 2.4, False, True),
@@ -156,7 +156,7 @@ def test_beginnings_and_ends_are_one_row(ended: events.TaskFinished) -> None:
         ("tests", 5.0, None, True, False),
         ("task_finished", 30.0, None, False, False),
     ]
-    assert dict(found.happenings[1].shown()) == {
+    assert dict(found.rows[1].shown()) == {
         "step": "1",
         "agent": "m",
         "tool": "run",
@@ -176,7 +176,7 @@ def test_a_set_up_from_the_cache_took_no_time_here(ended: events.TaskFinished) -
         (0.9, events.BaselineFinished(exit_code=1, failed_as_expected=True, duration_sec=0.7)),
         end=ended,
     )
-    setup, baseline = found.happenings[1:3]
+    setup, baseline = found.rows[1:3]
     assert (setup.duration, baseline.duration, found.total) == (0.0, 0.7, 30.0)
     assert dict(setup.shown()) == {"command": "make", "cached": "yes", "exit_code": "0", "took_sec": "99.0"}
     assert dict(baseline.shown()) == {"command": "pytest", "exit_code": "1", "failed_as_expected": "yes"}
@@ -188,14 +188,14 @@ def test_a_failed_exchange_lasts_until_it_failed(ended: events.TaskFinished) -> 
         (3.5, events.LLMFailed(call=1, exchange=1, error="overloaded", message="later")),
         end=ended,
     )
-    exchange = found.happenings[1]
+    exchange = found.rows[1]
     assert (exchange.kind, exchange.at, exchange.duration, exchange.bad) == ("llm", 1.0, 2.5, True)
 
 
 def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> None:
-    warnings = [(1.0, Warning_(message="w"))] * (timeline.MOST_EVENTS + 7)
+    warnings = [(1.0, Warning_(message="w"))] * (timeline.MAX_EVENTS + 7)
     found = timeline_of(*warnings, end=ended)
-    assert len(found.happenings) == timeline.MOST_EVENTS + 1
+    assert len(found.rows) == timeline.MAX_EVENTS + 1
     assert found.left_out == 8
     assert found.explanation == "it worked"
 
@@ -203,7 +203,7 @@ def test_many_events_are_counted_and_not_kept(ended: events.TaskFinished) -> Non
 def test_times_that_are_none(ended: events.TaskFinished) -> None:
     stream: Any = Stream([EventEntry(seq=1, at="never", attempt_id="a", event=ended)])
     found = dict(timeline.timelines(stream, ["a"]))["a"]
-    assert [(one.kind, one.at) for one in found.happenings] == [("task_finished", None)]
+    assert [(one.kind, one.at) for one in found.rows] == [("task_finished", None)]
 
 
 def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.TaskFinished) -> None:
@@ -223,8 +223,8 @@ def test_attempts_are_given_as_they_end_and_others_left_alone(ended: events.Task
     assert read[-1] == 4, "no further than to its end"
     rest = dict(found)
     assert list(rest) == ["a", "never"]
-    assert [one.kind for one in rest["a"].happenings] == ["task_started", "task_finished"]
-    assert rest["never"] == timeline.NOTHING
+    assert [one.kind for one in rest["a"].rows] == ["task_started", "task_finished"]
+    assert rest["never"] == timeline.EMPTY
 
 
 def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
@@ -238,7 +238,7 @@ def test_who_worked_for_whom(ended: events.TaskFinished) -> None:
         (3.0, events.ToolCallStarted(step=1, agent="patcher", tool="run")),
         end=ended,
     )
-    assert [(one.name, one.asked_by, one.depth, one.calls, one.steps) for one in found.agents] == [
+    assert [(one.name, one.parent, one.depth, one.calls, one.steps) for one in found.agents] == [
         ("router", "", 0, 0, 0),
         ("searcher", "router", 1, 0, 0),
         ("reader", "searcher", 2, 1, 0),
@@ -253,7 +253,7 @@ def test_agents_that_say_they_asked_each_other(ended: events.TaskFinished) -> No
         *((1.0, Delegation(parent=parent, child=child, role="", depth=1)) for parent, child in said), end=ended
     )
     names = [agent.name for agent in found.agents]
-    assert len(names) == len(set(names)) == timeline.MOST_AGENTS
+    assert len(names) == len(set(names)) == timeline.MAX_AGENTS
     assert {"a", "b", "c"} <= set(names)
 
 

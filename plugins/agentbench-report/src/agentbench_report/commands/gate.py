@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench_report.commands.options import allow_flags, allowed, format_option
-from agentbench_report.comparison.grounds import Ground
+from agentbench_report.comparison.refusal_reasons import RefusalReason
 
 if TYPE_CHECKING:
     from agentbench_report.gate.report import GateReport
@@ -27,7 +27,7 @@ _PATH = click.Path(readable=False, path_type=Path)
 @click.option("--markdown", type=_PATH, help="Also write the Markdown report to this file.")
 @format_option("md", "json", description="Output format: Markdown or JSON.")
 @click.option("--inconclusive-ok", is_flag=True, help="Exit with 0 if the gate is inconclusive.")
-@allow_flags(Ground.TAMPERED)  # the gate file defines the policy for tampering
+@allow_flags(RefusalReason.TAMPERED)  # the gate file defines the policy for tampering
 @click.pass_context
 def gate(
     ctx: click.Context,
@@ -92,10 +92,10 @@ def _plan(baseline: Path, config: Path, style: str) -> int:
     return int(result.possible != "yes")
 
 
-def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Ground]) -> GateReport:
+def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[RefusalReason]) -> GateReport:
     import attrs
 
-    from agentbench_report.comparison.comparable import check, require
+    from agentbench_report.comparison.refusals import check, require
     from agentbench_report.gate.config import read_gate_config
     from agentbench_report.gate.decision import decide
     from agentbench_report.gate.plan import plan_warnings
@@ -108,7 +108,9 @@ def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Gr
     found = check(a, b, allowed)
     require(("Baseline (A) and candidate (B)", found))
     overridden = [
-        f"{item.reason} A: {item.a}; B: {item.b}" for item in found.overridden if item.ground is not Ground.TAMPERED
+        f"{item.reason} A: {item.a}; B: {item.b}"
+        for item in found.overridden
+        if item.ground is not RefusalReason.TAMPERED
     ]
     near_misses = gates.near_misses(suites, {*a.labels, *b.labels})
     source = gates.source(suites[1])

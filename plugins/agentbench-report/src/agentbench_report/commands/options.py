@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agentbench_report.comparison.grounds import FLAGS, Ground
+from agentbench_report.comparison.refusal_reasons import FLAGS, RefusalReason
 
 if TYPE_CHECKING:
-    from agentbench_report.comparison.comparable import Refusal
+    from agentbench_report.comparison.refusals import Refusal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def format_option(*styles: str, description: str) -> Callable[[F], F]:
     return click.option("--format", "style", default=styles[0], show_default=True, type=choice, help=description)
 
 
-def allow_flags(*exclude: Ground) -> Callable[[F], F]:
+def allow_flags(*exclude: RefusalReason) -> Callable[[F], F]:
     """Add the ``--allow-...`` flags, except for ``exclude``. The command receives them as keywords for ``allowed``."""
 
     def add(command: F) -> F:
@@ -65,17 +65,17 @@ def allow_flags(*exclude: Ground) -> Callable[[F], F]:
     return add
 
 
-def allowed(flags: Mapping[str, bool]) -> Collection[Ground]:
+def allowed(flags: Mapping[str, bool]) -> Collection[RefusalReason]:
     """The reasons for refusal that are overridden by a command's keyword arguments."""
     return [ground for ground in FLAGS if flags[f"allow_{ground.replace('-', '_')}"]]
 
 
 def print_overridden(runs: str, refusals: Iterable[Refusal]) -> None:
     """Print the overridden refusals to stderr, since CSV output cannot include them."""
-    from agentbench_report.comparison.comparable import some
+    from agentbench_report.comparison.refusals import name_list
     from agentbench_report.reading import shown
 
     for refusal in refusals:
-        tasks = f"; tasks: {some(refusal.tasks)}" if refusal.tasks else ""
+        tasks = f"; tasks: {name_list(refusal.tasks)}" if refusal.tasks else ""
         details = f"{refusal.reason} A: {refusal.a}; B: {refusal.b}{tasks}"
         click.echo(f"warning: {runs}: not comparable, overridden by {refusal.flag}: {shown(details)}", err=True)

@@ -72,7 +72,7 @@ def power(
     import math
 
     from agentbench_core import InputError
-    from agentbench_report.comparison.comparable import check, require
+    from agentbench_report.comparison.refusals import check, require
     from agentbench_report.post_hoc_power import post_hoc_power
     from agentbench_report.power import Question, plan, read_pilot
     from agentbench_report.power_text import plan_markdown, post_hoc_markdown

@@ -1,1 +1,1 @@
-"""Two runs or more, held against each other: paired by what tasks are, and refused where they do not compare."""
+"""Compare two or more runs: pair their tasks by digest, and refuse runs that are not comparable."""

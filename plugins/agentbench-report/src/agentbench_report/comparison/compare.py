@@ -1,4 +1,4 @@
-"""Any number of runs on the same tasks, each held against one of them."""
+"""Compare any number of runs on the same tasks with a baseline run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import attrs
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, align
-from agentbench_report.comparison.aside import quarantined_across
-from agentbench_report.comparison.comparable import Comparability, check, require
-from agentbench_report.comparison.compare_report import Against, Compared, CompareReport, Omnibus, TaskAcross, TaskCell
+from agentbench_report.comparison.compare_report import (
+    BaselineComparison,
+    ComparedRun,
+    CompareReport,
+    Omnibus,
+    TaskAcross,
+    TaskCell,
+)
 from agentbench_report.comparison.detectable import detectable, require_resamples
-from agentbench_report.comparison.estimates import Estimate, Question, beside, bounds, estimate, verdict
-from agentbench_report.comparison.grounds import Ground
+from agentbench_report.comparison.estimates import Estimate, Question, alternatives, bounds, estimate, verdict
 from agentbench_report.comparison.paired import side
-from agentbench_report.comparison.verdicts import Bound, about_aside, about_missing
+from agentbench_report.comparison.quarantined import quarantined_across
+from agentbench_report.comparison.refusal_reasons import RefusalReason
+from agentbench_report.comparison.refusals import Comparability, check, require
+from agentbench_report.comparison.verdicts import Alternative, about_excluded, about_missing
 from agentbench_report.counts import RunCounts
 from agentbench_report.statistics import cochran_q, holm, seed_of
 
@@ -28,33 +35,34 @@ def compare_runs(
     *,
     confidence: float = 0.95,
     resamples: int = 10_000,
-    allowed: Collection[Ground] = (),
+    allowed: Collection[RefusalReason] = (),
 ) -> CompareReport:
-    """Hold each of ``runs`` against the one at the index ``baseline``, over the tasks that all of them have.
+    """Compare each of ``runs`` with the one at index ``baseline``, over the tasks that all runs have.
 
     Raises:
-        InputError: there are fewer than two runs, one is there twice, or one is not comparable with the baseline; all
-            that speaks against it is told at once; or ``resamples`` are too few for the level that is left for one of
-            the comparisons.
+        InputError: there are fewer than two runs, a run is given twice, runs are not comparable with the baseline (all
+            refusals are reported at once), or ``resamples`` is too small for the adjusted test level.
     """
     if len(runs) < 2:
-        raise InputError("there is one run, and nothing to compare it with", remedy="Give two or more after --runs.")
+        raise InputError("a comparison requires at least two runs", remedy="Pass two or more directories to --runs.")
     ids = [run.manifest.run_id for run in runs]
     labels = _labels(runs)
     base = runs[baseline]
     others = [index for index in range(len(runs)) if index != baseline]
-    found = {index: check(base, runs[index], allowed) for index in others}
-    require(*((f"A: {labels[baseline]} and B: {labels[index]}", found[index]) for index in others))
-    twice = [labels[index] for index in others if ids.count(ids[index]) > 1]
-    if twice:
-        raise InputError(f"one run is given more than once, as {' and '.join(twice)}", remedy="Give each run once.")
-    marked = _marked(runs)
+    comparability = {index: check(base, runs[index], allowed) for index in others}
+    require(*((f"A: {labels[baseline]} and B: {labels[index]}", comparability[index]) for index in others))
+    duplicates = [labels[index] for index in others if ids.count(ids[index]) > 1]
+    if duplicates:
+        raise InputError(f"the same run is given more than once: {', '.join(duplicates)}", remedy="Pass each run once.")
+    marked = _share_quarantine(runs)
     common = set.intersection(*({task.digest for task in run.tasks} for run in runs))
-    every = {task.digest for run in marked for task in run.tasks if not task.quarantined}
-    shared = common & every
-    cut = [attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in shared)) for run in runs]
-    whole = [attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in common)) for run in marked]
-    aligned = {index: align(whole[baseline], whole[index]) for index in others}
+    counted = {task.digest for run in marked for task in run.tasks if not task.quarantined}
+    shared = common & counted
+    restricted = [attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in shared)) for run in runs]
+    with_common = [
+        attrs.evolve(run, tasks=tuple(task for task in run.tasks if task.digest in common)) for run in marked
+    ]
+    aligned = {index: align(with_common[baseline], with_common[index]) for index in others}
     questions = {
         index: Question(
             method="means" if aligned[index].repeated else "mcnemar",
@@ -65,9 +73,9 @@ def compare_runs(
         for index in others
     }
     estimates = {index: estimate(aligned[index], questions[index]) for index in others}
-    other_cases = {index: beside(aligned[index], questions[index]) for index in others}
+    other_cases = {index: alternatives(aligned[index], questions[index]) for index in others}
     against = {
-        index: _against(found[index], aligned[index], index, estimates, other_cases, questions[index])
+        index: _against(comparability[index], aligned[index], index, estimates, other_cases, questions[index])
         for index in others
     }
     rated = {digest for digest in shared if all(run.by_digest[digest].scored for run in runs)}
@@ -77,123 +85,129 @@ def compare_runs(
         confidence=confidence,
         runs=tuple(
             _compared(label, run, rated, against.get(index), confidence)
-            for index, (label, run) in enumerate(zip(labels, cut, strict=True))
+            for index, (label, run) in enumerate(zip(labels, restricted, strict=True))
         ),
-        omnibus=_omnibus(cut, list(aligned.values())),
-        tasks=_tasks(cut, baseline),
+        omnibus=_omnibus(restricted, list(aligned.values())),
+        tasks=_tasks(restricted, baseline),
         quarantined=quarantined_across(runs),
-        left_out=len(every - shared),
+        left_out=len(counted - shared),
     )
 
 
-def _marked(runs: Sequence[RunCounts]) -> Sequence[RunCounts]:
-    """The same runs, with what any of them says is quarantined quarantined in all of them."""
-    said = {task.digest: task.quarantined for run in runs for task in run.tasks if task.quarantined}
+def _share_quarantine(runs: Sequence[RunCounts]) -> Sequence[RunCounts]:
+    """The same runs, with the quarantined tasks of any run quarantined in all runs."""
+    reasons = {task.digest: task.quarantined for run in runs for task in run.tasks if task.quarantined}
+    if not reasons:
+        return runs
     return [
-        attrs.evolve(run, tasks=tuple(attrs.evolve(task, quarantined=said.get(task.digest, "")) for task in run.tasks))
-        if said
-        else run
+        attrs.evolve(
+            run, tasks=tuple(attrs.evolve(task, quarantined=reasons.get(task.digest, "")) for task in run.tasks)
+        )
         for run in runs
     ]
 
 
 def _labels(runs: Sequence[RunCounts]) -> Sequence[str]:
-    """The variants, numbered where several runs are of one; no label is that of another run."""
+    """Unique labels: the variant names, numbered if several runs use the same variant name."""
     names = [run.manifest.variant for run in runs]
-    several, taken = Counter(names), set(names)
+    uses, used = Counter(names), set(names)
     labels = []
     for name in names:
         label = name
-        if several[name] > 1:
-            label = next(numbered for n in count(1) if (numbered := f"{name} #{n}") not in taken)
-            taken.add(label)
+        if uses[name] > 1:
+            label = next(numbered for n in count(1) if (numbered := f"{name} #{n}") not in used)
+            used.add(label)
         labels.append(label)
     return labels
 
 
 def _against(
-    found: Comparability,
+    comparability: Comparability,
     aligned: Alignment,
     index: int,
     estimates: Mapping[int, Estimate],
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     question: Question,
-) -> Against:
+) -> BaselineComparison:
     main = estimates[index]
     p_holm = _adjusted(main, index, estimates)
     worst, best = bounds(aligned, question)
     with_quarantined, without_suspected = other_cases[index]
     strict = attrs.evolve(question, confidence=1 - question.alpha / len(estimates))
     require_resamples((main, worst, best, with_quarantined, without_suspected), strict)
-    judged = verdict(main.difference, p_holm, question.alpha)
-    low, high = (None if one is None else _bound(one, index, estimates, question.alpha) for one in (worst, best))
-    with_, without = (_other_bound(case, index, estimates, other_cases, question.alpha) for case in (0, 1))
-    return Against(
-        verdict=judged,
-        robust=all(one is None or one.verdict == judged for one in (low, high)),
-        about_missing=about_missing(len(aligned.incomplete), len(aligned.valid), judged, low, high, "it"),
+    adjusted = verdict(main.difference, p_holm, question.alpha)
+    low, high = (None if one is None else _alternative(one, index, estimates, question.alpha) for one in (worst, best))
+    including, excluding = (_other_case(case, index, estimates, other_cases, question.alpha) for case in (0, 1))
+    subject = "this run"
+    return BaselineComparison(
+        verdict=adjusted,
+        robust=all(one is None or one.verdict == adjusted for one in (low, high)),
+        about_missing=about_missing(len(aligned.incomplete), len(aligned.valid), adjusted, low, high, subject),
         estimate=main,
         worst=worst,
         best=best,
         with_quarantined=with_quarantined,
         without_suspected=without_suspected,
         suspected=aligned.suspected,
-        about_aside=about_aside(len(aligned.quarantined), aligned.suspected, judged, with_, without, "it"),
+        about_aside=about_excluded(
+            len(aligned.quarantined), aligned.suspected, adjusted, including, excluding, subject
+        ),
         p_holm=p_holm,
         detectable=detectable(main, aligned.differences(), strict),
         complete_pairs=len(aligned.complete),
         incomplete=len(aligned.incomplete),
         invalid=tuple(pair.task_id for pair in aligned.invalid),
-        same_variant=found.same_variant,
-        same_terms=found.same_terms,
-        overridden=found.overridden,
-        warnings=found.warnings,
+        same_variant=comparability.same_variant,
+        same_terms=comparability.same_terms,
+        overridden=comparability.overridden,
+        warnings=comparability.warnings,
     )
 
 
 def _adjusted(one: Estimate, index: int, estimates: Mapping[int, Estimate]) -> float:
-    """The p of a run, among those that the other runs have (Holm)."""
-    return holm([one.p if other == index else found.p for other, found in estimates.items()])[[*estimates].index(index)]
+    """The p of ``one`` for the run ``index``, adjusted for the estimates of the other runs (Holm)."""
+    ps = [one.p if other == index else estimate_.p for other, estimate_ in estimates.items()]
+    return holm(ps)[[*estimates].index(index)]
 
 
-def _bound(one: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Bound:
+def _alternative(one: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Alternative:
     p = _adjusted(one, index, estimates)
-    return Bound(difference=one.difference, p=p, verdict=verdict(one.difference, p, alpha))
+    return Alternative(difference=one.difference, p=p, verdict=verdict(one.difference, p, alpha))
 
 
-def _other_bound(
+def _other_case(
     case: int,
     index: int,
     estimates: Mapping[int, Estimate],
     other_cases: Mapping[int, tuple[Estimate | None, Estimate | None]],
     alpha: float,
-) -> Bound | None:
-    """A case in which the other runs are otherwise, too, where they have it."""
+) -> Alternative | None:
+    """The result of a case that is applied to the other runs as well, if they have it."""
     one = other_cases[index][case]
     if one is None:
         return None
-    return _bound(one, index, {i: cases[case] or estimates[i] for i, cases in other_cases.items()}, alpha)
+    return _alternative(one, index, {i: cases[case] or estimates[i] for i, cases in other_cases.items()}, alpha)
 
 
 def _compared(
-    label: str, run: RunCounts, rated: Collection[str], against: Against | None, confidence: float
-) -> Compared:
-    beside = side(run, run.tasks, [task for task in run.tasks if task.digest in rated], confidence)
-    return Compared(
+    label: str, run: RunCounts, rated: Collection[str], against: BaselineComparison | None, confidence: float
+) -> ComparedRun:
+    run_side = side(run, run.tasks, [task for task in run.tasks if task.digest in rated], confidence)
+    return ComparedRun(
         label=label,
-        side=beside,
-        cost_per_pass_usd=beside.cost_usd / beside.passed if beside.passed else None,
+        side=run_side,
+        cost_per_pass_usd=run_side.cost_usd / run_side.passed if run_side.passed else None,
         against=against,
     )
 
 
 def _omnibus(runs: Sequence[RunCounts], aligned: Sequence[Alignment]) -> Omnibus | None:
-    """Over tasks with a score everywhere; attempts at one task are no matched samples, so not with repeats."""
+    """Cochran's Q over tasks with a score in every run. Not with repeats, which are not matched samples."""
     if len(runs) < 3 or any(one.repeated for one in aligned):
         return None
     digests = [task.digest for task in runs[0].tasks]
-    found = [[run.by_digest[digest] for run in runs] for digest in digests]
-    rows = [[task.passed for task in tasks] for tasks in found if all(task.scored for task in tasks)]
+    matched = [[run.by_digest[digest] for run in runs] for digest in digests]
+    rows = [[task.passed for task in tasks] for tasks in matched if all(task.scored for task in tasks)]
     if not rows:
         return None
     q, p = cochran_q(rows)

@@ -1,80 +1,80 @@
-"""What a comparison of many runs says, as values."""
+"""The report of a comparison of several runs."""
 
 from __future__ import annotations
 
 import attrs
 
-from agentbench_report.comparison.aside import QuarantinedTask
-from agentbench_report.comparison.comparable import Refusal
-from agentbench_report.comparison.detectable import Detectable
+from agentbench_report.comparison.detectable import DetectableEffect
 from agentbench_report.comparison.estimates import Estimate, Verdict
 from agentbench_report.comparison.paired_report import Side
+from agentbench_report.comparison.quarantined import QuarantinedTask
+from agentbench_report.comparison.refusals import Refusal
 
 
 @attrs.frozen(kw_only=True)
-class Against:
-    """One run held against the baseline. Differences are this run minus the baseline."""
+class BaselineComparison:
+    """The comparison of a run with the baseline. Differences are this run minus the baseline."""
 
     verdict: Verdict
-    """By ``p_holm``."""
+    """Based on ``p_holm``."""
     robust: bool
-    """The verdict is the same whatever the missing attempts would have been, the other runs being as they are."""
+    """Whether the verdict is the same in the worst and the best case for this run."""
     about_missing: str
-    """What they could change, in words, p being adjusted; empty when nothing is missing."""
+    """How missing attempts could change the result, with adjusted p-values; empty if none are missing."""
     about_aside: str
-    """The same of quarantined tasks and suspected attempts."""
+    """How quarantined tasks and suspected attempts could change it; empty without any."""
     estimate: Estimate
     worst: Estimate | None
-    """As if what is missing had gone against this run; ``None`` when nothing is missing."""
+    """Missing attempts failed in this run and passed in the baseline; ``None`` if none are missing."""
     best: Estimate | None
     with_quarantined: Estimate | None
-    """With the quarantined tasks that all runs have; ``None`` without any."""
+    """Including the quarantined tasks that all runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """As if suspected attempts had no score; ``None`` without any."""
+    """With suspected attempts as unscored; ``None`` without any."""
     suspected: int
-    """Scored attempts of either that may have attacked their verdict or seen what they must not."""
+    """Scored attempts of either run suspected of tampering or of leaked information."""
     p_holm: float
-    """The p of the estimate, made larger because several runs are held against one baseline (Holm)."""
-    detectable: Detectable
-    """At the level that is left for one of several comparisons: 1 minus the confidence, by their number."""
+    """The p of the estimate, adjusted for the number of comparisons (Holm)."""
+    detectable: DetectableEffect
+    """At the level of one of several comparisons: 1 minus the confidence, divided by their number."""
     complete_pairs: int
     incomplete: int
-    """Tasks in which an attempt of either run has no score."""
+    """Tasks with an attempt without a score in either run."""
     invalid: tuple[str, ...]
-    """Tasks that all attempts of both runs found to be none, by their names in the baseline; they count nowhere."""
+    """Tasks that all attempts of both runs found invalid, by their ids in the baseline. They are not counted."""
     same_variant: bool
     same_terms: bool
-    """Nothing else is known to differ either: then what differs between two runs of one variant is noise."""
+    """Whether nothing else is known to differ. Differences between runs of the same variant are then noise."""
     overridden: tuple[Refusal, ...]
     warnings: tuple[str, ...]
 
 
 @attrs.frozen(kw_only=True)
-class Compared:
-    """One of the runs."""
+class ComparedRun:
+    """One of the compared runs."""
 
     label: str
-    """The variant; numbered where several runs are of one name."""
+    """The variant name, numbered if several runs use it."""
     side: Side
-    """Over the tasks that all runs have; its pass rate over those that have a score in every run."""
+    """Over the tasks that all runs have. The pass rate is over the tasks with a score in every run."""
     cost_per_pass_usd: float | None
-    against: Against | None
+    against: BaselineComparison | None
     """``None`` for the baseline."""
 
 
 @attrs.frozen(kw_only=True)
 class Omnibus:
-    """Cochran's Q: whether any of the runs differ at all."""
+    """Cochran's Q test for any difference among the runs."""
 
     q: float
     p: float
     tasks: int
-    """Those that have a score in every run."""
+    """Tasks with a score in every run."""
 
 
 @attrs.frozen(kw_only=True)
 class TaskCell:
-    """One task in one run."""
+    """The attempts at a task in one run."""
 
     passed: int
     scored: int
@@ -83,7 +83,7 @@ class TaskCell:
 
 @attrs.frozen(kw_only=True)
 class TaskAcross:
-    """One task in every run; ``cells`` in the order of the runs. ``task_id`` is its name in the baseline."""
+    """A task in all runs, with one cell per run in order. ``task_id`` is its id in the baseline."""
 
     task_id: str
     digest: str
@@ -92,18 +92,18 @@ class TaskAcross:
 
 @attrs.frozen(kw_only=True)
 class CompareReport:
-    """Any number of runs side by side."""
+    """The comparison of any number of runs with a baseline."""
 
     suite: str
     baseline: str
-    """The label of the run that the others are held against."""
+    """The label of the baseline run."""
     confidence: float
-    runs: tuple[Compared, ...]
+    runs: tuple[ComparedRun, ...]
     omnibus: Omnibus | None
     """``None`` with fewer than three runs, or with repeats."""
     tasks: tuple[TaskAcross, ...]
-    """The tasks that all runs have, without ``quarantined``."""
+    """The tasks that all runs have, excluding quarantined tasks."""
     quarantined: tuple[QuarantinedTask, ...]
-    """Tasks that one of the runs says are quarantined: they are in no number, but for ``with_quarantined``."""
+    """Tasks that any run quarantined. They count only in ``with_quarantined``."""
     left_out: int
-    """Tasks that only some of the runs have, and none says are quarantined."""
+    """Tasks that only some runs have, excluding quarantined tasks."""

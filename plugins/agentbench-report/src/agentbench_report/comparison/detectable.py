@@ -1,4 +1,4 @@
-"""What a comparison could have seen: by the test that decides it, since another one's figure is another test's."""
+"""The minimum detectable effect of a comparison, for the test that decides its verdict."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from agentbench_report.comparison.estimates import Estimate, Question
 from agentbench_report.statistics import exact_power, minimum_detectable, minimum_detectable_mean
 
 POWER = 0.8
-"""How often a difference should be seen that is there: four times of five."""
+"""The power at which a difference counts as detectable."""
 
 _SHARE_OF_ALPHA = 5
-"""The smallest p that drawn flips can give must be this many times smaller than the level of the test."""
+"""The smallest possible p of sampled sign flips must be smaller than the test level by this factor."""
 
 
 @attrs.frozen(kw_only=True)
-class Detectable:
-    """What a comparison of this size could have seen."""
+class DetectableEffect:
+    """The effect that a comparison of this size can detect."""
 
     difference: float | None
-    """The smallest true difference that would be told with ``power``, at the discordance or the spread that was seen.
+    """The smallest true difference that is detected with ``power`` at the observed discordance or spread.
 
-    With repeats an approximation by t, a little too small with fewer than some ten tasks that differ. ``None``: none
-    that is possible at that discordance would be, there is no spread to go by, or fewer than ``least_nonzero`` differ.
+    With repeats, a t approximation that is slightly too small if fewer than about ten tasks differ. ``None`` if no
+    possible difference is detectable, there is no spread, or fewer than ``least_nonzero`` tasks differ.
     """
     at_best: float | None
-    """The same if every task that differs went one way, whatever the discordance; ``None`` with repeats, or if none."""
+    """The same for any discordance if all discordant tasks go the same way; ``None`` with repeats, or if there is
+    none."""
     power: float
     alpha: float
     nonzero: int
-    """Tasks on which the runs differ: discordant pairs, or differences that are not 0."""
+    """Tasks on which the runs differ: discordant pairs, or differences other than 0."""
     least_nonzero: int
-    """With fewer of them, even if all go one way, the test that decides cannot tell a difference."""
+    """The fewest differing tasks, all in the same direction, for which the deciding test can be significant."""
 
 
-def detectable(found: Estimate, differences: Sequence[float], question: Question) -> Detectable:
-    """What a comparison like ``found`` could have seen, at the discordance or the spread that it has."""
-    midp, alpha = found.p_method == "mcnemar_midp", question.alpha
+def detectable(main: Estimate, differences: Sequence[float], question: Question) -> DetectableEffect:
+    """The minimum detectable effect at the discordance or spread of the estimate ``main``."""
+    midp, alpha = main.p_method == "mcnemar_midp", question.alpha
     nonzero, least = sum(difference != 0 for difference in differences), _least(alpha, midp=midp)
     smallest = at_best = None
-    if found.table is not None:
-        at_best = _one_way(found.table.n, alpha, midp=midp)
+    if main.table is not None:
+        at_best = _one_way(main.table.n, alpha, midp=midp)
     if nonzero < least:
         pass
-    elif found.table is not None and midp:
-        smallest = minimum_detectable(found.table.n, found.table.discordance or 0.0, POWER, alpha)
-    elif found.table is not None:
-        smallest = _at_discordance(found.table.n, found.table.discordance or 0.0, alpha)
-    elif found.task_means is not None and found.task_means.se:
-        smallest = minimum_detectable_mean(found.task_means.se, POWER, alpha, df=found.task_means.df)
-    return Detectable(
+    elif main.table is not None and midp:
+        smallest = minimum_detectable(main.table.n, main.table.discordance or 0.0, POWER, alpha)
+    elif main.table is not None:
+        smallest = _at_discordance(main.table.n, main.table.discordance or 0.0, alpha)
+    elif main.task_means is not None and main.task_means.se:
+        smallest = minimum_detectable_mean(main.task_means.se, POWER, alpha, df=main.task_means.df)
+    return DetectableEffect(
         difference=smallest if smallest is None or smallest <= 1 else None,
         at_best=at_best,
         power=POWER,
@@ -63,24 +64,24 @@ def detectable(found: Estimate, differences: Sequence[float], question: Question
     )
 
 
-def require_resamples(found: Sequence[Estimate | None], question: Question) -> None:
-    """Refuse flips that are drawn so few times that hardly a p, or none, would be below the level of the test.
+def require_resamples(estimates: Sequence[Estimate | None], question: Question) -> None:
+    """Require enough sampled sign flips for p-values well below the test level.
 
     Raises:
-        InputError: flips were drawn, and ``1 / (1 + resamples)`` is above a fifth of ``question.alpha``.
+        InputError: sign flips were sampled, and ``1 / (1 + resamples)`` is above a fifth of ``question.alpha``.
     """
-    drawn = any(one and one.sign_flip and not one.sign_flip.exact for one in found)
+    sampled = any(one and one.sign_flip and not one.sign_flip.exact for one in estimates)
     least = math.ceil(round(_SHARE_OF_ALPHA / question.alpha, 6)) - 1
-    if drawn and question.resamples < least:
+    if sampled and question.resamples < least:
         raise InputError(
-            f"with {question.resamples} resamples no sign-flip test has a p below {1 / (1 + question.resamples):.2g}: "
-            f"too coarse to be held against {question.alpha:.2g}",
-            remedy=f"Give --resamples {least} or more.",
+            f"with {question.resamples} resamples, the sign-flip test cannot give a p below "
+            f"{1 / (1 + question.resamples):.2g}, which is too coarse for the test level {question.alpha:.2g}",
+            remedy=f"Use --resamples {least} or more.",
         )
 
 
 def _least(alpha: float, *, midp: bool) -> int:
-    """The fewest tasks that, all differing one way, give a p below ``alpha``: it is ``(1 or 2) / 2ⁿ``."""
+    """The fewest tasks, all differing in the same direction, with a p of ``(1 or 2) / 2ⁿ`` below ``alpha``."""
     least = 1
     while (1 if midp else 2) * 0.5**least >= alpha:
         least += 1
@@ -88,13 +89,13 @@ def _least(alpha: float, *, midp: bool) -> int:
 
 
 def _one_way(n: int, alpha: float, *, midp: bool) -> float | None:
-    """The smallest share of tasks that, all improved, gives the test ``POWER``; to a thousandth of a point."""
+    """The smallest share of tasks that gives the test ``POWER`` if all of them improve, to 0.001 pp."""
     below = _below(alpha)
     return _smallest(1.0, lambda share: exact_power(n, 0.0, share, below, midp=midp)) if n else None
 
 
 def _at_discordance(n: int, discordance: float, alpha: float) -> float | None:
-    """The smallest difference that gives the exact test ``POWER`` where the share ``discordance`` of tasks differs."""
+    """The smallest difference that gives the exact test ``POWER`` if the share ``discordance`` of tasks differs."""
     below = _below(alpha)
 
     def power(effect: float) -> float:
@@ -104,12 +105,12 @@ def _at_discordance(n: int, discordance: float, alpha: float) -> float | None:
 
 
 def _below(alpha: float) -> float:
-    """``exact_power`` counts a p that equals alpha, a verdict does not."""
+    """``exact_power`` includes a p equal to alpha, which a verdict does not count as significant."""
     return alpha * (1 - 1e-9)
 
 
 def _smallest(most: float, power: Callable[[float], float]) -> float | None:
-    """Where a power that grows with the effect reaches ``POWER``; ``None`` when it does not up to ``most``."""
+    """The effect at which a monotonic power function reaches ``POWER``; ``None`` if above ``most``."""
     if power(most) < POWER:
         return None
     low, high = 0.0, most

@@ -1,4 +1,4 @@
-"""How far B is from A, under one assumption on what is missing. Nothing in here reads a file."""
+"""Estimate the difference between two runs, for one treatment of missing attempts. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from agentbench_report.statistics import (
 
 Verdict = Literal["better", "worse", "undecided"]
 Method = Literal["mcnemar", "means", "bootstrap"]
-"""``mcnemar``: pairs of single attempts; ``means``: differences of tasks; ``bootstrap``: these, and the bootstrap's
-interval beside the one that is told."""
+"""``mcnemar``: pairs of single attempts. ``means``: differences of task means. ``bootstrap``: the same, with the
+bootstrap interval in addition."""
 
 IntervalMethod = Literal["tango", "tango_mean", "identical", "none"]
-"""``tango`` for pairs of single attempts, ``tango_mean`` over tasks. ``identical``: no spread to go by, since all tasks
-differ by the same amount (or there is one task); the bound is for kinds of tasks that were not seen. ``none``: there is
-no task, and so no bound."""
+"""``tango`` for pairs of single attempts, ``tango_mean`` over tasks. ``identical``: all tasks differ by the same amount
+(or there is one task), so there is no spread, and the bounds only cover kinds of tasks that were not sampled. ``none``:
+there are no tasks, and thus no bounds."""
 
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """How to estimate. ``seed`` is for everything that is drawn at random."""
+    """How to estimate. ``seed`` is used for all random sampling."""
 
     method: Method
     confidence: float
@@ -45,8 +45,8 @@ class Question:
 
     @property
     def alpha(self) -> float:
-        """How often two equal runs may be called different."""
-        return round(1 - self.confidence, 12)  # 0.05 rather than 0.05 and a rounding error
+        """The level of the tests: how often equal runs may be reported as different."""
+        return round(1 - self.confidence, 12)  # avoids the rounding error of 1 - 0.95
 
 
 @attrs.frozen(kw_only=True)
@@ -54,12 +54,12 @@ class Estimate:
     """B minus A. Rates are between 0 and 1, differences of them between -1 and 1, tests two-sided."""
 
     missing: Missing
-    """What was assumed of attempts without a score."""
+    """How attempts without a score were treated."""
     tasks: int
     table: PairTable | None
     """``None`` with repeats: attempts at one task are not independent pairs."""
     pass_rate_a: float | None
-    """Mean over the tasks, each of which counts the same."""
+    """The mean over tasks, equally weighted."""
     pass_rate_b: float | None
     difference: float | None
     interval: Interval
@@ -67,23 +67,23 @@ class Estimate:
     p: float
     p_method: Literal["mcnemar_midp", "sign_flip"]
     verdict: Verdict
-    """By ``p``: ``undecided`` unless it is below 1 minus the confidence."""
+    """``undecided`` unless ``p`` is below 1 minus the confidence."""
     mcnemar_midp: float | None
     mcnemar_exact: float | None
     tango: Interval | None
     task_means: MeanEstimate | None
-    """The paired t estimate over tasks, beside the interval that is told; ``None`` with the method ``mcnemar``, as is
-    ``sign_flip``."""
+    """The paired t estimate over tasks, for reference; ``None`` with the method ``mcnemar``."""
     sign_flip: SignFlip | None
+    """``None`` with the method ``mcnemar``."""
     bootstrap: Bootstrap | None
-    """The same by resampling tasks with all their attempts; ``None`` with another method, or without a task."""
+    """From resampling tasks with all their attempts; ``None`` with other methods, or without tasks."""
 
 
 def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.LEFT_OUT) -> Estimate:
     """Compare the pairs of an alignment.
 
-    With the method ``mcnemar`` the interval is Tango's score interval, and McNemar's mid-p decides. Otherwise tasks
-    are the sample: the interval is ``tango_mean``, and a test decides that flips the signs of their differences.
+    With the method ``mcnemar``, the interval is Tango's score interval, and McNemar's mid-p test decides. Otherwise
+    tasks are the sample: the interval is ``tango_mean``, and a sign-flip test on the task differences decides.
 
     Raises:
         ValueError: the method is ``mcnemar`` and there are repeats.
@@ -91,32 +91,32 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
     differences = aligned.differences(missing)
     table = None if aligned.repeated and question.method != "mcnemar" else aligned.table(missing)
     score = None if table is None else tango(table, question.confidence)
-    means = flipped = drawn = None
-    how: IntervalMethod
+    means = flipped = resampled = None
+    interval_method: IntervalMethod
     if question.method == "mcnemar":
         assert table is not None
         assert score is not None
         interval, p = score, mcnemar_midp(table)
-        how = "tango" if table.n else "none"
+        interval_method = "tango" if table.n else "none"
     else:
         means = mean_difference(differences, question.confidence)
         flipped = sign_flip(differences, question.seed, question.resamples)
         if question.method == "bootstrap" and differences:
-            drawn = bootstrap_mean(differences, question.seed, question.resamples, question.confidence)
+            resampled = bootstrap_mean(differences, question.seed, question.resamples, question.confidence)
         interval = tango_mean(differences, question.confidence)
-        how = "none" if means.mean is None else "identical" if means.degenerate else "tango_mean"
+        interval_method = "none" if means.mean is None else "identical" if means.degenerate else "tango_mean"
         p = flipped.two_sided
-    counts = [found for found in (pair.counts(missing) for pair in aligned.pairs) if found]
+    counts = [each for each in (pair.counts(missing) for pair in aligned.pairs) if each]
     mean = means.mean if means is not None else table.difference if table is not None else None
     return Estimate(
         missing=missing,
         tasks=len(differences),
         table=table,
-        pass_rate_a=mean_of_means((passed, of) for passed, of, _, _ in counts),
-        pass_rate_b=mean_of_means((passed, of) for _, _, passed, of in counts),
+        pass_rate_a=mean_of_means((passed, total) for passed, total, _, _ in counts),
+        pass_rate_b=mean_of_means((passed, total) for _, _, passed, total in counts),
         difference=mean,
         interval=interval,
-        interval_method=how,
+        interval_method=interval_method,
         p=p,
         p_method="mcnemar_midp" if flipped is None else "sign_flip",
         verdict=verdict(mean, p, question.alpha),
@@ -125,14 +125,14 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
         tango=score,
         task_means=means,
         sign_flip=flipped,
-        bootstrap=drawn,
+        bootstrap=resampled,
     )
 
 
 def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] | tuple[None, None]:
-    """The worst and the best case for B; ``None`` when nothing is missing.
+    """The worst and the best case for B; ``None`` if no attempts are missing.
 
-    Never by bootstrap: that the missing attempts are filled in is far more than the two intervals differ by.
+    Without the bootstrap, since its effect is small compared with that of filling in missing attempts.
     """
     if not aligned.incomplete:
         return None, None
@@ -140,10 +140,10 @@ def bounds(aligned: Alignment, question: Question) -> tuple[Estimate, Estimate] 
     return estimate(aligned, question, Missing.WORST), estimate(aligned, question, Missing.BEST)
 
 
-def beside(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
-    """With what is quarantined, and without what is suspected; ``None`` where there is nothing of the kind.
+def alternatives(aligned: Alignment, question: Question) -> tuple[Estimate | None, Estimate | None]:
+    """Estimates including quarantined tasks and excluding suspected attempts; ``None`` if there are none.
 
-    Never by bootstrap, as ``bounds``.
+    Without the bootstrap, as in :func:`bounds`.
     """
     question = attrs.evolve(question, method="means" if question.method == "bootstrap" else question.method)
     return (
@@ -153,7 +153,7 @@ def beside(aligned: Alignment, question: Question) -> tuple[Estimate | None, Est
 
 
 def verdict(difference: float | None, p: float, alpha: float) -> Verdict:
-    """Which is better, if the test says that they differ."""
+    """Whether B is better or worse, or ``undecided`` if the difference is not significant."""
     if not difference or p >= alpha:
         return "undecided"
     return "better" if difference > 0 else "worse"

@@ -1,4 +1,4 @@
-"""Text of a file as a block of code in Markdown."""
+"""Format a diff as a fenced code block in Markdown."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import re
 
 from agentbench_core import escape_control
 
-LINES = 100
-WIDTH = 400
-"""How many lines are shown, and how many characters of each."""
+MAX_LINES = 100
+MAX_WIDTH = 400
+"""Characters per line."""
 
 
 def fenced(text: str) -> str:
-    """Lines of a file as a block of code that nothing in them can end; at most ``LINES``, none of them endless."""
+    """The first ``MAX_LINES`` lines of a diff as a code block with a fence that the text cannot close."""
     lines = text.splitlines()
-    cut = len(lines) - LINES
-    shown = [_short(line) for line in lines[:LINES]] + ([f"[... {cut} lines left out ...]"] if cut > 0 else [])
+    omitted = len(lines) - MAX_LINES
+    shown = [_truncate(line) for line in lines[:MAX_LINES]]
+    shown += [f"[... {omitted} lines omitted ...]"] if omitted > 0 else []
     fence = "`" * max(3, 1 + max((len(run) for line in shown for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{fence}diff", *shown, fence])
 
 
-def _short(line: str) -> str:
-    more = len(line) - WIDTH
-    return escape_control(line[:WIDTH]) + (f" [... {more} characters left out ...]" if more > 0 else "")
+def _truncate(line: str) -> str:
+    omitted = len(line) - MAX_WIDTH
+    return escape_control(line[:MAX_WIDTH]) + (f" [... {omitted} characters omitted ...]" if omitted > 0 else "")

@@ -1,4 +1,4 @@
-"""Two runs on the same tasks: is one better, by how much, and on which tasks."""
+"""Compare two runs on the same tasks: which is better, by how much, and on which tasks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import Literal
 
 from agentbench_core import InputError
 from agentbench_report.comparison.alignment import Alignment, TaskPair, align
-from agentbench_report.comparison.aside import quarantined_tasks
-from agentbench_report.comparison.comparable import check, require
 from agentbench_report.comparison.detectable import detectable, require_resamples
-from agentbench_report.comparison.estimates import Estimate, Method, Question, beside, bounds, estimate
-from agentbench_report.comparison.grounds import Ground
+from agentbench_report.comparison.estimates import Estimate, Method, Question, alternatives, bounds, estimate
 from agentbench_report.comparison.paired_report import (
     Change,
     Diff,
@@ -24,23 +21,29 @@ from agentbench_report.comparison.paired_report import (
     Side,
     TaskRow,
 )
-from agentbench_report.comparison.verdicts import BEYOND_CHANCE, Bound, about_aside, about_missing, headline
+from agentbench_report.comparison.quarantined import quarantined_tasks
+from agentbench_report.comparison.refusal_reasons import RefusalReason
+from agentbench_report.comparison.refusals import check, require
+from agentbench_report.comparison.verdicts import (
+    SAME_VARIANT_DIFFERENCE,
+    Alternative,
+    about_excluded,
+    about_missing,
+    headline,
+)
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.statistics import Interval, mean_of_means, seed_of, task_interval, wilson
 
 PASSED = "passed"
 NOT_RECORDED = "not recorded"
-"""Beside failure reasons, how an attempt can end."""
+"""Outcomes of an attempt other than a failure reason."""
 
 FINAL_DIFF = "diffs/final.patch"
-_DIFFS_NAMED = 3
-"""Attempts at a task whose diffs are named; that they are there costs a look at the disk each."""
+_MAX_DIFFS = 3
+"""Attempts per task whose diffs are listed. Each requires a check for the file."""
 
-_NO_PAIRS = (
-    "McNemar's test is for one attempt per task, and these runs have several: attempts at one task are not "
-    "independent, and counted as pairs they would call equal variants different too often"
-)
-_NO_PAIRS_REMEDY = "Compare the tasks' own pass rates: --method bootstrap"
+_NO_PAIRS = "McNemar's test requires one attempt per task, but these runs have several, which are not independent"
+_NO_PAIRS_REMEDY = "Use --method bootstrap to compare the pass rates of tasks."
 
 
 def compare_pair(
@@ -50,27 +53,27 @@ def compare_pair(
     method: Method,
     confidence: float = 0.95,
     resamples: int = 10_000,
-    allowed: Collection[Ground] = (),
+    allowed: Collection[RefusalReason] = (),
 ) -> PairedReport:
     """Compare two runs.
 
     Args:
-        a: the run to compare with.
-        b: the run that is judged.
+        a: the baseline run.
+        b: the run to evaluate.
         method: ``mcnemar`` for single attempts; ``means`` or ``bootstrap`` for any number of repeats.
-        confidence: of intervals; 1 minus it is the level of the tests.
-        resamples: of the bootstrap, and of the sign-flip test where there are too many flips to try all.
-        allowed: what may speak against the comparison, and is said in the report instead.
+        confidence: the confidence of intervals. The test level is 1 minus it.
+        resamples: for the bootstrap, and for sign-flip tests with too many flips to enumerate.
+        allowed: refusal reasons that are reported instead of raised.
 
     Raises:
-        InputError: the runs are not comparable, ``mcnemar`` is asked for with repeats, or ``resamples`` are too few for
-            the level of the test.
+        InputError: the runs are not comparable, the method is ``mcnemar`` and there are repeats, or ``resamples`` is
+            too small for the test level.
     """
-    found = check(a, b, allowed)
+    comparability = check(a, b, allowed)
     aligned = align(a, b)
-    unfit = method == "mcnemar" and aligned.repeated
-    require(("These runs", found), also=f"{_NO_PAIRS}. {_NO_PAIRS_REMEDY}" if unfit else "")
-    if unfit:
+    unsuitable = method == "mcnemar" and aligned.repeated
+    require(("These runs", comparability), also=f"{_NO_PAIRS}. {_NO_PAIRS_REMEDY}" if unsuitable else "")
+    if unsuitable:
         raise InputError(_NO_PAIRS, remedy=_NO_PAIRS_REMEDY)
     question = Question(
         method=method,
@@ -80,34 +83,37 @@ def compare_pair(
     )
     main = estimate(aligned, question)
     worst, best = bounds(aligned, question)
-    with_quarantined, without_suspected = beside(aligned, question)
+    with_quarantined, without_suspected = alternatives(aligned, question)
     require_resamples((main, worst, best, with_quarantined, without_suspected), question)
-    aside = quarantined_tasks(aligned)
-    seen = detectable(main, aligned.differences(), question)
-    said = (
-        headline(main, seen, question),
-        BEYOND_CHANCE if found.same_variant and main.verdict != "undecided" else "",
-        about_missing(len(aligned.incomplete), len(aligned.valid), main.verdict, _bound(worst), _bound(best)),
-        about_aside(len(aside), aligned.suspected, main.verdict, _bound(with_quarantined), _bound(without_suspected)),
+    quarantined = quarantined_tasks(aligned)
+    effect = detectable(main, aligned.differences(), question)
+    alternative_cases = _alternative(with_quarantined), _alternative(without_suspected)
+    sentences = (
+        headline(main, effect, question),
+        SAME_VARIANT_DIFFERENCE if comparability.same_variant and main.verdict != "undecided" else "",
+        about_missing(
+            len(aligned.incomplete), len(aligned.valid), main.verdict, _alternative(worst), _alternative(best)
+        ),
+        about_excluded(len(quarantined), aligned.suspected, main.verdict, *alternative_cases),
     )
     return PairedReport(
         verdict=main.verdict,
-        headline=" ".join(part for part in said if part),
-        robust=all(bound is None or bound.verdict == main.verdict for bound in (worst, best)),
-        same_variant=found.same_variant,
-        same_terms=found.same_terms,
+        headline=" ".join(filter(None, sentences)),
+        robust=all(case is None or case.verdict == main.verdict for case in (worst, best)),
+        same_variant=comparability.same_variant,
+        same_terms=comparability.same_terms,
         method=method,
         confidence=confidence,
         seed=question.seed,
         a=side(a, [pair.a for pair in aligned.valid], [pair.a for pair in aligned.complete], confidence),
         b=side(b, [pair.b for pair in aligned.valid], [pair.b for pair in aligned.complete], confidence),
-        overridden=found.overridden,
-        warnings=found.warnings,
+        overridden=comparability.overridden,
+        warnings=comparability.warnings,
         pairs=len(aligned.valid),
         complete_pairs=len(aligned.complete),
         incomplete=tuple(pair.task_id for pair in aligned.incomplete),
         invalid=tuple(pair.task_id for pair in aligned.invalid),
-        quarantined=aside,
+        quarantined=quarantined,
         suspected=aligned.suspected,
         only_a=tuple(task.task_id for task in aligned.only_a),
         only_b=tuple(task.task_id for task in aligned.only_b),
@@ -116,7 +122,7 @@ def compare_pair(
         best=best,
         with_quarantined=with_quarantined,
         without_suspected=without_suspected,
-        detectable=seen,
+        detectable=effect,
         reasons=_reasons(aligned),
         moves=_moves(aligned),
         tasks=tuple(_row(pair, a, b) for pair in _by_name((*aligned.pairs, *aligned.quarantined))),
@@ -124,15 +130,16 @@ def compare_pair(
 
 
 def side(run: RunCounts, tasks: Sequence[TaskCounts], rated: Sequence[TaskCounts], confidence: float) -> Side:
-    """A run as it stands beside others: counts over ``tasks``, its pass rate over ``rated``, which all have a score."""
+    """One run of a comparison: counts over ``tasks``, and the pass rate over ``rated``, which must all have a score."""
     manifest = run.manifest
     counts = [(task.passed, task.scored) for task in rated]
     interval: Interval | None = None
-    how: RateMethod = ""
+    interval_method: RateMethod = ""
     if counts and any(task.planned > 1 for task in tasks):
-        interval, how = task_interval(counts, confidence), "over tasks"
+        interval, interval_method = task_interval(counts, confidence), "over tasks"
     elif counts:
-        interval, how = wilson(sum(passed for passed, _ in counts), len(counts), confidence), "wilson"
+        interval = wilson(sum(passed for passed, _ in counts), len(counts), confidence)
+        interval_method = "wilson"
     return Side(
         directory=str(run.view.directory),
         run_id=manifest.run_id,
@@ -151,7 +158,7 @@ def side(run: RunCounts, tasks: Sequence[TaskCounts], rated: Sequence[TaskCounts
         not_recorded=sum(task.not_recorded for task in tasks),
         pass_rate=mean_of_means(counts),
         interval=interval,
-        interval_method=how,
+        interval_method=interval_method,
         steps=sum(task.steps for task in tasks),
         duration_sec=sum(task.duration_sec for task in tasks),
         tokens=sum(task.tokens for task in tasks),
@@ -159,8 +166,8 @@ def side(run: RunCounts, tasks: Sequence[TaskCounts], rated: Sequence[TaskCounts
     )
 
 
-def _bound(found: Estimate | None) -> Bound | None:
-    return None if found is None else Bound(difference=found.difference, p=found.p, verdict=found.verdict)
+def _alternative(case: Estimate | None) -> Alternative | None:
+    return None if case is None else Alternative(difference=case.difference, p=case.p, verdict=case.verdict)
 
 
 def _by_name(pairs: Sequence[TaskPair]) -> Sequence[TaskPair]:
@@ -199,14 +206,14 @@ def _pair_side(task: TaskCounts, diffs: tuple[Diff, ...]) -> PairSide:
 
 
 def _diffs(run: RunCounts, task: TaskCounts, *, passed: bool) -> tuple[Diff, ...]:
-    """Final diffs of a few attempts, first of those that ended so: they show what changed."""
-    kinds: tuple[tuple[Literal["passed", "failed"], tuple[int, ...]], ...]
-    kinds = ("passed", task.passes), ("failed", task.fails)
-    every = [(repeat, result) for result, repeats in (kinds if passed else kinds[::-1]) for repeat in repeats]
+    """Final diffs of a few attempts, starting with those that passed or failed as given by ``passed``."""
+    results: tuple[tuple[Literal["passed", "failed"], tuple[int, ...]], ...]
+    results = ("passed", task.passes), ("failed", task.fails)
+    attempts = [(repeat, result) for result, repeats in (results if passed else results[::-1]) for repeat in repeats]
     return tuple(
         Diff(repeat=repeat, result=result, path=f"{task.directory(repeat)}/{FINAL_DIFF}")
-        for repeat, result in every[:_DIFFS_NAMED]
-        # Links out of the run directory do not count, nor do names that lead there.
+        for repeat, result in attempts[:_MAX_DIFFS]
+        # Symbolic links and names that point out of the run directory are ignored.
         if run.view.file(task.task_id, repeat, FINAL_DIFF, at_most=0) is not None
     )
 
@@ -235,5 +242,5 @@ def _moves(aligned: Alignment) -> tuple[Move, ...]:
 
 
 def _end(task: TaskCounts) -> str:
-    """How the one attempt at a task ended."""
+    """The outcome of the only attempt at a task."""
     return PASSED if task.passed else next(iter(task.reasons), NOT_RECORDED)

@@ -1,4 +1,4 @@
-"""What a paired comparison says, as values."""
+"""The report of a paired comparison."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Literal
 
 import attrs
 
-from agentbench_report.comparison.aside import QuarantinedTask
-from agentbench_report.comparison.comparable import Refusal
-from agentbench_report.comparison.detectable import Detectable
+from agentbench_report.comparison.detectable import DetectableEffect
 from agentbench_report.comparison.estimates import Estimate, Method, Verdict
+from agentbench_report.comparison.quarantined import QuarantinedTask
+from agentbench_report.comparison.refusals import Refusal
 from agentbench_report.statistics import Interval
 
 RateMethod = Literal["wilson", "over tasks", ""]
-"""How the interval of a pass rate was made: from independent attempts, or from tasks that were tried several times."""
+"""How the interval of a pass rate was computed: from independent attempts, or over tasks with several attempts."""
 
 
 @attrs.frozen(kw_only=True)
 class Side:
-    """One run. Counts and sums are over the tasks that both runs have."""
+    """One of the runs. Counts and sums are over the tasks that both runs have."""
 
     directory: str
     run_id: str
@@ -28,7 +28,7 @@ class Side:
     variant_digest: str
     agent: str
     model: str
-    """What the run asked for; empty without a model."""
+    """The requested model; empty without one."""
     harness: str
     status: str
     """``completed``, ``interrupted``, ``stopped``, or ``unfinished``."""
@@ -39,7 +39,7 @@ class Side:
     unscored: int
     not_recorded: int
     pass_rate: float | None
-    """Over the complete pairs, as a mean over tasks; ``None`` when there is none."""
+    """The mean over tasks, for complete pairs; ``None`` without complete pairs."""
     interval: Interval | None
     interval_method: RateMethod
     steps: int
@@ -50,7 +50,7 @@ class Side:
 
 @attrs.frozen(kw_only=True)
 class Diff:
-    """Where the final diff of an attempt lies, below the run directory."""
+    """The final diff of an attempt. ``path`` is relative to the run directory."""
 
     repeat: int
     result: Literal["passed", "failed"]
@@ -59,7 +59,7 @@ class Diff:
 
 @attrs.frozen(kw_only=True)
 class PairSide:
-    """One task in one of the runs."""
+    """A task in one of the runs."""
 
     task_id: str
     passed: int
@@ -68,10 +68,10 @@ class PairSide:
     not_recorded: int
     pass_rate: float | None
     reasons: Mapping[str, int]
-    """Failure reasons of the attempts that did not pass, scored or not, with their counts."""
+    """Counts of the failure reasons of attempts that did not pass, scored or not."""
     diffs: tuple[Diff, ...]
-    """Only of tasks that regressed or improved: of three attempts at most, first those that show the change, as those
-    that failed in B where the task regressed."""
+    """For tasks that regressed or improved: diffs of up to three attempts, starting with those that show the change,
+    such as attempts that failed in B if the task regressed."""
 
 
 Change = Literal["regressed", "improved", "same", "unknown", "invalid", "quarantined"]
@@ -79,13 +79,12 @@ Change = Literal["regressed", "improved", "same", "unknown", "invalid", "quarant
 
 @attrs.frozen(kw_only=True)
 class TaskRow:
-    """One task in both runs."""
+    """A task in both runs."""
 
     task_id: str
     digest: str
     change: Change
-    """``unknown``: it has no score in one of the runs; ``invalid``: it was found in both to be no task;
-    ``quarantined``: one of the runs says so."""
+    """``unknown``: no score in one of the runs; ``invalid``: invalid in both runs; ``quarantined``: in either run."""
     difference: float | None
     """Pass rate in B minus pass rate in A."""
     a: PairSide
@@ -94,7 +93,7 @@ class TaskRow:
 
 @attrs.frozen(kw_only=True)
 class ReasonShift:
-    """How often attempts ended for a reason, in each run, over the tasks that both have."""
+    """The number of attempts with a failure reason in each run, over the tasks that both runs have."""
 
     reason: str
     a: int
@@ -103,7 +102,7 @@ class ReasonShift:
 
 @attrs.frozen(kw_only=True)
 class Move:
-    """How many tasks ended in one way in A, and in another in B."""
+    """The number of tasks with a pair of different outcomes in A and B."""
 
     a: str
     b: str
@@ -112,53 +111,52 @@ class Move:
 
 @attrs.frozen(kw_only=True)
 class PairedReport:
-    """B held against A, task by task. Differences are B minus A."""
+    """The comparison of B with A, paired by task. Differences are B minus A."""
 
     verdict: Verdict
     headline: str
-    """The verdict in words, with what missing and suspected attempts and quarantined tasks could change."""
+    """The verdict in words, and how missing or suspected attempts and quarantined tasks could change it."""
     robust: bool
-    """The verdict is the same whatever the missing attempts would have been."""
+    """Whether the verdict is the same in the worst and the best case."""
     same_variant: bool
-    """Both runs are of one configuration."""
+    """Whether both runs use the same variant."""
     same_terms: bool
-    """Nothing else is known to differ either: then what differs between two runs of one variant is noise."""
+    """Whether nothing else is known to differ. Differences between runs of the same variant are then noise."""
     method: Method
     confidence: float
     seed: int
-    """Of everything drawn at random; it follows from the two run ids."""
+    """The seed of all random sampling, derived from the two run ids."""
     a: Side
     b: Side
     overridden: tuple[Refusal, ...]
-    """What speaks against this comparison, and was overridden by a flag."""
+    """Refusals that were overridden by a flag."""
     warnings: tuple[str, ...]
     pairs: int
-    """Tasks that both runs have, without ``invalid`` and ``quarantined``."""
+    """Tasks that both runs have, excluding invalid and quarantined tasks."""
     complete_pairs: int
-    """Those with a score on both sides."""
+    """Pairs with a score on both sides."""
     incomplete: tuple[str, ...]
-    """Tasks of both runs in which an attempt has no score."""
+    """Tasks of both runs with an attempt without a score."""
     invalid: tuple[str, ...]
-    """Tasks of both runs that all attempts found to be none: they are in no number and no bound."""
+    """Tasks that all attempts of both runs found invalid. They are not counted."""
     quarantined: tuple[QuarantinedTask, ...]
-    """Tasks of either that one of the runs says are quarantined: they are in no number, but for ``with_quarantined``.
-    The reason in A comes first."""
+    """Tasks that either run quarantined. They count only in ``with_quarantined``. The reason in A comes first."""
     suspected: int
-    """Scored attempts of both runs that may have attacked their verdict or seen what they must not."""
+    """Scored attempts of both runs suspected of tampering or of leaked information."""
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     estimate: Estimate
     """Over the complete pairs."""
     worst: Estimate | None
-    """As if what is missing had passed in A and failed in B; ``None`` when nothing is missing."""
+    """Missing attempts passed in A and failed in B; ``None`` if none are missing."""
     best: Estimate | None
-    """As if what is missing had failed in A and passed in B; ``None`` when nothing is missing."""
+    """Missing attempts failed in A and passed in B; ``None`` if none are missing."""
     with_quarantined: Estimate | None
-    """With the quarantined tasks that both runs have; ``None`` without any."""
+    """Including the quarantined tasks that both runs have; ``None`` without any."""
     without_suspected: Estimate | None
-    """As if the suspected attempts had no score; ``None`` without any."""
-    detectable: Detectable
+    """With suspected attempts as unscored; ``None`` without any."""
+    detectable: DetectableEffect
     reasons: tuple[ReasonShift, ...]
     moves: tuple[Move, ...]
-    """The tasks that ended in another way; empty with repeats."""
+    """Tasks with different outcomes; empty with repeats."""
     tasks: tuple[TaskRow, ...]

@@ -1,26 +1,26 @@
-"""A paired comparison as Markdown or CSV."""
+"""Format a paired comparison as Markdown or CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentbench_report.comparison.comparable import Refusal, some
 from agentbench_report.comparison.estimates import Estimate
 from agentbench_report.comparison.fenced import fenced
 from agentbench_report.comparison.paired_report import Diff, PairedReport, PairSide, Side, TaskRow
-from agentbench_report.comparison.verdicts import between, of_one_variant, p_of, some_tasks
+from agentbench_report.comparison.refusals import Refusal, name_list
+from agentbench_report.comparison.verdicts import count_tasks, interval_text, p_text, same_variant_note
 from agentbench_report.text import Cell, Links, counted, csv_text, markdown_table, p_value, percent, plain, points
 
-TASKS_SHOWN = 50
-"""Tasks of a kind in a Markdown table; CSV and JSON have all."""
-DIFF_TASKS = 20
+MAX_TASKS = 50
+"""Tasks per Markdown table. CSV and JSON contain all tasks."""
+MAX_DIFF_TASKS = 20
 """Tasks whose diffs are printed."""
 
-_ASSUMED = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
-_WITH_QUARANTINED, _WITHOUT_SUSPECTED = "with what is quarantined", "without what is suspected"
+_CASES = {"left_out": "complete pairs only", "worst": "worst case for B", "best": "best case for B"}
+_WITH_QUARANTINED, _WITHOUT_SUSPECTED = "including quarantined tasks", "excluding suspected attempts"
 
 ReadDiff = Callable[[str, str, int], str]
-"""The text of a diff, from the side (``A`` or ``B``), the name of the task in that run, and the repeat."""
+"""Returns the text of a diff, given the side (``A`` or ``B``), the task id in that run, and the repeat."""
 
 
 def as_csv(report: PairedReport) -> str:
@@ -40,12 +40,12 @@ def _side_cells(side: PairSide) -> list[Cell]:
 
 
 def as_markdown(report: PairedReport, diff: ReadDiff | None = None) -> str:
-    """The report for people; with ``diff``, the final diffs of tasks that regressed or improved are printed, too."""
+    """The report as Markdown. ``diff`` adds the final diffs of regressed and improved tasks."""
     a, b, links = report.a, report.b, Links()
     parts = [
         f"# B: {plain(b.variant)} against A: {plain(a.variant)}, on {plain(b.suite)}",
         _verdict(report),
-        *_cautions(report),
+        *_warnings(report),
         "## Runs",
         _runs(report, links),
         *_table(report),
@@ -54,8 +54,8 @@ def as_markdown(report: PairedReport, diff: ReadDiff | None = None) -> str:
         *_tests(report),
     ]
     for change, title in (("regressed", "Regressed"), ("improved", "Improved")):
-        parts += _moved(report, change, title, links)
-    parts += [*_reasons(report), "## What it took", _took(report), *_left_out(report)]
+        parts += _changed(report, change, title, links)
+    parts += [*_reasons(report), "## Cost and effort", _usage(report), *_not_counted(report)]
     if diff is not None:
         parts += _diffs(report, diff)
     parts.append(links.places())
@@ -67,20 +67,20 @@ def _verdict(report: PairedReport) -> str:
     return f"**{first}.** {rest}" if rest else f"**{first}**"
 
 
-def _cautions(report: PairedReport) -> list[str]:
+def _warnings(report: PairedReport) -> list[str]:
     parts = []
-    if report.same_variant and report.verdict == "undecided":  # else the headline has it
-        parts.append(of_one_variant(report.verdict, same_terms=report.same_terms, confidence=report.confidence))
+    if report.same_variant and report.verdict == "undecided":  # otherwise part of the headline
+        parts.append(same_variant_note(report.verdict, same_terms=report.same_terms, confidence=report.confidence))
     if report.overridden:
-        parts += ["**Not comparable, and compared all the same:**", "\n".join(map(overridden, report.overridden))]
+        parts += ["**Not comparable (overridden by flags):**", "\n".join(map(overridden, report.overridden))]
     if report.warnings:
-        parts += ["To be known:", "\n".join(f"- {plain(warning)}" for warning in report.warnings)]
+        parts += ["Warnings:", "\n".join(f"- {plain(warning)}" for warning in report.warnings)]
     return parts
 
 
 def overridden(refusal: Refusal) -> str:
-    """A ground that was overridden, as a line of a list: the flag, the reason, and what was found."""
-    tasks = f" Tasks: {plain(some(refusal.tasks))}." if refusal.tasks else ""
+    """An overridden refusal as a list item: the flag, the reason and the evidence."""
+    tasks = f" Tasks: {plain(name_list(refusal.tasks))}." if refusal.tasks else ""
     return f"- `{refusal.flag}`: {plain(refusal.reason)} A: {plain(refusal.a)}. B: {plain(refusal.b)}.{tasks}"
 
 
@@ -95,13 +95,13 @@ def _runs(report: PairedReport, links: Links) -> str:
         "attempts",
         "scored",
         "passed",
-        "missing",
+        "no score",
         "pass rate",
     )
     rows = [_run(name, side, links) for name, side in (("A", report.a), ("B", report.b))]
     note = (
-        f"Pass rates are over {some_tasks(report.complete_pairs)} with a score in both runs. Whether their "
-        "intervals overlap says nothing of the difference: that is below, and goes by pairs."
+        f"Pass rates are over {count_tasks(report.complete_pairs)} with a score in both runs. Do not compare their "
+        "intervals for overlap. See the paired difference below."
     )
     return f"{markdown_table(header, rows)}\n\n{note}"
 
@@ -111,8 +111,8 @@ def _run(name: str, side: Side, links: Links) -> Sequence[Cell]:
     if side.pass_rate is not None and side.interval is not None:
         rate = f"{percent(side.pass_rate)} ({percent(side.interval.low)} to {percent(side.interval.high)})"
     missing = side.unscored + side.not_recorded
-    what = (*map(plain, (side.variant, side.agent, side.model, side.harness)), links.to(side.run_id, side.directory))
-    return (name, *what, side.planned, side.scored, side.passed, missing, rate)
+    names = (*map(plain, (side.variant, side.agent, side.model, side.harness)), links.to(side.run_id, side.directory))
+    return (name, *names, side.planned, side.scored, side.passed, missing, rate)
 
 
 def _table(report: PairedReport) -> list[str]:
@@ -125,21 +125,22 @@ def _table(report: PairedReport) -> list[str]:
 
 
 def _differences(report: PairedReport) -> str:
-    header = ("", "tasks", "A", "B", "difference", f"{report.confidence * 100:.4g}% interval", "p")
-    found = [(_ASSUMED[one.missing], one) for one in (report.estimate, report.worst, report.best) if one is not None]
+    header = ("", "tasks", "A", "B", "difference", f"{report.confidence * 100:.4g}% CI", "p")
+    cases = [(_CASES[one.missing], one) for one in (report.estimate, report.worst, report.best) if one is not None]
     others = ((_WITH_QUARANTINED, report.with_quarantined), (_WITHOUT_SUSPECTED, report.without_suspected))
-    found += [(name, one) for name, one in others if one is not None]
-    rows = [_difference(name, one) for name, one in found]
-    how = {
-        "tango": "Tango's score interval, McNemar's mid-p test.",
-        "tango_mean": "Means over tasks; Tango's score interval, with as many tasks as their differences are worth; "
-        "sign-flip test.",
-        "identical": "Means over tasks; all tasks differ alike, so the interval is for tasks that were not seen.",
+    cases += [(name, one) for name, one in others if one is not None]
+    rows = [_difference(name, one) for name, one in cases]
+    methods = {
+        "tango": "Tango score interval and McNemar mid-p test.",
+        "tango_mean": "Means over tasks, with a Tango score interval for the effective number of tasks and a sign-flip "
+        "test.",
+        "identical": "Means over tasks. All tasks differ by the same amount, so the interval only covers kinds of "
+        "tasks that were not sampled.",
         "none": "",
     }
-    note = how[report.estimate.interval_method]
+    note = methods[report.estimate.interval_method]
     if report.worst is not None:
-        note += " Worst case: what is missing passed in A and failed in B; best case: the other way round."
+        note += " Worst case: attempts without a score passed in A and failed in B. Best case: the opposite."
     return f"{markdown_table(header, rows)}\n\n{note}".rstrip()
 
 
@@ -163,59 +164,61 @@ def _tests(report: PairedReport) -> list[str]:
     if one.difference is None:
         return []
     if one.mcnemar_midp is not None and one.mcnemar_exact is not None and one.tango is not None:
-        tests = f"{p_of(one.mcnemar_midp)} by mid-p, {p_of(one.mcnemar_exact)} by the exact test"
-        lines.append(f"- McNemar: {tests}; Tango {between(one.tango)}")
+        tests = f"{p_text(one.mcnemar_midp)} (mid-p), {p_text(one.mcnemar_exact)} (exact)"
+        lines.append(f"- McNemar: {tests}, Tango {interval_text(one.tango)}")
     if one.task_means is not None and one.task_means.p is not None:
-        lines.append(f"- t over tasks: {p_of(one.task_means.p)}, {between(one.task_means.interval)}")
+        lines.append(f"- paired t over tasks: {p_text(one.task_means.p)}, {interval_text(one.task_means.interval)}")
     if one.sign_flip is not None:
-        how = "all flips" if one.sign_flip.exact else f"drawn with seed {report.seed}"
-        lines.append(f"- sign flips over tasks: {p_of(one.sign_flip.two_sided)} ({how})")
+        flips = "all sign flips" if one.sign_flip.exact else f"sampled with seed {report.seed}"
+        lines.append(f"- sign-flip test over tasks: {p_text(one.sign_flip.two_sided)} ({flips})")
     if one.bootstrap is not None and not one.bootstrap.degenerate:
-        drawn = f"{one.bootstrap.resamples} resamples of tasks, seed {one.bootstrap.seed}"
-        lines.append(f"- bootstrap: BCa {between(one.bootstrap.interval)} ({drawn}; mostly too narrow)")
+        resamples = f"{one.bootstrap.resamples} resamples of tasks, seed {one.bootstrap.seed}"
+        lines.append(f"- bootstrap: BCa {interval_text(one.bootstrap.interval)} ({resamples}, usually too narrow)")
     if report.detectable.difference is not None:
-        least = f"{100 * report.detectable.difference:.1f} points"
-        lines.append(f"- smallest true difference that such a comparison tells 4 times of 5: {least}")
+        effect = f"{100 * report.detectable.difference:.1f} pp at {report.detectable.power:.0%} power"
+        lines.append(f"- minimum detectable effect: {effect}")
     return ["\n".join(lines)] if lines else []
 
 
-def _moved(report: PairedReport, change: str, title: str, links: Links) -> list[str]:
+def _changed(report: PairedReport, change: str, title: str, links: Links) -> list[str]:
     rows = sorted(
         (row for row in report.tasks if row.change == change),
         key=lambda row: (-abs(row.difference or 0), row.task_id),
     )
     if not rows:
-        return [f"## {title}", "No task."]
+        return [f"## {title}", "None."]
     table = markdown_table(
         ("task", "A", "B", "diffs"),
-        [(plain(row.task_id), _ended(row.a), _ended(row.b), _linked(row, report, links)) for row in rows[:TASKS_SHOWN]],
+        [
+            (plain(row.task_id), _outcome(row.a), _outcome(row.b), _links(row, report, links))
+            for row in rows[:MAX_TASKS]
+        ],
     )
-    more = len(rows) - TASKS_SHOWN
-    return [f"## {title}", f"{some_tasks(len(rows))}.", table, *([f"... and {more} more."] if more > 0 else [])]
+    more = len(rows) - MAX_TASKS
+    return [f"## {title}", f"{count_tasks(len(rows))}.", table, *([f"... and {more} more."] if more > 0 else [])]
 
 
-def _ended(side: PairSide) -> str:
-    """How attempts ended: ``passed``, ``TIMEOUT``, ``missing (LLM_ERROR)``, ``3 of 5, TIMEOUT x2``."""
-    missing = f"{side.not_recorded} not recorded" if side.not_recorded else ""
-    why = ", ".join(part for part in (plain(counted(side.reasons.items())), missing) if part)
+def _outcome(side: PairSide) -> str:
+    """The outcome of attempts: ``passed``, ``TIMEOUT``, ``no score (LLM_ERROR)``, ``3 of 5, TIMEOUT x2``."""
+    not_recorded = f"{side.not_recorded} not recorded" if side.not_recorded else ""
+    reasons = ", ".join(filter(None, (plain(counted(side.reasons.items())), not_recorded)))
     if not side.scored:
-        return f"missing ({why})"
+        return f"no score ({reasons})"
     if side.scored + side.unscored + side.not_recorded == 1:
-        return "passed" if side.passed else why
-    return f"{side.passed} of {side.scored}, {why}" if why else f"{side.passed} of {side.scored}"
+        return "passed" if side.passed else reasons
+    return f"{side.passed} of {side.scored}, {reasons}" if reasons else f"{side.passed} of {side.scored}"
 
 
-def _linked(row: TaskRow, report: PairedReport, links: Links) -> str:
-    found = [
+def _links(row: TaskRow, report: PairedReport, links: Links) -> str:
+    return " ".join(
         links.to(_attempt(name, pair_side, diff), f"{side.directory}/{diff.path}")
         for name, side, pair_side in (("A", report.a, row.a), ("B", report.b, row.b))
         for diff in pair_side.diffs
-    ]
-    return " ".join(found)
+    )
 
 
 def _attempt(name: str, side: PairSide, diff: Diff) -> str:
-    """``A``, or with repeats ``A@3 passed``."""
+    """``A``, or ``A@3 passed`` with repeats."""
     several = side.scored + side.unscored + side.not_recorded > 1
     return f"{name}@{diff.repeat} {diff.result}" if several else name
 
@@ -227,11 +230,11 @@ def _reasons(report: PairedReport) -> list[str]:
         parts += ["## Failure reasons", markdown_table(("reason", "A", "B", "change"), rows)]
     if report.moves:
         moves = [(plain(move.a), plain(move.b), move.tasks) for move in report.moves]
-        parts += ["Tasks that ended in another way:", markdown_table(("in A", "in B", "tasks"), moves)]
+        parts += ["Tasks with different outcomes:", markdown_table(("in A", "in B", "tasks"), moves)]
     return parts
 
 
-def _took(report: PairedReport) -> str:
+def _usage(report: PairedReport) -> str:
     rows = [
         (name, side.steps, f"{side.duration_sec:.1f}", side.tokens, f"{side.cost_usd:.4f}", _per_pass(side))
         for name, side in (("A", report.a), ("B", report.b))
@@ -243,47 +246,47 @@ def _per_pass(side: Side) -> str | None:
     return f"{side.cost_usd / side.passed:.4f}" if side.passed else None
 
 
-def _left_out(report: PairedReport) -> list[str]:
+def _not_counted(report: PairedReport) -> list[str]:
     parts = []
     rows = {row.task_id: row for row in report.tasks}
     if report.incomplete:
-        shown = [rows[task] for task in report.incomplete[:TASKS_SHOWN]]
-        table = [(plain(row.task_id), _ended(row.a), _ended(row.b)) for row in shown]
+        shown = [rows[task] for task in report.incomplete[:MAX_TASKS]]
+        table = [(plain(row.task_id), _outcome(row.a), _outcome(row.b)) for row in shown]
         parts += ["## Incomplete", markdown_table(("task", "A", "B"), table)]
-        if len(report.incomplete) > TASKS_SHOWN:
-            parts.append(f"... and {len(report.incomplete) - TASKS_SHOWN} more.")
-    for where, tasks in (
+        if len(report.incomplete) > MAX_TASKS:
+            parts.append(f"... and {len(report.incomplete) - MAX_TASKS} more.")
+    for title, tasks in (
         ("Only in A", report.only_a),
         ("Only in B", report.only_b),
-        ("Invalid in both runs, since their tests do not fail beforehand", report.invalid),
+        ("Invalid in both runs (the failing command passed before the agent started)", report.invalid),
     ):
         if tasks:
-            named = ", ".join(map(plain, tasks[:TASKS_SHOWN]))
-            more = f" and {len(tasks) - TASKS_SHOWN} more" if len(tasks) > TASKS_SHOWN else ""
-            parts.append(f"{where}, and in none of the numbers above: {named}{more}.")
+            names = ", ".join(map(plain, tasks[:MAX_TASKS]))
+            more = f" and {len(tasks) - MAX_TASKS} more" if len(tasks) > MAX_TASKS else ""
+            parts.append(f"{title}, not counted: {names}{more}.")
     if report.quarantined:
-        lines = [f"- {plain(task.line(('A', 'B')))}" for task in report.quarantined[:TASKS_SHOWN]]
-        if len(report.quarantined) > TASKS_SHOWN:
-            lines.append(f"- and {len(report.quarantined) - TASKS_SHOWN} more")
+        lines = [f"- {plain(task.line(('A', 'B')))}" for task in report.quarantined[:MAX_TASKS]]
+        if len(report.quarantined) > MAX_TASKS:
+            lines.append(f"- and {len(report.quarantined) - MAX_TASKS} more")
         parts += ["## Quarantined", "\n".join(lines)]
     return parts
 
 
 def _diffs(report: PairedReport, read: ReadDiff) -> list[str]:
-    """Of each task that moved one diff per side: that of an attempt that shows the change, where there are several."""
+    """One diff per side of each regressed or improved task, preferring attempts that show the change."""
     rows = sorted(
         (row for row in report.tasks if row.change in ("regressed", "improved")),
         key=lambda row: (row.change != "regressed", -abs(row.difference or 0), row.task_id),
     )
     parts = []
-    for row in rows[:DIFF_TASKS]:
-        parts.append(f"## Diffs of {plain(row.task_id)}, which {row.change}")
+    for row in rows[:MAX_DIFF_TASKS]:
+        parts.append(f"## Diffs of {plain(row.task_id)} ({row.change})")
         for name, side in (("A", row.a), ("B", row.b)):
             if not side.diffs:
-                parts.append(f"{name} ({_ended(side)}) left no diff.")
+                parts.append(f"{name} ({_outcome(side)}) has no diff.")
             for diff in side.diffs[:1]:
-                title = f"{_attempt(name, side, diff)} ({_ended(side)})"
+                title = f"{_attempt(name, side, diff)} ({_outcome(side)})"
                 parts += [f"{title}:", fenced(read(name, side.task_id, diff.repeat))]
-    if len(rows) > DIFF_TASKS:
-        parts.append(f"Diffs of {some_tasks(len(rows) - DIFF_TASKS)} more are not printed.")
+    if len(rows) > MAX_DIFF_TASKS:
+        parts.append(f"Tasks whose diffs are not printed: {len(rows) - MAX_DIFF_TASKS}.")
     return parts

@@ -1,36 +1,44 @@
-"""What an estimate says, in words. Nobody may read "no difference" where nothing could have been seen."""
+"""Describe estimates in words. An inconclusive result always states which effect would have been detectable."""
 
 from __future__ import annotations
 
 import attrs
 
-from agentbench_report.comparison.detectable import Detectable
+from agentbench_report.comparison.detectable import DetectableEffect
 from agentbench_report.comparison.estimates import Estimate, Question, Verdict
 from agentbench_report.statistics import Interval
 from agentbench_report.text import p_value, points
 
-TESTS = {"mcnemar_midp": "McNemar mid-p", "sign_flip": "sign-flip test"}
+TESTS = {"mcnemar_midp": "McNemar mid-p", "sign_flip": "sign-flip p"}
 
-BEYOND_CHANCE = "This is a difference beyond chance between two runs of one variant: look for what else changed."
+SAME_VARIANT_DIFFERENCE = (
+    "Both runs use the same variant, so a significant difference means that something else changed."
+)
 
-_SAYS = {"better": "{} would be better", "worse": "{} would be worse", "undecided": "no difference could be told"}
+INTERVAL_INCLUDES_ZERO = "Borderline: the interval includes 0."
+
+_OUTCOMES = {
+    "better": "{} would be better",
+    "worse": "{} would be worse",
+    "undecided": "the result would be inconclusive",
+}
 
 
-def headline(found: Estimate, seen: Detectable, question: Question) -> str:
-    """The verdict; beside "no difference" what could have been told at all. Sentences, each with a full stop."""
-    if found.difference is None:
-        return "Nothing can be said: no task has a score in both runs."
-    said = f"{between(found.interval)}, {p_of(found.p)} by {TESTS[found.p_method]}"
-    if found.verdict == "undecided":
-        known = f"No difference can be told: {points(found.difference)} ({said})."
-        return " ".join([known, *_doubts(found, question), could_be_seen(found, seen)])
-    known = f"B is {found.verdict} by {abs(100 * found.difference):.1f} points ({said})."
-    return " ".join([known, *_doubts(found, question)])
+def headline(estimate: Estimate, detectable: DetectableEffect, question: Question) -> str:
+    """The verdict in full sentences, with the detectable effect if it is inconclusive."""
+    if estimate.difference is None:
+        return "No comparison is possible: no task has a score in both runs."
+    evidence = f"{interval_text(estimate.interval)}, {_p_text(TESTS[estimate.p_method], estimate.p)}"
+    if estimate.verdict == "undecided":
+        result = f"Inconclusive: {points(estimate.difference)} ({evidence})."
+        return " ".join([result, *_caveats(estimate, question), sensitivity(estimate, detectable)])
+    result = f"B is {estimate.verdict} by {abs(100 * estimate.difference):.1f} pp ({evidence})."
+    return " ".join([result, *_caveats(estimate, question)])
 
 
 @attrs.frozen(kw_only=True)
-class Bound:
-    """Another case, such as the worst one, judged as the complete pairs were: ``p`` is adjusted where theirs is."""
+class Alternative:
+    """The result under another assumption, such as the worst case. ``p`` is adjusted if that of the main result is."""
 
     difference: float | None
     p: float
@@ -38,121 +46,127 @@ class Bound:
 
 
 def about_missing(
-    incomplete: int, pairs: int, main: Verdict, worst: Bound | None, best: Bound | None, who: str = "B"
+    incomplete: int, pairs: int, main: Verdict, worst: Alternative | None, best: Alternative | None, subject: str = "B"
 ) -> str:
-    """What the missing attempts could change; empty when nothing is missing. ``who`` is judged."""
+    """How missing attempts could change the result for ``subject``; empty if none are missing."""
     if worst is None or best is None or worst.difference is None or best.difference is None:
         return ""
-    bounds = [f"{points(bound.difference or 0)} ({p_of(bound.p)})" for bound in (worst, best)]
+    cases = [f"{points(case.difference or 0)} ({p_text(case.p)})" for case in (worst, best)]
     changes = [
-        f"in the {name} case {_SAYS[bound.verdict].format(who)}"
-        for name, bound in (("worst", worst), ("best", best))
-        if bound.verdict != main
+        f"In the {name} case, {_OUTCOMES[case.verdict].format(subject)}."
+        for name, case in (("worst", worst), ("best", best))
+        if case.verdict != main
     ]
-    turned = f", and {' and '.join(changes)}" if changes else ", and the verdict stays the same"
     return (
-        f"{incomplete} of {some_tasks(pairs)} {'is' if incomplete == 1 else 'are'} incomplete: in the worst case for "
-        f"{who} the difference is {bounds[0]}, in the best {bounds[1]}{turned}."
+        f"{incomplete} of {count_tasks(pairs)} {'is' if incomplete == 1 else 'are'} incomplete. Worst case for "
+        f"{subject}: {cases[0]}. Best case: {cases[1]}. {' '.join(changes) or 'The verdict is the same in both cases.'}"
     )
 
 
-def about_aside(
-    quarantined: int, suspected: int, main: Verdict, with_: Bound | None, without: Bound | None, who: str = "B"
+def about_excluded(
+    quarantined: int,
+    suspected: int,
+    main: Verdict,
+    including: Alternative | None,
+    excluding: Alternative | None,
+    subject: str = "B",
 ) -> str:
-    """What quarantined tasks and suspected attempts could change; empty when there are none. ``who`` is judged."""
-    said = []
+    """How quarantined tasks and suspected attempts could change the result for ``subject``; empty without any."""
+    sentences = []
     if quarantined:
         several = quarantined > 1
-        numbers = f"{some_tasks(quarantined)} {'are' if several else 'is'} quarantined, and in none of these numbers"
-        said.append(f"{numbers}{_otherwise('with them' if several else 'with it', main, with_, who)}.")
+        sentences.append(f"{count_tasks(quarantined)} {'are' if several else 'is'} quarantined and not counted.")
+        sentences += _alternative(f"Including {'them' if several else 'it'}", main, including, subject)
     if suspected:
-        them = "without them" if suspected > 1 else "without it"
-        attempts = f"{suspected} attempt{' is' if suspected == 1 else 's are'} suspected of tampering or of leaks"
-        said.append(f"{attempts}{_otherwise(them, main, without, who)}.")
-    return " ".join(said)
+        several = suspected > 1
+        sentences.append(f"{suspected} attempt{'s are' if several else ' is'} suspected of tampering or leaks.")
+        sentences += _alternative(f"Excluding {'them' if several else 'it'}", main, excluding, subject)
+    return " ".join(sentences)
 
 
-def _otherwise(how: str, main: Verdict, bound: Bound | None, who: str) -> str:
-    if bound is None:
-        return ""
-    if bound.difference is None:
-        return f"; {how} nothing could be said"
-    turned = "the verdict stays the same" if bound.verdict == main else _SAYS[bound.verdict].format(who)
-    return f"; {how} the difference is {points(bound.difference)} ({p_of(bound.p)}), and {turned}"
+def _alternative(condition: str, main: Verdict, case: Alternative | None, subject: str) -> list[str]:
+    if case is None:
+        return []
+    if case.difference is None:
+        return [f"{condition}, no comparison is possible."]
+    outcome = "the verdict is the same" if case.verdict == main else _OUTCOMES[case.verdict].format(subject)
+    return [f"{condition}, the difference is {points(case.difference)} ({p_text(case.p)}) and {outcome}."]
 
 
-def of_one_variant(verdict: Verdict, *, same_terms: bool, confidence: float) -> str:
-    """What two runs of one variant (A/A) say: noise, or that something else changed. One or two sentences."""
+def same_variant_note(verdict: Verdict, *, same_terms: bool, confidence: float) -> str:
+    """Interpret the comparison of two runs of the same variant: noise, or an effect of something else."""
     if verdict != "undecided":
-        return BEYOND_CHANCE
+        return SAME_VARIANT_DIFFERENCE
     if not same_terms:
-        return (
-            "Both runs are of one variant, but not on the same terms: what differs between them may be more than noise."
-        )
+        return "Both runs use the same variant, but other conditions differ, so differences may be more than noise."
     return (
-        "Both runs are of the same variant: what differs between them is noise, and a difference is told by chance in "
-        f"no more than about {100 * (1 - confidence):.3g}% of such comparisons."
+        "Both runs use the same variant, so differences are noise. By chance, up to about "
+        f"{100 * (1 - confidence):.3g}% of such comparisons are significant."
     )
 
 
-def some_tasks(count: int) -> str:
+def count_tasks(count: int) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{count} task{'' if count == 1 else 's'}"
 
 
-def between(interval: Interval) -> str:
-    """An interval of a difference: ``95% interval -2.0 to +5.1 points``."""
-    return f"{100 * interval.confidence:.4g}% interval {100 * interval.low:+z.1f} to {100 * interval.high:+z.1f} points"
+def interval_text(interval: Interval) -> str:
+    """The interval of a difference: ``95% CI -2.0 to +5.1 pp``."""
+    return f"{100 * interval.confidence:.4g}% CI {100 * interval.low:+z.1f} to {100 * interval.high:+z.1f} pp"
 
 
-def p_of(p: float) -> str:
+def p_text(p: float) -> str:
     """``p = 0.0347``, ``p < 0.0001``."""
-    shown = p_value(p)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+    return _p_text("p", p)
 
 
-ROOM_FOR_NONE = "It is a close call: the interval has room for no difference."
+def _p_text(name: str, p: float) -> str:
+    value = p_value(p)
+    return f"{name} {value}" if value.startswith("<") else f"{name} = {value}"
 
 
-def room_for_none(interval: Interval) -> bool:
-    """Whether 0 is in it."""
+def includes_zero(interval: Interval) -> bool:
+    """Whether 0 is in the interval."""
     return interval.low <= 0 <= interval.high
 
 
-def _doubts(found: Estimate, question: Question) -> list[str]:
-    """Where another reading of the same numbers would not say so."""
-    if found.verdict == "undecided":
-        if room_for_none(found.interval):
+def _caveats(estimate: Estimate, question: Question) -> list[str]:
+    """Sentences on statistics that disagree with the verdict."""
+    if estimate.verdict == "undecided":
+        if includes_zero(estimate.interval):
             return []
-        return ["It is a close call: the interval has no room for no difference, but the test decides."]
-    doubts = []
-    if found.mcnemar_exact is not None and found.p_method == "mcnemar_midp" and found.mcnemar_exact >= question.alpha:
-        doubts.append(f"It is a close call: the exact test would not say so ({p_of(found.mcnemar_exact)}).")
-    if room_for_none(found.interval):
-        doubts.append(ROOM_FOR_NONE)
-    return doubts
+        return ["Borderline: the interval excludes 0, but the test, which decides, is not significant."]
+    caveats = []
+    exact = estimate.mcnemar_exact
+    if exact is not None and estimate.p_method == "mcnemar_midp" and exact >= question.alpha:
+        caveats.append(f"Borderline: the exact test is not significant ({p_text(exact)}).")
+    if includes_zero(estimate.interval):
+        caveats.append(INTERVAL_INCLUDES_ZERO)
+    return caveats
 
 
-def could_be_seen(found: Estimate, seen: Detectable) -> str:
-    """What belongs beside every "no difference": how great one would have had to be."""
-    tasks = some_tasks(found.tasks)
-    if seen.difference is not None:
-        how = "differ as often" if found.table is not None else "vary"
-        least = f"at least {100 * seen.difference:.1f} points"
-        return f"With {tasks} that {how} as these, only a difference of {least} would be seen 4 times of 5."
-    said = []
-    if seen.nonzero < seen.least_nonzero:
-        differ = f"{seen.nonzero} of {tasks}" if seen.nonzero else f"none of {tasks}"
-        test = "no exact test" if found.p_method == "sign_flip" else "no mid-p test"
-        few = f"with fewer than {seen.least_nonzero} {test} could have found a difference"
-        said.append(f"The runs differ on {differ}, and {few}.")
-    if found.tasks < seen.least_nonzero:
-        said.append("So few tasks can never tell a difference.")
-    elif seen.at_best is not None:
-        least = f"at least {100 * seen.at_best:.1f} points"
-        said.append(
-            f"With {tasks}, a difference of {least} would be seen 4 times of 5, if all that differ went one way."
+def sensitivity(estimate: Estimate, detectable: DetectableEffect) -> str:
+    """The effect that an inconclusive comparison could have detected, in full sentences."""
+    tasks, power = count_tasks(estimate.tasks), f"{detectable.power:.0%} power"
+    if detectable.difference is not None:
+        condition = "discordance" if estimate.table is not None else "spread"
+        effect = f"{100 * detectable.difference:.1f} pp"
+        return f"Minimum detectable effect with {tasks}: {effect} at {power} (at the observed {condition})."
+    sentences = []
+    if detectable.nonzero < detectable.least_nonzero:
+        test = "exact" if estimate.p_method == "sign_flip" else "mid-p"
+        sentences.append(
+            f"The runs differ on {detectable.nonzero} of {tasks}, but the {test} test requires at least "
+            f"{detectable.least_nonzero} to reach significance."
         )
-    elif not said:
-        said.append(f"With {tasks} that vary as these, no difference at all would be seen 4 times of 5.")
-    return " ".join(said)
+    if estimate.tasks < detectable.least_nonzero:
+        sentences.append("With this few tasks, no difference could reach significance.")
+    elif detectable.at_best is not None:
+        effect = f"{100 * detectable.at_best:.1f} pp"
+        sentences.append(
+            f"Minimum detectable effect with {tasks}: {effect} at {power} (assuming all discordant tasks go the same "
+            "way)."
+        )
+    elif not sentences:
+        sentences.append(f"With {tasks} at the observed spread, no difference is detectable at {power}.")
+    return " ".join(sentences)

@@ -14,7 +14,7 @@ import attrs
 
 from agentbench_core import FailureReason
 from agentbench_report.comparison.alignment import Alignment, Missing, TaskPair
-from agentbench_report.comparison.comparable import TAMPER_CONFIRMED, tampered
+from agentbench_report.comparison.refusals import TAMPER_CONFIRMED, tampered
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.config import GateRules
 from agentbench_report.gate.report import Check, Comparison, Status
@@ -53,7 +53,9 @@ def as_planned(alignment: Alignment) -> Alignment:
         for a in alignment.only_a
         if not a.invalid_throughout
     ]
-    return attrs.evolve(alignment, pairs=(*alignment.pairs, *alignment.disputed, *left_out), only_a=(), quarantined=())
+    return attrs.evolve(
+        alignment, pairs=(*alignment.pairs, *alignment.quarantine_mismatch, *left_out), only_a=(), quarantined=()
+    )
 
 
 def compared(alignment: Alignment, missing: Missing, rules: GateRules) -> Comparison:
@@ -122,7 +124,7 @@ def worst_case(alignment: Alignment, comparison: Comparison, margin: float) -> C
     ``comparison`` is over the tasks ``as_planned``, ``alignment`` is not.
     """
     status, low = comparison.result.verdict, comparison.result.interval.low
-    tasks, absent, disputed = len(alignment.incomplete), len(alignment.only_a), len(alignment.disputed)
+    tasks, absent, disputed = len(alignment.incomplete), len(alignment.only_a), len(alignment.quarantine_mismatch)
     if not tasks and not absent and not disputed:
         return _check("worst_case", "pass", low, -margin, "No results of baseline tasks are missing.")
     missing = [f"{_tasks(tasks)} {'has' if tasks == 1 else 'have'} an attempt without a score."] if tasks else []
@@ -144,7 +146,7 @@ def enough(alignment: Alignment, rules: GateRules) -> Iterator[Check]:
     Tasks quarantined in both runs do not count. Tasks quarantined in only one of them count as unpaired.
     """
     pairs = len(alignment.complete)
-    tasks = len(alignment.valid) + len(alignment.disputed) + len(alignment.only_a) + len(alignment.only_b)
+    tasks = len(alignment.valid) + len(alignment.quarantine_mismatch) + len(alignment.only_a) + len(alignment.only_b)
     measured = f"{pairs} of {tasks} tasks have a score in both runs"
     why = f"{measured}. At least {rules.min_pairs} are required."
     yield _bound("min_pairs", pairs >= rules.min_pairs, pairs, rules.min_pairs, why)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentbench_report.comparison.alignment import Missing, TaskPair, align
-from agentbench_report.comparison.aside import quarantined_tasks
+from agentbench_report.comparison.quarantined import quarantined_tasks
 from agentbench_report.counts import RunCounts, TaskCounts
 from agentbench_report.gate.checks import (
     as_planned,

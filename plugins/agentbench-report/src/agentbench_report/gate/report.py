@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from agentbench_report.comparison.aside import QuarantinedTask
+from agentbench_report.comparison.quarantined import QuarantinedTask
 from agentbench_report.gate.config import GateRules
 from agentbench_report.statistics import NonInferiority, PairTable
 

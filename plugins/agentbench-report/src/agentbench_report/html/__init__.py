@@ -1,4 +1,4 @@
-"""A run, or two, as one HTML file that needs no network: ``agentbench report html``.
+"""Report one or two runs as a self-contained HTML file: ``agentbench report html``.
 
-All that it says was written by somebody else (agents, models, task packs) and is hostile: see ``environment``.
+All displayed text comes from agents, models and task packs and is untrusted: see ``environment``.
 """

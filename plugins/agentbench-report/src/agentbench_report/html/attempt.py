@@ -1,4 +1,4 @@
-"""The page of one attempt, as HTML that the report holds compressed until somebody opens it."""
+"""The page of an attempt, which is stored compressed in the report and unpacked when it is opened."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from agentbench_core import InputError
 from agentbench_report.html import results
 from agentbench_report.html.conversation import conversations
 from agentbench_report.html.environment import templates
-from agentbench_report.html.listing import Listed
+from agentbench_report.html.listing import ListedAttempt
 from agentbench_report.html.texts import Text, Texts
 from agentbench_report.html.timeline import Timeline
 
-MOST_CALLS = 1000
+MAX_CALLS = 1000
 TOOL_CALLS = "agent/tool_calls.jsonl"
 _LOGS = {
-    "failing": "Before the change (the command that must fail)",
-    "passing": "After the change (the command that must pass)",
-    "setup": "Set-up",
+    "failing": "Before the change (must fail)",
+    "passing": "After the change (must pass)",
+    "setup": "Setup",
 }
 _LINE = 32
-"""Characters of a line of base64. A compressed text can look like a key of a known format by chance (one in some ten
-million places); the harness would redact it, and the page would be damaged. No such key is shorter than this."""
+"""Characters per line of base64, which is shorter than any API key. Compressed data can look like a key by chance, and
+the harness would redact it and damage the page."""
 
 _Line = TypeVar("_Line")
 
 
 @attrs.frozen(kw_only=True)
 class ToolUse:
-    """A tool call, as it was made, with what came of it."""
+    """A tool call with its result. ``exit_code`` is that of its command, if it ran one."""
 
     step: int
     tool: str
     ok: bool
+    exit_code: int | None
     error: str
     duration: float | None
     arguments: Mapping[str, Text]
@@ -48,22 +49,22 @@ class ToolUse:
     change: Text | None
 
 
-def page(listed: Listed, timeline: Timeline) -> str:
-    """The whole page of an attempt."""
+def page(listed: ListedAttempt, timeline: Timeline) -> str:
+    """Render the page of an attempt with a record."""
     row, view = listed.row, listed.view
     if row is None:
         raise ValueError("an attempt without a record has no page")
     texts = Texts(view, row.task_id, row.repeat)
     problems: list[str] = []
-    # The change comes first: texts that come late are cut shorter when there are many.
+    # The patch is read first, because later texts are cut shorter if there are many.
     final = texts.file("diffs/final.patch")
     explanation = texts.cut(timeline.explanation, "events.jsonl")
     tests = _tests(listed, texts, timeline.explanation, problems)
-    logs = [(title, found) for phase, title in _LOGS.items() if (found := _logs(texts, phase))]
-    lines = _sound(view.tool_calls(row.task_id, row.repeat), problems)
-    calls = list(_uses(islice(lines, MOST_CALLS), texts, timeline))
+    logs = [(title, streams) for phase, title in _LOGS.items() if (streams := _logs(texts, phase))]
+    lines = _until_damaged(view.tool_calls(row.task_id, row.repeat), problems)
+    calls = list(_uses(islice(lines, MAX_CALLS), texts, timeline))
     more_calls = sum(1 for _ in lines)
-    talks = conversations(_sound(view.conversation(row.task_id, row.repeat), problems), texts)
+    talks = conversations(_until_damaged(view.conversation(row.task_id, row.repeat), problems), texts)
     template = templates().get_template("attempt.html.j2")
     return template.render(
         listed=listed,
@@ -85,9 +86,9 @@ def page(listed: Listed, timeline: Timeline) -> str:
     )
 
 
-def _tests(listed: Listed, texts: Texts, known: str, problems: list[str]) -> results.Tests | None:
-    """What the scorer wrote about each test, if it did; of a file that is damaged, that it is."""
-    data = listed.view.file(texts.task_id, texts.repeat, results.FILE, at_most=results.AT_MOST)
+def _tests(listed: ListedAttempt, texts: Texts, known: str, problems: list[str]) -> results.Tests | None:
+    """The test results written by the scorer, if any. A damaged file is added to ``problems``."""
+    data = listed.view.file(texts.task_id, texts.repeat, results.FILE, at_most=results.MAX_BYTES)
     if data is None:
         return None
     try:
@@ -97,26 +98,26 @@ def _tests(listed: Listed, texts: Texts, known: str, problems: list[str]) -> res
         return None
 
 
-def packed(html: str) -> str:
-    """A page, compressed, as lines of base64."""
+def compressed(html: str) -> str:
+    """A compressed page as lines of base64."""
     data = base64.b64encode(gzip.compress(html.encode(), compresslevel=6, mtime=0)).decode()
     return "\n".join(data[start : start + _LINE] for start in range(0, len(data), _LINE))
 
 
-def phases(listed: Listed) -> Mapping[str, float]:
-    """Seconds per phase of an attempt, as far as they are known."""
+def phases(listed: ListedAttempt) -> Mapping[str, float]:
+    """Seconds per phase of an attempt; empty if unknown."""
     if listed.row is None:
         return {}
     data = listed.view.file(listed.row.task_id, listed.row.repeat, "meta/timings.json")
     try:
-        found = json.loads(data or b"{}")["phases_sec"]
-        return {str(phase): float(value) for phase, value in found.items() if 0 <= float(value) < float("inf")}
+        values = json.loads(data or b"{}")["phases_sec"]
+        return {str(phase): float(value) for phase, value in values.items() if 0 <= float(value) < float("inf")}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
-def _sound(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Line]:
-    """The lines before the first that is damaged; that one is noted. All other evidence is worth showing."""
+def _until_damaged(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Line]:
+    """The lines before the first damaged line, which is added to ``problems``."""
     try:
         yield from lines
     except InputError as error:
@@ -124,21 +125,23 @@ def _sound(lines: Iterator[_Line], problems: list[str]) -> Iterator[_Line]:
 
 
 def _logs(texts: Texts, phase: str) -> Sequence[tuple[str, Text]]:
-    found = ((stream, texts.file(f"logs/{phase}_{stream}.txt")) for stream in ("stdout", "stderr"))
-    return [(stream, text) for stream, text in found if text is not None and text.text.strip()]
+    streams = ((stream, texts.file(f"logs/{phase}_{stream}.txt")) for stream in ("stdout", "stderr"))
+    return [(stream, text) for stream, text in streams if text is not None and text.text.strip()]
 
 
 def _uses(lines: Iterator[Mapping[str, Any]], texts: Texts, timeline: Timeline) -> Iterator[ToolUse]:
-    """Lines are as an agent's tools made them: nothing is taken for granted but that they are JSON objects."""
+    """Lines are written by an agent's tools, so they may be any JSON objects."""
     for line in lines:
         call, result = _mapping(line.get("call")), _mapping(line.get("result"))
         step = line.get("step") if isinstance(line.get("step"), int) else 0
-        said = " ".join(str(result.get(name) or "") for name in ("error_type", "error_message")).strip()
+        error = " ".join(str(result.get(name) or "") for name in ("error_type", "error_message")).strip()
+        exit_code = _mapping(result.get("fields")).get("exit_code")
         yield ToolUse(
             step=step or 0,
             tool=str(call.get("tool", "")),
             ok=result.get("ok") is True,
-            error=said,
+            exit_code=exit_code if isinstance(exit_code, int) else None,
+            error=error,
             duration=timeline.step_durations.get(step or 0),
             arguments=_shown(call.get("arguments"), texts),
             problem=str(call.get("problem") or ""),

@@ -1,4 +1,4 @@
-"""What an attempt's agents and their model said to each other, per agent."""
+"""The conversations of an attempt between its agents and their model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import attrs
 from agentbench_core import ConversationEntry, Message
 from agentbench_report.html.texts import Text, Texts
 
-MOST_MESSAGES = 1000
-"""Of one attempt; what is beyond is counted."""
+MAX_MESSAGES = 1000
+"""Messages shown per attempt. Further messages are only counted."""
 FILE = "agent/conversation.jsonl"
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
-    """A tool call that a model asked for."""
+class ShownToolCall:
+    """A tool call requested by a model."""
 
     tool: str
     arguments: Mapping[str, Text]
@@ -25,74 +25,74 @@ class Asked:
 
 
 @attrs.frozen(kw_only=True)
-class Said:
+class ShownMessage:
     """One message."""
 
     role: str
     call: int
     content: Text
     reasoning: Text | None
-    asked: Sequence[Asked]
+    tool_calls: Sequence[ShownToolCall]
     notes: Sequence[str]
-    """What is worth knowing of an answer: how it ended, what it used, who gave it."""
+    """Facts about a response: its finish reason, usage, model and provider."""
 
 
 @attrs.define(kw_only=True)
-class Talk:
-    """All that one agent and its model said."""
+class AgentConversation:
+    """The messages of one agent and its model."""
 
     agent: str
     tools: Sequence[str] = ()
-    """Names of the tools that the model was offered last."""
-    messages: list[Said] = attrs.field(factory=list)
+    """Names of the tools most recently offered to the model."""
+    messages: list[ShownMessage] = attrs.field(factory=list)
     left_out: int = 0
 
 
-def conversations(records: Iterable[ConversationEntry], texts: Texts) -> Sequence[Talk]:
-    """A talk per agent, in the order in which they first spoke."""
-    talks: dict[str, Talk] = {}
+def conversations(records: Iterable[ConversationEntry], texts: Texts) -> Sequence[AgentConversation]:
+    """One conversation per agent, in the order of their first calls."""
+    talks: dict[str, AgentConversation] = {}
     answers: dict[str, Message] = {}
     shown = 0
     for record in records:
-        talk = talks.setdefault(record.agent, Talk(agent=record.agent))
+        talk = talks.setdefault(record.agent, AgentConversation(agent=record.agent))
         if record.tools is not None:
             talk.tools = [tool.name for tool in record.tools]
         messages = record.messages
         last = answers.get(record.agent)
-        if messages and last is not None and _the_same(messages[0], last):
-            messages = messages[1:]  # the answer before, sent back with other ids
+        if messages and last is not None and _same_message(messages[0], last):
+            messages = messages[1:]  # the previous response, sent back with different ids
         answer = record.completion.message
         answers[record.agent] = answer
         notes = list(_notes(record))
-        for message, said in [*((message, []) for message in messages), (answer, notes)]:
-            if shown >= MOST_MESSAGES:
+        for message, message_notes in [*((message, []) for message in messages), (answer, notes)]:
+            if shown >= MAX_MESSAGES:
                 talk.left_out += 1
                 continue
             shown += 1
-            talk.messages.append(_said(message, record.call, said, texts))
+            talk.messages.append(_shown_message(message, record.call, message_notes, texts))
     return list(talks.values())
 
 
-def _the_same(message: Message, answer: Message) -> bool:
-    mine, others = ([(call.tool, call.arguments) for call in one.tool_calls] for one in (message, answer))
-    return message.role == answer.role and message.content == answer.content and mine == others
+def _same_message(message: Message, answer: Message) -> bool:
+    calls, answer_calls = ([(call.tool, call.arguments) for call in one.tool_calls] for one in (message, answer))
+    return message.role == answer.role and message.content == answer.content and calls == answer_calls
 
 
-def _said(message: Message, call: int, notes: Sequence[str], texts: Texts) -> Said:
+def _shown_message(message: Message, call: int, notes: Sequence[str], texts: Texts) -> ShownMessage:
     reasoning = "\n".join(_reasoning(message.opaque))
     note = message.opaque.get("note")
-    return Said(
+    return ShownMessage(
         role=message.role,
         call=call,
-        content=texts.said(message.content, FILE),
-        reasoning=texts.said(reasoning, FILE) if reasoning else None,
-        asked=[
-            Asked(
-                tool=asked.tool,
-                arguments={name: texts.value(value, FILE) for name, value in asked.arguments.items()},
-                problem=asked.problem,
+        content=texts.excerpt(message.content, FILE),
+        reasoning=texts.excerpt(reasoning, FILE) if reasoning else None,
+        tool_calls=[
+            ShownToolCall(
+                tool=tool_call.tool,
+                arguments={name: texts.value(value, FILE) for name, value in tool_call.arguments.items()},
+                problem=tool_call.problem,
             )
-            for asked in message.tool_calls
+            for tool_call in message.tool_calls
         ],
         notes=[*notes, *([note] if isinstance(note, str) else [])],
     )
@@ -100,7 +100,7 @@ def _said(message: Message, call: int, notes: Sequence[str], texts: Texts) -> Sa
 
 def _notes(record: ConversationEntry) -> Iterator[str]:
     answer = record.completion
-    yield f"ended: {answer.finish}"
+    yield f"finish reason: {answer.finish}"
     if answer.usage is not None:
         yield f"{answer.usage.prompt_tokens:,} tokens in, {answer.usage.completion_tokens:,} out"
         if answer.usage.cost_usd is not None:
@@ -111,7 +111,7 @@ def _notes(record: ConversationEntry) -> Iterator[str]:
 
 
 def _reasoning(opaque: Mapping[str, Any]) -> Iterator[str]:
-    """The words in what a provider wants echoed, wherever it puts them; what is encrypted has none."""
+    """The readable reasoning text in the provider-specific fields of a message."""
     if isinstance(opaque.get("reasoning_content"), str):
         yield opaque["reasoning_content"]
     details = opaque.get("reasoning_details")

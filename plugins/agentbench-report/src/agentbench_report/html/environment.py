@@ -1,7 +1,7 @@
-"""Templates, and the one door through which text from outside gets into the page (H20).
+"""The Jinja2 environment, which escapes all untrusted text that enters the page (H20).
 
-Every expression of a template is made visible (control characters, what turns the direction of writing around) and
-then escaped. The page's policy allows its own script, by its hash, and nothing else: no request, no form, no frame.
+In every template expression, control and bidirectional characters are made visible, and then the text is escaped. The
+page's content security policy allows only its bundled script, by hash: no requests, forms or frames.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def templates() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    # Markup is what templates made, of expressions that came through here; plots and our own script are made of less.
+    # Markup is template output that has been escaped already, or comes from this package.
     return escape_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @functools.cache
-def our_own(name: str) -> Markup:
-    """A style sheet or script of ours, as it stands in the page."""
+def bundled(name: str) -> Markup:
+    """The content of a bundled style sheet or script."""
     text = resources.files("agentbench_report.html").joinpath("templates", name).read_text("utf-8")
     return Markup(text)  # noqa: S704 - a file of this package, nothing from a run
 
 
 def policy() -> str:
     """The content security policy of the page."""
-    digest = base64.b64encode(hashlib.sha256(our_own("page.js").encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(bundled("page.js").encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""The attempts of a report, as its table lists them."""
+"""The list of attempts of a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_RECORDED = "not recorded"
 
 @attrs.frozen(kw_only=True)
 class Side:
-    """One of the runs of a report. ``letter`` is A or B, or empty when there is only one."""
+    """One of the runs of a report. ``letter`` is A or B, or empty if there is only one run."""
 
     letter: str
     counts: RunCounts
@@ -26,13 +26,13 @@ class Side:
 
     @property
     def view(self) -> RunView:
-        """Where the evidence is."""
+        """Access to the evidence of the run."""
         return self.counts.view
 
 
 @attrs.frozen(kw_only=True)
-class Listed:
-    """One attempt: a row of the table. ``number`` is unique in the report."""
+class ListedAttempt:
+    """An attempt as a row of the table. ``number`` is unique in the report."""
 
     number: int
     side: str
@@ -41,9 +41,9 @@ class Listed:
     digest: str
     repeat: int
     row: AttemptRow | None
-    """``None`` for an attempt that was planned and has no record."""
+    """``None`` for a planned attempt without a record."""
     quarantined: bool
-    """The task is kept out of the headline."""
+    """Whether the task is quarantined."""
 
     @property
     def result(self) -> str:
@@ -52,50 +52,50 @@ class Listed:
 
     @property
     def reason(self) -> str:
-        """Why it did not pass."""
+        """The failure reason; empty if the attempt passed."""
         return NOT_RECORDED if self.row is None else self.row.result.failure_reason or ""
 
     @property
     def name(self) -> str:
-        """The task, with the repeat from the second on."""
+        """The task id, followed by the repeat unless it is the first."""
         return self.task_id if self.repeat == 1 else f"{self.task_id}@{self.repeat}"
 
 
 def result(row: AttemptRow | None) -> str:
-    """What counts: an attempt that was not scored is missing, never a fail."""
+    """``passed``, ``failed``, or ``missing`` for attempts without a score, which are not failures."""
     if row is None or not row.scored:
         return MISSING
     return PASSED if row.result.passed else FAILED
 
 
 def sides(views: Sequence[RunView]) -> Sequence[Side]:
-    """Read the one run of a report, or both."""
-    found = []
+    """Read the runs of a report, which may be one or two."""
+    runs = []
     for letter, view in zip("AB" if len(views) > 1 else [""], views, strict=True):
         counts = count(view)
-        found.append(Side(letter=letter, counts=counts, summary=summarise(counts)))
-    return found
+        runs.append(Side(letter=letter, counts=counts, summary=summarise(counts)))
+    return runs
 
 
-def listing(runs: Sequence[Side]) -> Sequence[Listed]:
-    """Every attempt of the runs, planned or made, by run, task and repeat."""
-    found: list[Listed] = []
+def listing(runs: Sequence[Side]) -> Sequence[ListedAttempt]:
+    """All recorded or planned attempts, sorted by run, task and repeat."""
+    attempts: list[ListedAttempt] = []
     for side in runs:
-        aside = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
+        quarantined = {(task.task_id, task.digest) for task in side.counts.tasks if task.quarantined}
         for task_id, repeat, digest, row in sorted(_attempts(side), key=lambda each: each[:3]):
-            found.append(
-                Listed(
-                    number=len(found) + 1,
+            attempts.append(
+                ListedAttempt(
+                    number=len(attempts) + 1,
                     side=side.letter,
                     view=side.view,
                     task_id=task_id,
                     digest=digest,
                     repeat=repeat,
                     row=row,
-                    quarantined=(task_id, digest) in aside,
+                    quarantined=(task_id, digest) in quarantined,
                 )
             )
-    return found
+    return attempts
 
 
 def _attempts(side: Side) -> Iterator[tuple[str, int, str, AttemptRow | None]]:

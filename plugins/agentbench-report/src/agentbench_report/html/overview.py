@@ -1,4 +1,4 @@
-"""What the first page of a report says: plots with their numbers, and what a reader must know beside them."""
+"""The overview of a report: plots with their data, and notes on the results."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from markupsafe import Markup
 
 from agentbench_report.html import plots
 from agentbench_report.html.attempt import phases
-from agentbench_report.html.listing import FAILED, MISSING, PASSED, RESULTS, Listed, Side
+from agentbench_report.html.listing import FAILED, MISSING, NOT_RECORDED, PASSED, RESULTS, ListedAttempt, Side
 from agentbench_report.html.wording import count, seconds, share, usd, words
 from agentbench_report.summary import AlternativeRate, RunSummary
 
 _COLOURS = {PASSED: plots.PASSED, FAILED: plots.FAILED, MISSING: plots.MISSING}
-_MOST_GROUPS = 16
-"""Bars of a plot; the table beside it has all."""
+_MAX_GROUPS = 16
+"""Bars per plot. The table contains all groups."""
 _SHARED = (
-    "What all attempts at a task share (source, environment, baseline) is in the one that made it.",
-    "Source, environment and baseline are shared by all runs of one command, and the run that came first paid for "
-    "them: they do not compare between runs.",
+    "Phases shared by all attempts at a task (source, environment, baseline) are counted in the attempt that ran them.",
+    "Source, environment and baseline are prepared once per command and counted in its first run, so do not compare "
+    "them between runs.",
 )
-"""What is to be known of phases, of one run and of two."""
+"""Notes on phases for one run and for two runs."""
 
 
 @attrs.frozen(kw_only=True)
 class Plot:
-    """A plot, what it shows in words, and its numbers as a table."""
+    """A plot with a text description and its data as a table."""
 
     title: str
     svg: Markup
@@ -39,14 +39,14 @@ class Plot:
 
 @attrs.frozen(kw_only=True)
 class Overview:
-    """Plots, and titles of those that would be empty with the reason."""
+    """Plots, and the titles of omitted plots with the reason."""
 
     plots: Sequence[Plot]
     left_out: Sequence[tuple[str, str]]
 
 
-def overview(runs: Sequence[Side], listed: Sequence[Listed]) -> Overview:
-    """Make all plots that there are data for. Reads the timings of every attempt, and keeps numbers only."""
+def overview(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Overview:
+    """Draw all plots with data. Reads the timings of every attempt."""
     made = [_rates(runs), _reasons(runs), _costs(runs, listed), _phases(runs, listed)]
     return Overview(
         plots=[plot for plot in made if isinstance(plot, Plot)],
@@ -54,56 +54,61 @@ def overview(runs: Sequence[Side], listed: Sequence[Listed]) -> Overview:
     )
 
 
-def notes(side: Side, listed: Sequence[Listed]) -> Iterator[str]:
-    """What a reader of the numbers of one run must know. Text from outside."""
+def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
+    """Notes on the results of a run, as untrusted text."""
     summary, manifest = side.summary, side.counts.manifest
     if summary.status != "completed":
-        yield f"The run is not complete: its status is {summary.status}."
+        yield f"The run is {summary.status}, so these results are incomplete."
     missing = summary.unscored + summary.not_recorded
     if missing:
         worst, best = share(summary.pass_rate_if_missing_fail), share(summary.pass_rate_if_missing_pass)
         yield (
-            f"{count(missing)} of {count(summary.planned)} attempts are missing ({count(summary.unscored)} not scored, "
-            f"{count(summary.not_recorded)} not recorded). They are no fails. Had they all failed, the pass rate "
-            f"would be {worst}; had they all passed, {best}."
+            f"{count(missing)} of {count(summary.planned)} attempts have no score ({_errors(summary.unscored)}, "
+            f"{count(summary.not_recorded)} not recorded). Not counted as failures. "
+            f"Bounds if counted: {worst} (all fail) to {best} (all pass)."
         )
-    yield from _aside(summary)
+    yield from _alternatives(summary)
     if summary.replayed:
-        yield f"{count(summary.replayed)} attempts are replayed: the model's answers are those of an earlier run."
+        yield f"Attempts replayed with model responses from an earlier run: {count(summary.replayed)}."
     if summary.invalid:
-        yield f"{count(len(summary.invalid))} tasks are invalid: their tests do not fail beforehand."
+        invalid = count(len(summary.invalid))
+        yield f"Invalid tasks, whose failing command passed before the agent started: {invalid}."
     if "oracle" in summary.labels:
-        yield f"{count(summary.labels['oracle'])} attempts were given the reference solution (label oracle)."
+        yield f"Attempts that were given the reference solution (label oracle): {count(summary.labels['oracle'])}."
     sandboxes = {
         one.row.sandbox.name for one in listed if one.side == side.letter and one.row and not one.row.sandbox.isolated
     }
     for name in sorted(sandboxes):
-        yield f"Sandbox {name} does not isolate: results hold for trusted agents only."
-    for again in manifest.resumed:
-        for change in again.changes:
-            yield f"Resumed on {again.at[:10]} although this had changed: {change}"
+        yield f"Sandbox {name} is not isolated, so results are valid for trusted agents only."
+    for resumption in manifest.resumed:
+        for change in resumption.changes:
+            yield f"Resumed on {resumption.at[:10]} after a change: {change}"
 
 
-def _aside(summary: RunSummary) -> Iterator[str]:
-    """The headline with what is quarantined, and without what is suspected."""
+def _errors(number: int) -> str:
+    return f"{count(number)} infrastructure error{'' if number == 1 else 's'}"
+
+
+def _alternatives(summary: RunSummary) -> Iterator[str]:
+    """The pass rate including quarantined tasks, and excluding suspected attempts."""
     if summary.with_quarantined is not None:
         names = ", ".join(f"{task.task_id} ({task.quarantined})" for task in summary.tasks if task.quarantined)
-        aside, every = count(len(summary.quarantined)), count(len(summary.tasks))
+        quarantined, tasks = count(len(summary.quarantined)), count(len(summary.tasks))
         are, them = ("are", "them") if len(summary.quarantined) > 1 else ("is", "it")
         yield (
-            f"{aside} of {every} tasks {are} quarantined and not counted: {names}. "
-            f"With {them}: {_told(summary.with_quarantined)}."
+            f"{quarantined} of {tasks} tasks {are} quarantined and not counted: {names}. "
+            f"Including {them}: {_rate(summary.with_quarantined)}."
         )
     without = summary.without_suspected
     if without is not None:
         are, them = ("attempts are", "them") if without.attempts > 1 else ("attempt is", "it")
         yield (
-            f"{count(without.attempts)} {are} suspected of tampering or of leaks, on {', '.join(summary.suspected)}. "
-            f"Without {them}: {_told(without)}."
+            f"{count(without.attempts)} {are} suspected of tampering or leaks, on {', '.join(summary.suspected)}. "
+            f"Excluding {them}: {_rate(without)}."
         )
 
 
-def _told(rate: AlternativeRate) -> str:
+def _rate(rate: AlternativeRate) -> str:
     bounds = f" ({share(rate.interval.low)} to {share(rate.interval.high)})" if rate.interval else ""
     return f"{share(rate.pass_rate)}{bounds}, {count(rate.passed)} of {count(rate.scored)}"
 
@@ -132,15 +137,15 @@ def _rates(runs: Sequence[Side]) -> Plot | tuple[str, str]:
         return title, "no attempt was scored"
     methods = sorted({side.summary.interval_method for side in runs if side.summary.interval_method})
     confidence = next((f"{s.summary.interval.confidence:.0%} " for s in runs if s.summary.interval), "")
-    told = [f"Line: {confidence}interval ({', '.join(methods)})."] if methods else []
+    notes_ = [f"Line: {confidence}CI ({', '.join(methods)})."] if methods else []
     if any(row.worst != row.best for row in rows):
-        told.append("Band: what the missing attempts could make of it.")
+        notes_.append("Shaded: range if missing attempts all failed or all passed.")
     return Plot(
         title=title,
         svg=plots.rates(rows),
-        label="; ".join(f"{row[0]}: {row[1]}, interval {row[2]}" for row in table),
-        note=" ".join(told),
-        header=("run", "pass rate", "interval", "passed of scored", "by what is missing"),
+        label="; ".join(f"{row[0]}: {row[1]}, CI {row[2]}" for row in table),
+        note=" ".join(notes_),
+        header=("run", "pass rate", f"{confidence}CI", "passed of scored", "bounds for missing"),
         rows=table,
     )
 
@@ -152,13 +157,13 @@ def _reasons(runs: Sequence[Side]) -> Plot | tuple[str, str]:
         for reason in side.summary.reasons:
             found.setdefault((reason.reason, reason.scored), [0] * len(runs))[number] = reason.attempts
         if side.summary.not_recorded:
-            found.setdefault(("not recorded", False), [0] * len(runs))[number] = side.summary.not_recorded
+            found.setdefault((NOT_RECORDED, False), [0] * len(runs))[number] = side.summary.not_recorded
     if not found:
         return title, "every attempt passed"
     ordered = sorted(found.items(), key=lambda item: (not item[0][1], -max(item[1]), item[0]))
-    shown = ordered[:_MOST_GROUPS]
-    names = [reason if scored else f"{reason} (missing)" for (reason, scored), _ in shown]
-    # One run has colours to spare for what counts as what; of two, the colours say which is which.
+    shown = ordered[:_MAX_GROUPS]
+    names = [reason if scored else f"{reason} (no score)" for (reason, scored), _ in shown]
+    # With one run, colours distinguish failures from missing attempts. With two runs, they distinguish the runs.
     kinds = [[plots.FAILED if scored else plots.MISSING for (_, scored), _ in shown]]
     series = _series(runs, [values for _, values in shown])
     return Plot(
@@ -167,36 +172,40 @@ def _reasons(runs: Sequence[Side]) -> Plot | tuple[str, str]:
         label="; ".join(
             f"{name}: {_by_run(runs, map(count, values))}" for name, (_, values) in zip(names, shown, strict=True)
         ),
-        note="What is marked as missing was not scored, and is no fail." if any(not s for _, s in found) else "",
+        note="Attempts without a score are not counted as failures." if any(not s for _, s in found) else "",
         header=("reason", "counts as", *(_attempts_of(side) for side in runs)),
-        rows=[(reason, "fail" if scored else "missing", *map(count, values)) for (reason, scored), values in ordered],
+        rows=[(reason, _counted_as(reason, scored), *map(count, values)) for (reason, scored), values in ordered],
     )
 
 
-def _costs(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str, str]:
-    title, unit = "Cost against success", "US dollars per attempt"
-    say: Callable[[float], str] = usd
+def _counted_as(reason: str, scored: bool) -> str:
+    return "failure" if scored else "not counted" if reason == NOT_RECORDED else "infrastructure error"
+
+
+def _costs(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tuple[str, str]:
+    title, unit = "Cost by outcome", "US dollars per attempt"
+    formatted: Callable[[float], str] = usd
     rows = [one for one in listed if one.row is not None]
     values = {one.number: one.row.usage.cost_usd for one in rows if one.row is not None}
     if not any(values.values()):
-        title, unit, say = "Tokens against success", "tokens per attempt", _whole
+        title, unit, formatted = "Tokens by outcome", "tokens per attempt", _integer
         values = {
             one.number: float(one.row.usage.prompt_tokens + one.row.usage.completion_tokens)
             for one in rows
             if one.row is not None
         }
     if not any(values.values()):
-        return "Cost against success", "no attempt asked a model"
+        return "Cost by outcome", "no attempt called a model"
     shown, table = [], []
     for result in RESULTS:
         for side in runs:
             own = [values[one.number] for one in rows if one.result == result and one.side == side.letter]
             if own:
-                name = f"{result} {side.letter}".strip()
+                outcome = "infrastructure error" if result == MISSING else result
+                name = f"{outcome} {side.letter}".strip()
                 shown.append((name, _COLOURS[result], own))
-                table.append(
-                    (name, count(len(own)), say(statistics.median(own)), say(statistics.fmean(own)), say(sum(own)))
-                )
+                numbers = (statistics.median(own), statistics.fmean(own), sum(own))
+                table.append((name, count(len(own)), *map(formatted, numbers)))
     per_pass = [
         f"{_name(side)}: {usd(side.summary.cost_per_pass_usd)} per pass"
         for side in runs
@@ -206,13 +215,13 @@ def _costs(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str, 
         title=title,
         svg=plots.dots(shown, unit),
         label="; ".join(f"{row[0]}: {row[1]} attempts, median {row[2]}" for row in table),
-        note=". ".join(["A dot is an attempt; the mark is the median", *per_pass]) + ".",
+        note=". ".join(["Each dot is an attempt. The bar is the median", *per_pass]) + ".",
         header=("result", "attempts", "median", "mean", "sum"),
         rows=table,
     )
 
 
-def _phases(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str, str]:
+def _phases(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tuple[str, str]:
     title = "Time per phase"
     found: dict[str, Mapping[str, list[float]]] = {}
     for one in listed:
@@ -234,13 +243,13 @@ def _phases(runs: Sequence[Side], listed: Sequence[Listed]) -> Plot | tuple[str,
     ]
     if len(runs) == 1:
         table = [(row[0], *row[2:]) for row in table]
-    names = [words(phase) for phase in found][:_MOST_GROUPS]
-    said = [[None if mean is None else seconds(mean) for mean in each] for each in means]
+    names = [words(phase) for phase in found][:_MAX_GROUPS]
+    durations = [[None if mean is None else seconds(mean) for mean in each] for each in means]
     return Plot(
         title=title,
-        svg=plots.bars("phases", names, _series(runs, means[:_MOST_GROUPS]), "mean seconds"),
-        label="; ".join(f"{name}: {_by_run(runs, of)} on average" for name, of in zip(names, said, strict=False)),
-        note=f"Mean over the attempts that reached the phase. {_SHARED[len(runs) > 1]}",
+        svg=plots.bars("phases", names, _series(runs, means[:_MAX_GROUPS]), "mean seconds"),
+        label="; ".join(f"{name}: {_by_run(runs, of)} on average" for name, of in zip(names, durations, strict=False)),
+        note=f"Mean over attempts that reached the phase. {_SHARED[len(runs) > 1]}",
         header=("phase", *(["run"] if len(runs) > 1 else []), "attempts", "mean", "median", "longest", "sum"),
         rows=table,
     )
@@ -253,7 +262,7 @@ def _series(
 
 
 def _by_run(runs: Sequence[Side], values: Iterable[str | None]) -> str:
-    """A value of each run that has one, after its letter when there are two."""
+    """The value of each run that has one, with the letter of the run if there are two."""
     both = zip(runs, values, strict=True)
     return ", ".join(f"{side.letter} {value}".strip() for side, value in both if value is not None)
 
@@ -266,5 +275,5 @@ def _attempts_of(side: Side) -> str:
     return f"attempts {side.letter}".strip()
 
 
-def _whole(value: float) -> str:
+def _integer(value: float) -> str:
     return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""The report as a file: an overview, a table, and every attempt's page in compressed form."""
+"""Write the report file: an overview, a table of attempts, and a compressed page per attempt."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from pathlib import Path
 from agentbench_core import InputError, RunView
 from agentbench_report.html import attempt, environment, listing
 from agentbench_report.html.overview import notes, overview
-from agentbench_report.html.pairs import both
+from agentbench_report.html.pairs import compare_sides
 from agentbench_report.html.timeline import timelines
 
 NAME = "report.html"
 
 
 def write(views: Sequence[RunView], out: Path) -> None:
-    """Write the report of a run, or of two, to a file.
+    """Write the report of one or two runs to a file.
 
-    Attempts are read, rendered and written one after the other.
+    Attempts are read, rendered and written one at a time.
 
     Raises:
         InputError: the file cannot be written, or a run is damaged.
     """
     try:
-        target = out.resolve(strict=False)  # a link stays one, and what it leads to is written
-        if target.exists() and not target.is_file():  # a device or a pipe: nothing must take its place
+        target = out.resolve(strict=False)  # write to the target of a symbolic link
+        if target.exists() and not target.is_file():  # a device or a pipe, which must not be replaced
             _write(views, target)
         else:
-            _write_whole(views, target)
+            _write_atomically(views, target)
     except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror}", remedy="Name another file with --out.") from None
+        raise InputError(f"{out} cannot be written: {error.strerror}", remedy="Pass another file to --out.") from None
 
 
-def _write_whole(views: Sequence[RunView], path: Path) -> None:
-    """Beside the file, and then in its place: nobody sees half a report."""
-    beside = path.parent / f".report-{os.getpid()}"
+def _write_atomically(views: Sequence[RunView], path: Path) -> None:
+    temporary = path.parent / f".report-{os.getpid()}"
     try:
-        _write(views, beside)
-        beside.replace(path)
+        _write(views, temporary)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write(views: Sequence[RunView], path: Path) -> None:
@@ -49,14 +48,14 @@ def _write(views: Sequence[RunView], path: Path) -> None:
 
 
 def render(views: Sequence[RunView]) -> Iterator[str]:
-    """The same, piece by piece."""
+    """Render the report of one or two runs in pieces."""
     runs = listing.sides(views)
     listed = listing.listing(runs)
     rows = [one.row for one in listed if one.row is not None]
     return _filled(
         policy=environment.policy(),
-        style=environment.our_own("page.css"),
-        script=environment.our_own("page.js"),
+        style=environment.bundled("page.css"),
+        script=environment.bundled("page.js"),
         runs=runs,
         notes=[(side, note) for side in runs for note in notes(side, listed)],
         listed=listed,
@@ -65,18 +64,18 @@ def render(views: Sequence[RunView]) -> Iterator[str]:
         labels=sorted({label.name for row in rows for label in row.labels}),
         repeated=any(one.repeat > 1 for one in listed),
         overview=overview(runs, listed),
-        both=both(runs[0], runs[1], listed) if len(runs) == 2 else None,
+        both=compare_sides(runs[0], runs[1], listed) if len(runs) == 2 else None,
         evidence=_evidence(runs, listed),
     )
 
 
 def _filled(**values: object) -> Iterator[str]:
-    """The template of the report, filled in piece by piece."""
+    """Render the template of the report in pieces."""
     return environment.templates().get_template("page.html.j2").generate(**values)
 
 
-def _evidence(runs: Sequence[listing.Side], listed: Sequence[listing.Listed]) -> Iterator[tuple[int, str]]:
+def _evidence(runs: Sequence[listing.Side], listed: Sequence[listing.ListedAttempt]) -> Iterator[tuple[int, str]]:
     for side in runs:
         own = {one.row.attempt_id: one for one in listed if one.side == side.letter and one.row is not None}
         for attempt_id, timeline in timelines(side.view, own):
-            yield own[attempt_id].number, attempt.packed(attempt.page(own[attempt_id], timeline))
+            yield own[attempt_id].number, attempt.compressed(attempt.page(own[attempt_id], timeline))

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what is known of each task in both."""
+"""The comparison of two runs, task by task."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from agentbench_report.comparison.alignment import TaskPair, align
-from agentbench_report.comparison.comparable import check
 from agentbench_report.comparison.estimates import Method
 from agentbench_report.comparison.paired import compare_pair
+from agentbench_report.comparison.refusals import check
 from agentbench_report.counts import TaskCounts
-from agentbench_report.html.listing import Listed, Side
+from agentbench_report.html.listing import ListedAttempt, Side
 from agentbench_report.statistics import PairTable
 
 REGRESSED, IMPROVED, INCOMPLETE, SAME, ALONE = "regressed", "improved", "incomplete", "same", "in one run only"
@@ -21,37 +21,37 @@ _ORDER = (REGRESSED, IMPROVED, INCOMPLETE, ALONE, QUARANTINED, SAME)
 
 @attrs.frozen(kw_only=True)
 class MatrixRow:
-    """One task. ``a`` and ``b`` are its attempts; empty where the run does not have the task."""
+    """A task with its attempts in each run, which are empty if the run does not have the task."""
 
     task_id: str
     change: str
-    a: Sequence[Listed]
-    b: Sequence[Listed]
+    a: Sequence[ListedAttempt]
+    b: Sequence[ListedAttempt]
 
 
 @attrs.frozen(kw_only=True)
-class Both:
+class RunComparison:
     """Two runs, paired by the digests of their tasks."""
 
     headline: str
-    """What ``report paired`` says of them; empty where it would refuse."""
+    """The headline of ``report paired``; empty if it refuses the comparison."""
     table: PairTable | None
-    """``None`` with several repeats, which are not independent of each other."""
+    """``None`` with repeats, which are not independent."""
     pairs: int
     left_out: int
-    """Pairs that lack a score on one side or both, and are not in the table."""
+    """Pairs without a score on at least one side, which are not in the table."""
     rows: Sequence[MatrixRow]
     changes: Mapping[str, int]
-    """How many tasks are of each kind of change; those that there are."""
+    """The number of tasks for each kind of change that occurs."""
     refusals: Sequence[tuple[str, str, str]]
-    """Why ``report paired`` would refuse these runs: the reason, and what was found in A and B."""
+    """Refusals of ``report paired``: the reason, and the evidence in A and B."""
     warnings: Sequence[str]
 
 
-def both(a: Side, b: Side, listed: Sequence[Listed]) -> Both:
-    """Put two runs beside each other."""
+def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt]) -> RunComparison:
+    """Compare two runs."""
     aligned = align(a.counts, b.counts)
-    attempts: dict[tuple[str, str], list[Listed]] = {}
+    attempts: dict[tuple[str, str], list[ListedAttempt]] = {}
     for one in listed:
         attempts.setdefault((one.side, one.digest), []).append(one)
 
@@ -61,11 +61,14 @@ def both(a: Side, b: Side, listed: Sequence[Listed]) -> Both:
 
     rows = [row(pair.a, _change(pair)) for pair in aligned.pairs]
     rows += [row(pair.a, QUARANTINED) for pair in aligned.quarantined]
-    rows += [row(task, ALONE) for task in (*aligned.only_a, *aligned.only_b, *aligned.aside_a, *aligned.aside_b)]
+    rows += [
+        row(task, ALONE)
+        for task in (*aligned.only_a, *aligned.only_b, *aligned.quarantined_only_a, *aligned.quarantined_only_b)
+    ]
     rows.sort(key=lambda each: (_ORDER.index(each.change), each.task_id))
     comparability = check(a.counts, b.counts)
     method: Method = "bootstrap" if aligned.repeated else "mcnemar"
-    return Both(
+    return RunComparison(
         headline="" if comparability.refusals else compare_pair(a.counts, b.counts, method=method).headline,
         table=None if aligned.repeated else aligned.table(),
         pairs=len(aligned.pairs) + len(aligned.quarantined),

@@ -1,4 +1,4 @@
-"""The plots of the overview, by matplotlib, as SVG that takes its colours from the page."""
+"""The plots of the overview, drawn by matplotlib as SVG with the colours of the page's theme."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _COLOURS = dict(
         strict=True,
     )
 )
-"""What stands for a colour while matplotlib draws, and what the page's theme has in its place."""
+"""Placeholder colours used by matplotlib, and the CSS values that replace them."""
 
-MOST_DOTS = 2000
+MAX_DOTS = 2000
 _WIDTH = 4.7  # inches; 72 units of the SVG each
-_STYLE: Mapping[Any, Any] = {  # stubs know settings by their literal names only
+_STYLE: Mapping[Any, Any] = {  # the type stubs accept only literal names
     "svg.fonttype": "none",
     "font.size": 9,
     "text.color": INK,
-    "text.parse_math": False,  # names of phases come from outside
+    "text.parse_math": False,  # phase names are untrusted
     "axes.edgecolor": LINE,
     "axes.labelcolor": MUTED,
     "axes.facecolor": "none",
@@ -59,7 +59,7 @@ _LABEL = 24  # characters
 
 @attrs.frozen(kw_only=True)
 class Rate:
-    """A pass rate, with its interval and the bounds by what is missing; all between 0 and 1."""
+    """A pass rate with its interval, and its bounds for missing attempts. All values are between 0 and 1."""
 
     name: str
     rate: float
@@ -70,7 +70,7 @@ class Rate:
 
 
 def rates(rows: Sequence[Rate]) -> Markup:
-    """A dot per run, its interval, and thin and faint what the missing attempts could change."""
+    """A dot per run with its interval, and a shaded range for missing attempts."""
     with _drawing("rates", len(rows)) as (figure, axes):
         for y, (row, colour) in enumerate(zip(rows, (A, B), strict=False)):
             if row.worst is not None and row.best is not None and row.worst < row.best:
@@ -82,7 +82,7 @@ def rates(rows: Sequence[Rate]) -> Markup:
             axes.annotate(f"{row.rate:.1%}", (row.rate, y), (0, 8), textcoords="offset points", ha="center")
         axes.set_xlim(-0.03, 1.03)
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
-        _named(axes, [row.name for row in rows])
+        _set_names(axes, [row.name for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.6)
     return figure.svg
 
@@ -94,50 +94,50 @@ def bars(
     unit: str,
     colours: Sequence[str | Sequence[str]] = (A, B),
 ) -> Markup:
-    """Horizontal bars: per group one of each series, with its value at the end.
+    """Horizontal bars, one per group and series, each labelled with its value.
 
     Args:
-        name: what makes the ids of this plot its own.
-        groups: names of the groups, from the top.
-        series: name and values of each series, as many as there are groups; ``None`` has no bar.
-        unit: what the values are, below the axis.
-        colours: of the series; or, of a series, of each of its bars.
+        name: a unique name, which makes the ids in the SVG unique.
+        groups: names of the groups, from top to bottom.
+        series: name and values of each series, one value per group; ``None`` draws no bar.
+        unit: the label of the axis.
+        colours: one colour, or one colour per bar, for each series.
     """
     height = 0.72 / len(series)
     with _drawing(name, len(groups) * (1 + 0.55 * (len(series) - 1))) as (figure, axes):
-        every = [value for _, values in series for value in values if value is not None]
-        most = max(every, default=0) or 1
+        all_values = [value for _, values in series for value in values if value is not None]
+        largest = max(all_values, default=0) or 1
         for number, ((letter, values), colour) in enumerate(zip(series, colours, strict=False)):
-            painted = [colour] * len(values) if isinstance(colour, str) else colour
-            for group, (value, own) in enumerate(zip(values, painted, strict=True)):
+            bar_colours = [colour] * len(values) if isinstance(colour, str) else colour
+            for group, (value, bar_colour) in enumerate(zip(values, bar_colours, strict=True)):
                 if value is None:
                     continue
                 y = group + (number - (len(series) - 1) / 2) * height
-                axes.barh(y, value, height=height * 0.86, color=own)
-                said = f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
+                axes.barh(y, value, height=height * 0.86, color=bar_colour)
+                text = f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
                 axes.annotate(
-                    f"{said} {letter}".strip(), (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8
+                    f"{text} {letter}".strip(), (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8
                 )
-        axes.set_xlim(0, most * 1.16)
+        axes.set_xlim(0, largest * 1.16)
         axes.set_xlabel(unit)
         axes.locator_params(axis="x", nbins=5)
-        if all(value == int(value) for value in every):
+        if all(value == int(value) for value in all_values):
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        _named(axes, groups)
+        _set_names(axes, groups)
         axes.set_ylim(len(groups) - 0.5, -0.5)
     return figure.svg
 
 
 def dots(rows: Sequence[tuple[str, str, Sequence[float]]], unit: str) -> Markup:
-    """A row of dots per kind of attempt, each dot an attempt, and a tall mark at the median.
+    """A row of dots per outcome, one dot per attempt, with a bar at the median.
 
     Args:
         rows: name, colour and values of each row.
-        unit: what the values are, below the axis.
+        unit: the label of the axis.
     """
     with _drawing("dots", len(rows)) as (figure, axes):
-        every = [value for _, _, values in rows for value in values]
-        low, high = min(every), max(every)
+        all_values = [value for _, _, values in rows for value in values]
+        low, high = min(all_values), max(all_values)
         if low > 0 and high / low >= 30:
             axes.set_xscale("log")
         else:
@@ -145,12 +145,12 @@ def dots(rows: Sequence[tuple[str, str, Sequence[float]]], unit: str) -> Markup:
             axes.locator_params(axis="x", nbins=5)
         for y, (_, colour, values) in enumerate(rows):
             shown = _thinned(sorted(values))
-            beside = [y + ((number * 0.618) % 1 - 0.5) * 0.5 for number in range(len(shown))]  # no two side by side
-            axes.plot(shown, beside, color=colour, marker="o", markersize=4.5, alpha=0.6, linestyle="none", mew=0)
+            ys = [y + ((number * 0.618) % 1 - 0.5) * 0.5 for number in range(len(shown))]  # spread to avoid overlap
+            axes.plot(shown, ys, color=colour, marker="o", markersize=4.5, alpha=0.6, linestyle="none", mew=0)
             if len(values) > 1:
                 axes.plot([_median(values)] * 2, [y - 0.38, y + 0.38], color=INK, linewidth=1.6)
         axes.set_xlabel(unit)
-        _named(axes, [name for name, _, _ in rows])
+        _set_names(axes, [name for name, _, _ in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
     return figure.svg
 
@@ -162,8 +162,8 @@ class _Drawn:
 
 @contextmanager
 def _drawing(name: str, rows: float) -> Iterator[tuple[_Drawn, Axes]]:
-    """A figure for so many rows. Equal plots are equal bytes; ids of two plots differ by their names."""
-    # From matplotlib's own defaults, not from what a user has set for other plots.
+    """A figure with space for the given number of rows. Output is deterministic, and ids depend on the name."""
+    # Based on matplotlib's defaults, ignoring the user's configuration.
     with style.context(["default", {**_STYLE, "svg.hashsalt": f"agentbench {name}"}]):
         figure = Figure(figsize=(_WIDTH, 0.75 + 0.36 * max(rows, 1.5)), layout="constrained")
         drawn = _Drawn()
@@ -174,19 +174,19 @@ def _drawing(name: str, rows: float) -> Iterator[tuple[_Drawn, Axes]]:
 
 
 def _inline(document: str) -> Markup:
-    """The document as an element of a page: no prolog, metadata or style of its own, colours of the theme."""
+    """Convert an SVG document to an inline element without prolog, metadata or styles, using the theme's colours."""
     svg = document[document.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
     svg = re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true" focusable="false">', svg)
     svg = re.sub(r"((?:fill|stroke|stop-color): ?)(#0[1-8]0[1-8]0[1-8])", lambda m: m[1] + _COLOURS[m[2]], svg)
     svg = re.sub(r"(font: [\d.]+px )[^;\"]*", r"\1var(--sans)", svg)
-    return Markup(svg)  # noqa: S704 - of matplotlib, which escapes texts; those are ASCII, see _named
+    return Markup(svg)  # noqa: S704 - matplotlib escapes texts, which are ASCII, see _set_names
 
 
-def _named(axes: Axes, names: Iterable[str]) -> None:
+def _set_names(axes: Axes, names: Iterable[str]) -> None:
     shown = [name if len(name) <= _LABEL else f"{name[:_LABEL]}..." for name in names]
-    # In ASCII: what the font does not have is a warning, and what turns the direction of writing has no place here.
+    # ASCII only, to avoid warnings for missing glyphs, and bidirectional characters.
     labels = [
         "".join(c if c.isprintable() else "?" for c in name).encode("ascii", "replace").decode() for name in shown
     ]
@@ -194,8 +194,8 @@ def _named(axes: Axes, names: Iterable[str]) -> None:
 
 
 def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """Evenly chosen from sorted values, when there are too many to draw."""
-    step = max(1, -(-len(values) // MOST_DOTS))
+    """An evenly spaced sample of sorted values if there are too many to draw."""
+    step = max(1, -(-len(values) // MAX_DOTS))
     return values[::step]
 
 

@@ -1,6 +1,6 @@
-"""The tests of an attempt by name, from ``logs/tests.json``, which the scorer ``tests`` writes.
+"""The test results of an attempt, from ``logs/tests.json``, which the scorer ``tests`` writes.
 
-The harness writes the file, but its texts come from the sandbox: they are shown escaped and cut, as all evidence is.
+The harness writes the file, but its texts come from the sandbox and are escaped and cut like all evidence.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from agentbench_core import InputError
 from agentbench_report.html.texts import Text, Texts
 
 FILE = "logs/tests.json"
-AT_MOST = 16 << 20
-"""Bytes of the file; a larger one is not read."""
-MOST_FAILED = 50
-"""Tests that are shown with what was expected and what came; the others are rows of a table."""
-MOST_WRONG = 3
-MOST_ROWS = 500
-MOST_PROBLEMS = 20
+MAX_BYTES = 16 << 20
+"""Larger files are not read."""
+MAX_FAILED = 50
+"""Tests shown with expected and actual values. Further tests are rows of a table."""
+MAX_WRONG = 3
+MAX_ROWS = 500
+MAX_PROBLEMS = 20
 _NAME, _VALUE, _MESSAGE, _REASON = 400, 2 << 10, 8 << 10, 200
-"""Bytes of a test's name, of a value, of a message, and of why the file cannot be read."""
+"""Maximum bytes of a test name, a value, a message, and a read error."""
 _FAILED = ("failed", "error")
 _YEAR = 31_536_000
 
@@ -34,7 +34,7 @@ Outcome = Literal["passed", "failed", "error", "skipped", "not run", "repeated"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that was not as expected."""
+    """A value that differs from the expected value."""
 
     line: Number = 0
     assertion: str = ""
@@ -44,7 +44,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True):
-    """How a test ended. ``list`` is empty for one that nobody expected."""
+    """The outcome of a test. ``list`` is empty for tests that are not expected."""
 
     id: str
     outcome: Outcome
@@ -56,7 +56,7 @@ class Test(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checks(msgspec.Struct, frozen=True, kw_only=True):
-    """What the harness checked of the session itself."""
+    """Checks of the test session by the harness."""
 
     must_fail: str = ""
     must_pass: str = ""
@@ -66,8 +66,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The file."""
+class TestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``logs/tests.json``."""
 
     schema: Literal[1]
     passed: bool
@@ -76,28 +76,28 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     checks: Checks | None = None
 
 
-def read(data: bytes) -> Judged:
-    """The content of the file.
+def read(data: bytes) -> TestReport:
+    """Parse the file.
 
     Raises:
-        InputError: it is too large, damaged, or not of this kind.
+        InputError: the file is too large, damaged, or has another schema.
     """
-    if len(data) > AT_MOST:
-        raise InputError(f"it has more than {AT_MOST >> 20} MiB")
+    if len(data) > MAX_BYTES:
+        raise InputError(f"the file is larger than {MAX_BYTES >> 20} MiB")
     try:
         return _decoded(data)
-    except (ValueError, RecursionError) as error:  # those of msgspec and of Unicode are ValueErrors
+    except (ValueError, RecursionError) as error:  # includes errors of msgspec and Unicode
         raise InputError(str(error)[:_REASON]) from None
 
 
-def _decoded(data: bytes) -> Judged:
+def _decoded(data: bytes) -> TestReport:
     try:
-        return msgspec.json.decode(data, type=Judged)
+        return msgspec.json.decode(data, type=TestReport)
     except msgspec.ValidationError:
         raise
     except (ValueError, RecursionError):
-        # A lone surrogate (a name that is not UTF-8) is JSON for the standard library alone.
-        return msgspec.convert(json.loads(data, parse_constant=_refuse), Judged)
+        # Only the standard library accepts lone surrogates, which stand for names that are not UTF-8.
+        return msgspec.convert(json.loads(data, parse_constant=_refuse), TestReport)
 
 
 def _refuse(constant: str) -> float:
@@ -105,8 +105,8 @@ def _refuse(constant: str) -> float:
 
 
 @attrs.frozen(kw_only=True)
-class Wrong:
-    """An assertion that did not hold, with named values: expected, got, first difference, as far as they are known."""
+class WrongAssertion:
+    """A failed assertion with its known values: expected, got, first difference."""
 
     line: int
     assertion: Text
@@ -115,33 +115,33 @@ class Wrong:
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """A test, and what is to be said of it."""
+    """A test with its details."""
 
     name: str
     outcome: str
     list: str
     seconds: float | None
     message: Text | None = None
-    wrong: Sequence[Wrong] = ()
+    wrong: Sequence[WrongAssertion] = ()
     more_wrong: int = 0
 
 
 @attrs.frozen(kw_only=True)
 class Rows:
-    """A table of tests. ``more`` are not in it."""
+    """A table with the first of ``count`` tests."""
 
     rows: Sequence[Row]
     count: int
 
     @property
     def more(self) -> int:
-        """How many are not shown."""
+        """The number of tests that are not shown."""
         return self.count - len(self.rows)
 
 
 @attrs.frozen(kw_only=True)
 class Line:
-    """What checked the verdict, in one line. ``sound`` if all of it was as it must be."""
+    """The checks of the verdict in one line. ``sound`` if all of them succeeded."""
 
     text: str
     sound: bool
@@ -151,95 +151,100 @@ class Line:
 
 @attrs.frozen(kw_only=True)
 class Tests:
-    """The section of an attempt's page."""
+    """The test section of an attempt's page."""
 
     headline: str
     good: bool
     explanation: Text | None
     failed: Sequence[Row]
     rest: Rows
-    """Those that did not pass either, without anything to say of them, or beyond ``MOST_FAILED``."""
+    """Further tests that did not pass, without details or beyond ``MAX_FAILED``."""
     passed: Rows
     others: Rows
     checks: Line | None
     path: str
 
 
-def shown(judged: Judged, texts: Texts, known: str) -> Tests:
-    """What the page says of the file.
+def shown(judged: TestReport, texts: Texts, known: str) -> Tests:
+    """The test section for a file.
 
     Args:
-        judged: the file.
-        texts: cuts what is long.
-        known: what the page says already of why the attempt did not pass.
+        judged: the content of the file.
+        texts: cuts long texts.
+        known: the explanation that the page already contains.
     """
     expected = [test for test in judged.tests if test.list]
     counted = expected or judged.tests
-    good_ends = ("passed",) if expected else ("passed", "skipped")
-    bad = [test for test in counted if test.outcome not in good_ends]
-    told = [test for test in bad if test.message or test.differences or test.more_differences][:MOST_FAILED]
-    in_detail = set(map(id, told))
-    why = judged.explanation if judged.explanation != known else ""
+    good_outcomes = ("passed",) if expected else ("passed", "skipped")
+    bad = [test for test in counted if test.outcome not in good_outcomes]
+    detailed = [test for test in bad if test.message or test.differences or test.more_differences][:MAX_FAILED]
+    detailed_ids = set(map(id, detailed))
+    explanation = judged.explanation if judged.explanation != known else ""
     headline, good = _headline(judged, counted, bad, "expected test" if expected else "test")
     return Tests(
         headline=headline,
         good=good,
-        explanation=texts.said(why, FILE, _MESSAGE) if why else None,
-        failed=[_told(test, texts) for test in told],
-        rest=_rows([test for test in bad if id(test) not in in_detail], texts),
-        passed=_rows([test for test in counted if test.outcome in good_ends], texts),
+        explanation=texts.excerpt(explanation, FILE, _MESSAGE) if explanation else None,
+        failed=[_detailed_row(test, texts) for test in detailed],
+        rest=_rows([test for test in bad if id(test) not in detailed_ids], texts),
+        passed=_rows([test for test in counted if test.outcome in good_outcomes], texts),
         others=_rows([test for test in judged.tests if expected and not test.list], texts),
         checks=_line(judged.checks, texts) if judged.checks else None,
         path=texts.path(FILE),
     )
 
 
-def _headline(judged: Judged, counted: Sequence[Test], bad: Sequence[Test], noun: str) -> tuple[str, bool]:
+def _headline(judged: TestReport, counted: Sequence[Test], bad: Sequence[Test], noun: str) -> tuple[str, bool]:
     if not counted:
         return "No tests were run", judged.passed
     tests = f"{len(counted):,} {noun if len(counted) == 1 else noun + 's'}"
     if not bad:
         passed = sum(test.outcome == "passed" for test in counted)
         skipped = f", {len(counted) - passed:,} skipped" if passed < len(counted) else ""
-        but = "" if judged.passed else ", but the attempt did not"
-        return f"{passed:,} of {tests} passed{skipped}{but}", judged.passed
-    ends = Counter(test.outcome for test in bad)
-    if all(end in _FAILED for end in ends) and "failed" in ends:
+        contradiction = "" if judged.passed else ", but the attempt did not"
+        return f"{passed:,} of {tests} passed{skipped}{contradiction}", judged.passed
+    outcomes = Counter(test.outcome for test in bad)
+    if all(outcome in _FAILED for outcome in outcomes) and "failed" in outcomes:
         return f"{len(bad):,} of {tests} failed", False
-    if set(ends) == {"not run"}:
+    if set(outcomes) == {"not run"}:
         return f"{len(bad):,} of {tests} {'was' if len(bad) == 1 else 'were'} not run", False
-    return f"{len(bad):,} of {tests} did not pass: {', '.join(f'{n:,} {end}' for end, n in ends.items())}", False
+    numbers = ", ".join(f"{number:,} {outcome}" for outcome, number in outcomes.items())
+    return f"{len(bad):,} of {tests} did not pass: {numbers}", False
 
 
 def _rows(tests: Sequence[Test], texts: Texts) -> Rows:
-    return Rows(rows=[_row(test, texts) for test in tests[:MOST_ROWS]], count=len(tests))
+    return Rows(rows=[_row(test, texts) for test in tests[:MAX_ROWS]], count=len(tests))
 
 
 def _row(test: Test, texts: Texts) -> Row:
     seconds = test.seconds if test.seconds is not None and 0 <= test.seconds < _YEAR else None
     return Row(
-        name=texts.said(test.id, FILE, _NAME).text,
+        name=texts.excerpt(test.id, FILE, _NAME).text,
         outcome=test.outcome,
         list=test.list,
         seconds=seconds,
     )
 
 
-def _told(test: Test, texts: Texts) -> Row:
+def _detailed_row(test: Test, texts: Texts) -> Row:
     return attrs.evolve(
         _row(test, texts),
-        message=texts.said(test.message, FILE, _MESSAGE) if test.message else None,
-        wrong=[_wrong(each, texts) for each in test.differences[:MOST_WRONG]],
-        more_wrong=test.more_differences + len(test.differences[MOST_WRONG:]),
+        message=texts.excerpt(test.message, FILE, _MESSAGE) if test.message else None,
+        wrong=[_wrong(each, texts) for each in test.differences[:MAX_WRONG]],
+        more_wrong=test.more_differences + len(test.differences[MAX_WRONG:]),
     )
 
 
-def _wrong(found: Difference, texts: Texts) -> Wrong:
-    values = (("expected", found.expected), ("got", found.got), ("first difference", found.difference))
-    return Wrong(
-        line=found.line,
-        assertion=texts.said(found.assertion, FILE, _VALUE),
-        values=[(name, texts.said(value, FILE, _VALUE)) for name, value in values if value],
+def _wrong(difference: Difference, texts: Texts) -> WrongAssertion:
+    values = (
+        ("expected", difference.expected),
+        ("got", difference.got),
+        ("first difference", difference.difference),
+    )
+    return WrongAssertion(
+        line=difference.line,
+        assertion=texts.excerpt(difference.assertion, FILE, _VALUE),
+        values=[(name, texts.excerpt(value, FILE, _VALUE)) for name, value in values if value],
     )
 
 
@@ -248,8 +253,8 @@ def _line(checks: Checks, texts: Texts) -> Line:
     return Line(
         text=", ".join(_checked(checks, texts)),
         sound=all(canaries) and not checks.problems,
-        problems=[texts.said(problem, FILE, _VALUE) for problem in checks.problems[:MOST_PROBLEMS]],
-        more_problems=len(checks.problems[MOST_PROBLEMS:]),
+        problems=[texts.excerpt(problem, FILE, _VALUE) for problem in checks.problems[:MAX_PROBLEMS]],
+        more_problems=len(checks.problems[MAX_PROBLEMS:]),
     )
 
 
@@ -261,4 +266,4 @@ def _checked(checks: Checks, texts: Texts) -> Iterator[str]:
     yield f"{checks.records:,} value{'s' * (checks.records != 1)} compared on the host"
     for name, outcome in (("must-fail", checks.must_fail), ("must-pass", checks.must_pass)):
         if outcome:
-            yield f"{name} test {texts.said(outcome, FILE, _REASON).text}"
+            yield f"{name} test {texts.excerpt(outcome, FILE, _REASON).text}"

@@ -1,4 +1,4 @@
-"""Texts of an attempt, cut to a size that a page can hold. What was cut says so, with where the whole is."""
+"""The texts of an attempt, cut to a limited size. Cut texts contain a note and the path of the full text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import attrs
 
 from agentbench_core import RunView
 
-AT_MOST = 256 << 10
-"""Bytes of one text."""
-PAGE_AT_MOST = 4 << 20
-"""Bytes of all texts of an attempt; what comes later is cut to ``SHORT``."""
+MAX_BYTES = 256 << 10
+"""The maximum size of one text."""
+PAGE_MAX_BYTES = 4 << 20
+"""The total size of an attempt's texts. Later texts are cut to ``SHORT``."""
 SHORT = 4 << 10
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -36,27 +36,27 @@ _HEADS = (
 
 @attrs.frozen(kw_only=True)
 class Text:
-    """A text as it is shown."""
+    """A displayed text."""
 
     text: str
     left_out: int = 0
-    """Bytes that were cut out of the middle."""
+    """Bytes removed from the middle."""
     path: str = ""
-    """Where the whole is, relative to the run directory."""
+    """The path of the full text, relative to the run directory."""
 
     @property
     def is_diff(self) -> bool:
-        """Whether it begins like a unified diff."""
+        """Whether the text starts like a unified diff."""
         return self.text.startswith(("--- ", "diff --git "))
 
     def diff_blocks(self) -> Sequence[tuple[str, str]]:
-        """Class and text of each block of lines of a unified diff that belong together."""
+        """CSS class and text of each block of similar lines of a unified diff."""
         return list(_blocks(self.text))
 
 
 @attrs.define
 class Texts:
-    """Gives the texts of one attempt, within what a page can hold."""
+    """The texts of one attempt, limited in total size."""
 
     view: RunView
     task_id: str
@@ -64,48 +64,48 @@ class Texts:
     used: int = 0
 
     def path(self, name: str) -> str:
-        """Of a file of the attempt, relative to the run directory."""
-        again = "" if self.repeat == 1 else f"@{self.repeat}"
-        return f"tasks/{self.task_id}{again}/{name}"
+        """The path of a file of the attempt, relative to the run directory."""
+        repeat = "" if self.repeat == 1 else f"@{self.repeat}"
+        return f"tasks/{self.task_id}{repeat}/{name}"
 
     def file(self, name: str) -> Text | None:
-        """A file of the attempt; ``None`` when there is none. Bytes that are no UTF-8 are shown as ``\\xNN``."""
-        room = self._room()
-        data = self.view.file(self.task_id, self.repeat, name, at_most=room)
+        """A file of the attempt; ``None`` if it does not exist. Invalid UTF-8 is shown as ``\\xNN``."""
+        limit = self._limit()
+        data = self.view.file(self.task_id, self.repeat, name, at_most=limit)
         if data is None:
             return None
         self.used += len(data)
-        cut = _LEFT_OUT.match(data, room // 2) if len(data) > room else None
+        cut = _LEFT_OUT.match(data, limit // 2) if len(data) > limit else None
         left_out = int(cut[1]) if cut else 0
         return Text(text=data.decode("utf-8", "backslashreplace"), left_out=left_out, path=self.path(name))
 
-    def said(self, text: str, name: str, at_most: int = AT_MOST) -> Text:
-        """A text that was found in the file ``name`` of the attempt."""
+    def excerpt(self, text: str, name: str, at_most: int = MAX_BYTES) -> Text:
+        """A text from the file ``name`` of the attempt."""
         return self.cut(text, self.path(name), at_most)
 
-    def cut(self, text: str, path: str, at_most: int = AT_MOST) -> Text:
-        """A text that was found in ``path`` of the run directory; of more than ``at_most`` bytes, both ends."""
+    def cut(self, text: str, path: str, at_most: int = MAX_BYTES) -> Text:
+        """A text from ``path`` in the run directory, cut in the middle if longer than ``at_most`` bytes."""
         data = text.encode("utf-8", "surrogatepass")
-        room = min(self._room(), at_most)
-        self.used += min(len(data), room)
-        if len(data) <= room:
+        limit = min(self._limit(), at_most)
+        self.used += min(len(data), limit)
+        if len(data) <= limit:
             return Text(text=text)
-        half = room // 2
+        half = limit // 2
         left_out = len(data) - 2 * half
         cut = data[:half] + f"\n[... {left_out} bytes left out ...]\n".encode() + data[-half:]
         return Text(text=cut.decode("utf-8", "backslashreplace"), left_out=left_out, path=path)
 
     def value(self, value: object, name: str) -> Text:
-        """A value of JSON: text as it is, the rest as JSON."""
+        """A JSON value as text. Strings are not quoted."""
         if not isinstance(value, str):
             try:
                 value = json.dumps(value, indent=2, ensure_ascii=False, default=repr)
             except RecursionError:
                 value = "(nested too deeply to be shown)"
-        return self.said(value, name)
+        return self.excerpt(value, name)
 
-    def _room(self) -> int:
-        return AT_MOST if self.used < PAGE_AT_MOST else SHORT
+    def _limit(self) -> int:
+        return MAX_BYTES if self.used < PAGE_MAX_BYTES else SHORT
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -114,11 +114,11 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """``--- `` in a hunk removes a line that begins with two dashes: how long a hunk is stands in its first line."""
-    removed = added = 0  # lines that are left of the hunk
+    """Counts the lines of each hunk, since ``--- `` in a hunk is a removed line and not a header."""
+    removed = added = 0  # remaining lines of the hunk
     for line in lines:
-        if found := _HUNK.match(line):
-            removed, added = (int(number or 1) for number in found.groups())
+        if header := _HUNK.match(line):
+            removed, added = (int(number or 1) for number in header.groups())
             yield _PLACE, line
         elif removed <= 0 and added <= 0 and line.startswith(_HEADS):
             yield _HEAD, line

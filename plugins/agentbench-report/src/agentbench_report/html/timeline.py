@@ -1,4 +1,4 @@
-"""What happened in an attempt, from its events: when, how long, and who worked for whom."""
+"""The timeline and the delegation tree of an attempt, from its events."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import attrs
 
 from agentbench_core import EventEntry, RunView, event_type
 
-MOST_EVENTS = 2000
-"""As many are kept of an attempt: an agent may cause any number."""
-MOST_AGENTS = 200
-_LONGEST = 300
-"""Characters of one detail."""
-_TELLING_ZEROS = ("exit_code", "depth", "attempts", "kept")
-_USUAL = ("exchange", 1)
+MAX_EVENTS = 2000
+"""Events kept per attempt, since an agent can cause any number."""
+MAX_AGENTS = 200
+_MAX_DETAIL = 300
+"""Characters per detail."""
+_SHOWN_IF_ZERO = ("exit_code", "depth", "attempts", "kept")
+_HIDDEN = ("exchange", 1)
 
 _IDENTITIES: Mapping[str, Sequence[str]] = {
     "setup_command": (),
@@ -25,46 +25,46 @@ _IDENTITIES: Mapping[str, Sequence[str]] = {
     "tests": (),
     "tool_call": ("step",),
 } | {"llm": ("call", "exchange")}
-"""What two events have in common that are the beginning and the end of one thing."""
+"""The fields that a start event and its end event have in common."""
 
 
 @attrs.define(kw_only=True)
-class Happening:
-    """A row of the timeline: one event, or the beginning and the end of one thing. Times are seconds."""
+class TimelineRow:
+    """A row of the timeline: a single event, or a start event with its end event. Times are in seconds."""
 
     kind: str
     at: float | None
-    """Since the attempt began; ``None`` when its time cannot be read."""
+    """Time since the start of the attempt; ``None`` if unreadable."""
     duration: float | None = None
-    """``None`` for what takes no time, and for what never ended."""
+    """``None`` for single events and for events without an end."""
     unfinished: bool = False
     details: dict[str, object] = attrs.field(factory=dict)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Names and values of what is worth saying."""
+        """Names and values of the displayed details."""
         for name, value in self.details.items():
             if isinstance(value, bool):
                 yield name, "yes" if value else "no"
-            elif value in ("", None) or (name not in _TELLING_ZEROS and value == 0) or (name, value) == _USUAL:
+            elif value in ("", None) or (name not in _SHOWN_IF_ZERO and value == 0) or (name, value) == _HIDDEN:
                 continue
             else:
-                said = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-                yield name, said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
+                text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+                yield name, text if len(text) <= _MAX_DETAIL else f"{text[:_MAX_DETAIL]}…"
 
     @property
     def bad(self) -> bool:
-        """Whether it tells of something that went wrong."""
+        """Whether the row shows a failure."""
         wrong = any(self.details.get(name) is False for name in ("ok", "passed", "failed_as_expected"))
         return wrong or bool(self.details.get("error")) or self.kind in ("warning", "infrastructure_error")
 
 
 @attrs.define(kw_only=True)
-class Party:
-    """One agent of an attempt, and what it did."""
+class AgentActivity:
+    """An agent of an attempt, with its model calls, tokens and steps."""
 
     name: str
     role: str = ""
-    asked_by: str = ""
+    parent: str = ""
     depth: int = 0
     calls: int = 0
     tokens: int = 0
@@ -73,64 +73,64 @@ class Party:
 
 @attrs.frozen(kw_only=True)
 class Timeline:
-    """All that the events of an attempt say."""
+    """The timeline of an attempt."""
 
     explanation: str
-    happenings: Sequence[Happening]
+    rows: Sequence[TimelineRow]
     left_out: int
-    """Events beyond ``MOST_EVENTS``."""
+    """Events beyond ``MAX_EVENTS``."""
     total: float
-    """Seconds from the first event to the last end."""
-    agents: Sequence[Party]
-    """Empty where nobody delegated; else each below the one that asked it first."""
+    """Seconds from the first event to the last."""
+    agents: Sequence[AgentActivity]
+    """The delegation tree: each agent follows the first agent that delegated to it. Empty without delegation."""
     step_durations: Mapping[int, float]
 
 
-NOTHING = Timeline(explanation="", happenings=(), left_out=0, total=0.0, agents=(), step_durations={})
+EMPTY = Timeline(explanation="", rows=(), left_out=0, total=0.0, agents=(), step_durations={})
 
 
 @attrs.define
-class _Kept:
+class _Collected:
     events: list[tuple[str, str, dict[str, Any]]] = attrs.field(factory=list)
     left_out: int = 0
 
 
-def timelines(view: RunView, wanted: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
-    """Attempt id and timeline of each attempt that is wanted, in the order in which they ended.
+def timelines(view: RunView, attempt_ids: Iterable[str]) -> Iterator[tuple[str, Timeline]]:
+    """The id and timeline of each of the given attempts, in the order in which they ended.
 
-    Only events of attempts that have not ended yet are held.
+    Events are kept in memory only until their attempt ends.
     """
-    kept = {attempt_id: _Kept() for attempt_id in wanted}
+    running = {attempt_id: _Collected() for attempt_id in attempt_ids}
     for entry in view.events():
-        held = kept.get(entry.attempt_id or "")
-        if held is None or entry.attempt_id is None:
+        collected = running.get(entry.attempt_id or "")
+        if collected is None or entry.attempt_id is None:
             continue
-        word, fields = _plain(entry)
-        if word != "task_finished" and len(held.events) >= MOST_EVENTS:
-            held.left_out += 1
+        type_, fields = _fields(entry)
+        if type_ != "task_finished" and len(collected.events) >= MAX_EVENTS:
+            collected.left_out += 1
             continue
-        held.events.append((entry.at, word, fields))
-        if word == "task_finished":
-            del kept[entry.attempt_id]
-            yield entry.attempt_id, _timeline(held)
-    for attempt_id in kept:
-        yield attempt_id, NOTHING
+        collected.events.append((entry.at, type_, fields))
+        if type_ == "task_finished":
+            del running[entry.attempt_id]
+            yield entry.attempt_id, _timeline(collected)
+    for attempt_id in running:
+        yield attempt_id, EMPTY
 
 
-def _plain(entry: EventEntry) -> tuple[str, dict[str, Any]]:
-    word = event_type(type(entry.event))
+def _fields(entry: EventEntry) -> tuple[str, dict[str, Any]]:
+    type_ = event_type(type(entry.event))
     fields = attrs.asdict(entry.event, recurse=False)
-    if word == "task_finished":
+    if type_ == "task_finished":
         record = fields.pop("record")
         fields = {"outcome": str(record.outcome), "explanation": fields["explanation"]}
-    return word, fields
+    return type_, fields
 
 
-def _timeline(held: _Kept) -> Timeline:
-    events = held.events
+def _timeline(collected: _Collected) -> Timeline:
+    events = collected.events
     first = _time(events[0][0])
-    happenings: list[Happening] = []
-    open_: dict[tuple[object, ...], Happening] = {}
+    rows: list[TimelineRow] = []
+    open_: dict[tuple[object, ...], TimelineRow] = {}
     durations: dict[int, float] = {}
     for at, word, fields in events:
         moment = _time(at)
@@ -139,12 +139,12 @@ def _timeline(held: _Kept) -> Timeline:
         details = {name: value for name, value in fields.items() if name not in ("duration_sec", "explanation")}
         if details.get("cached") is False:
             del details["cached"]
-        elif "cached" in details and "duration_sec" in fields:  # it took that time, but in another attempt
+        elif "cached" in details and "duration_sec" in fields:  # the time was spent in another attempt
             details["took_sec"], fields["duration_sec"] = fields["duration_sec"], 0.0
         key = (kind, *(fields.get(name) for name in _IDENTITIES.get(kind, ())))
         if kind in _IDENTITIES and stage in ("started", "request"):
-            open_[key] = Happening(kind=kind, at=since, details=details, unfinished=True)
-            happenings.append(open_[key])
+            open_[key] = TimelineRow(kind=kind, at=since, details=details, unfinished=True)
+            rows.append(open_[key])
         elif key in open_:
             done = open_.pop(key)
             done.unfinished = False
@@ -153,14 +153,14 @@ def _timeline(held: _Kept) -> Timeline:
             done.duration = fields.get("duration_sec", elapsed)
         else:
             kind = word.removesuffix("_") if kind not in _IDENTITIES else kind
-            happenings.append(Happening(kind=kind, at=since, details=details, duration=fields.get("duration_sec")))
+            rows.append(TimelineRow(kind=kind, at=since, details=details, duration=fields.get("duration_sec")))
         if word == "tool_call_finished":
             durations[fields["step"]] = fields["duration_sec"]
     return Timeline(
         explanation=str(events[-1][2].get("explanation", "")),
-        happenings=happenings,
-        left_out=held.left_out,
-        total=max(((one.at or 0.0) + (one.duration or 0.0) for one in happenings), default=0.0),
+        rows=rows,
+        left_out=collected.left_out,
+        total=max(((one.at or 0.0) + (one.duration or 0.0) for one in rows), default=0.0),
         agents=_agents(events),
         step_durations=durations,
     )
@@ -173,17 +173,17 @@ def _time(at: str) -> float | None:
         return None
 
 
-def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[Party]:
-    found: dict[str, Party] = {}
+def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[AgentActivity]:
+    found: dict[str, AgentActivity] = {}
     children: dict[str, list[str]] = {}
     asking: dict[int, str] = {}
     calls, tokens, steps = Counter[str](), Counter[str](), Counter[str]()
     for _, word, fields in events:
         if word == "delegation":
             parent, child = fields["parent"], fields["child"]
-            found.setdefault(parent, Party(name=parent))
-            if child not in found:  # who is asked again stays below the first who asked
-                found[child] = Party(name=child, role=fields["role"], asked_by=parent)
+            found.setdefault(parent, AgentActivity(name=parent))
+            if child not in found:  # an agent stays below the first agent that delegated to it
+                found[child] = AgentActivity(name=child, role=fields["role"], parent=parent)
                 children.setdefault(parent, []).append(child)
         elif word == "llm_request" and fields["exchange"] == 1:
             calls[fields["agent"]] += 1
@@ -192,9 +192,9 @@ def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[Pa
             tokens[asking.get(fields["call"], "")] += fields["prompt_tokens"] + fields["completion_tokens"]
         elif word == "tool_call_started":
             steps[fields["agent"]] += 1
-    waiting = [(party, 0) for party in reversed(found.values()) if not party.asked_by]
-    drawn: list[Party] = []
-    while waiting and len(drawn) < MOST_AGENTS:
+    waiting = [(party, 0) for party in reversed(found.values()) if not party.parent]
+    drawn: list[AgentActivity] = []
+    while waiting and len(drawn) < MAX_AGENTS:
         party, depth = waiting.pop()
         name, party.depth = party.name, depth
         party.calls, party.tokens, party.steps = calls[name], tokens[name], steps[name]

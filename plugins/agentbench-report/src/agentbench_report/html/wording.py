@@ -1,12 +1,12 @@
-"""Numbers and names as the page says them."""
+"""Formatting of numbers and names on the page."""
 
 from __future__ import annotations
 
-NONE = "–"  # noqa: RUF001 - an en dash: nothing to say
+NONE = "–"  # noqa: RUF001 - an en dash for missing values
 
 
 def share(value: float | None) -> str:
-    """A rate between 0 and 1 as per cent."""
+    """A rate between 0 and 1 as a percentage."""
     return NONE if value is None else f"{value:.1%}"
 
 
@@ -24,14 +24,14 @@ def seconds(value: float | None) -> str:
 
 
 def usd(value: float | None) -> str:
-    """US dollars, with as many digits as small amounts need."""
+    """US dollars, with four decimals for small amounts."""
     if value is None:
         return NONE
     return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:.4f}"
 
 
 def count(value: float) -> str:
-    """A whole number, in groups of three digits."""
+    """An integer with thousands separators."""
     return f"{value:,}"
 
 

@@ -6,7 +6,7 @@
   const title = document.title;
   byId("without-script").hidden = true;
 
-  // --- theme: what the system says, until somebody chooses --------------------------------------------------------
+  // --- theme: the system's preference, unless the user chooses one --------------------------------------------------
   const themes = byId("theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let chosen = null;
@@ -52,7 +52,7 @@
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(filter));
-  filter(); // the browser may have kept what was typed
+  filter(); // the browser may have restored the fields
 
   // --- sorting -----------------------------------------------------------------------------------------------------
   const collator = new Intl.Collator("en", { numeric: true });
@@ -82,19 +82,19 @@
     });
   }
 
-  // --- attempts: held compressed, and read when somebody opens one ---------------------------------------------------
+  // --- attempts: stored compressed, and unpacked when opened ---------------------------------------------------------
   const unpack = async (id) => {
     const bytes = Uint8Array.from(atob(byId(id).textContent), (char) => char.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   };
-  const told = (text) => {
+  const message = (text) => {
     const line = document.createElement("p");
     line.className = "notes plain";
     line.textContent = text;
     return line;
   };
-  let clicked = null; // the link in the report that led to an attempt, if one did
-  let opened = null; // where the focus goes from there
+  let clicked = null; // the link in the report that opened the attempt, if any
+  let opened = null; // the link that receives the focus when the attempt is closed
   let place = 0;
   const neighbours = (number) => {
     const links = rows.length ? [...table.querySelectorAll("tbody tr:not([hidden]) th a")] : [];
@@ -118,7 +118,7 @@
     page.setAttribute("aria-busy", "true");
     const back = Object.assign(document.createElement("a"), { href: "#", className: "back", textContent: "← All attempts" });
     let html = null;
-    let problem = "There is no such attempt in this report.";
+    let problem = "This report does not contain that attempt.";
     if (byId(id)) {
       try {
         html = await unpack(id);
@@ -126,9 +126,9 @@
         problem = `This attempt cannot be shown: ${error}`;
       }
     }
-    if (location.hash !== `#attempt=${number}`) return; // somebody went on while it was read
-    if (html === null) page.replaceChildren(back, told(problem));
-    else page.innerHTML = html; // escaped when it was made; and the page's policy runs no script but this one
+    if (location.hash !== `#attempt=${number}`) return; // another page was opened in the meantime
+    if (html === null) page.replaceChildren(back, message(problem));
+    else page.innerHTML = html; // already escaped, and the content security policy allows no other script
     page.removeAttribute("aria-busy");
     neighbours(number);
     const heading = page.querySelector("h1");
@@ -152,7 +152,7 @@
   const route = () => {
     const found = /^#attempt=(\d{1,9})$/.exec(location.hash);
     if (!found) {
-      if (!location.hash || report.contains(byId(location.hash.slice(1)))) close(); // others are not ours
+      if (!location.hash || report.contains(byId(location.hash.slice(1)))) close(); // ignore unknown fragments
       return;
     }
     opened = clicked?.hash === location.hash ? clicked : table.querySelector(`a[href="${location.hash}"]`);
@@ -162,7 +162,7 @@
     const link = event.target.closest("a");
     if (link && report.contains(link)) clicked = link;
     if (link === skip) {
-      event.preventDefault(); // where we are stays in the address
+      event.preventDefault(); // keep the address
       landing()?.focus();
     }
     const button = event.target.closest(".open-all, .close-all");
