@@ -44,7 +44,7 @@ demo: $(READY)
 JOBS := 4
 TESTS :=
 test: $(READY)
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
 # What takes no engine, index or browser, and shows most mistakes; types and tests beside each other.
 QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py

@@ -32,6 +32,11 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of this session is made b
 _ROOM = 8 << 30  # bytes; a session takes about 2 GiB
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--times`` is for CI, and for whoever makes tests faster."""
+    parser.addoption("--times", action="store_true", help="name seconds by directory, and the slowest tests")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files into memory where there is room, unless TMPDIR is set.
 
@@ -137,7 +142,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what was left out; read from the reports, since other processes may have run the tests."""
+    """What was left out, and how long tests took; read from the reports, since other processes may have run them."""
+    if terminalreporter.config.getoption("--times"):
+        _name_times(terminalreporter)
     left_out: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.stats.get("skipped", ()):
         _, found, why = str(report.longrepr[-1]).partition(_NOT_HERE)
@@ -149,3 +156,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{why}; left out:")
         for test in tests:
             terminalreporter.line(f"  {test}")
+
+
+def _name_times(terminalreporter: pytest.TerminalReporter) -> None:
+    """Seconds of waiting or working, each test with its set-up and teardown; workers beside each other add up."""
+    seconds: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid] += report.duration
+    rooms: dict[str, list[float]] = defaultdict(list)
+    for test, took in seconds.items():
+        rooms[str(Path(test.partition("::")[0]).parent)].append(took)
+    terminalreporter.section(f"{len(seconds)} cases, {sum(seconds.values()):.0f} s")
+    for room, each in sorted(rooms.items(), key=lambda one: -sum(one[1])):
+        terminalreporter.line(f"{sum(each):7.1f} s  {len(each):5} cases  {room}")
+    terminalreporter.section("the twenty slowest")
+    for test, took in sorted(seconds.items(), key=lambda one: -one[1])[:20]:
+        terminalreporter.line(f"{took:7.1f} s  {test}")
