@@ -15,6 +15,9 @@ ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
 endif
 endif
 
+# Python keeps what it has compiled: tests start very many processes, which would all compile the same.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types docs bench validate attack lock clean real-suites
 
