@@ -51,16 +51,15 @@ def project(make_task: Any, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", TYPED)
-def test_what_is_completed(case: str, project: Path, agentbench_process: Any) -> None:
-    """As bash asks."""
+@pytest.mark.usefixtures("project")
+def test_what_is_completed(case: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As bash asks, which starts a process for it: :func:`test_in_bash` has one."""
     typed, expected = TYPED[case]
     words = f"agentbench {typed}"
-    variables = {
-        "_AGENTBENCH_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-    }
-    done = agentbench_process(**variables)
+    monkeypatch.setenv("_AGENTBENCH_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    done = agentbench()
     assert done.out.splitlines() == [f"plain,{expected}"]
 
 
