@@ -18,7 +18,7 @@ from agentbench_core.inputs.suite import read_suite
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 SAMPLE = {
-    "custom-dev": ("durations-*", "packlist-*"),
+    "custom-dev": ("packlist-*",),
     "custom-heldout": ("shelfmark-*",),
     "custom-setup": ("quayplan-*",),
 }
