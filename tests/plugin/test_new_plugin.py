@@ -18,7 +18,7 @@ import yaml
 
 from agentbench_core.errors import InputError
 from agentbench_testing.authoring.scaffold import PLUGIN_KINDS, write_plugin
-from agentbench_testing.fixtures import MakeTask, RunAgentbench
+from agentbench_testing.fixtures import MakeTask
 from tests.environments import ROOT
 
 KINDS = list(PLUGIN_KINDS)
@@ -185,7 +185,7 @@ def test_they_run_as_their_readme_says(
 
 
 def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, make_task: MakeTask) -> None:
-    """Commands from where the user is; the task is one that is there."""
+    """Commands from where the user is; the task is one that is there. The page about agents has them run."""
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     done = new("my-fixer", "--kind", "agent")
     assert (done.code, done.err) == (0, "")
@@ -212,16 +212,6 @@ def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = new("my-fixer", "--kind", "agent")
     assert f"  {BIN / 'agentbench'} plugins check my-fixer\n" in done.out
-
-
-def test_the_last_steps_run(made: Made, run_agentbench: RunAgentbench) -> None:
-    """A task and an agent, both as they are made: the one mends the other."""
-    written = run_agentbench("tasks", "new", "first", "--suite", "mine")
-    assert written.code == 0, written.err
-    task = ("run-task", "--task", "tasks/mine/first")
-    done = run_agentbench(*task, "--agent", "my-agent", PYTHONPATH=str(made.site))
-    assert done.code == 0, done.err
-    assert "1 of 1 scored attempts passed" in done.out
 
 
 @pytest.mark.parametrize(
