@@ -135,7 +135,7 @@ class PlainScorer:
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once. With expected test ids, each of them must occur once and have passed."""
         expected = context.validation.expected_tests
-        result, outcome = self._run(context, context.fork(), asked=bool(expected) or context.each_test)
+        result, outcome = self._run(context, context.fork(), asked=bool(expected) or context.per_test)
         context.save_output(result)
         if result.timed_out:
             context.deadline.check()

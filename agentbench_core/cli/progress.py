@@ -69,7 +69,7 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 
 def warn_unisolated() -> None:
     """Warn about a sandbox that is not isolated."""
-    say("warning: the local sandbox is not isolated; agent commands run with your user's permissions", err=True)
+    say("warning: this sandbox is not isolated; commands run with your user's permissions", err=True)
 
 
 class PlainProgress(RunObserver):

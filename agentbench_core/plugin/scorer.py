@@ -125,7 +125,7 @@ class ScoringContext(CommandContext):
     """Record a file of the scorer next to that output, by its name."""
     calibration: Calibration | None = None
     """The scorer's calibration for the task in this environment, if it ``calibrates``."""
-    each_test: bool = False
+    per_test: bool = False
     """Report the result of each test in ``Score.tests``, if known, even if no tests are expected."""
 
 

@@ -27,7 +27,7 @@ from agentbench_core.inputs.quarantine import (
 )
 from agentbench_core.inputs.suite import Task, read_task
 from agentbench_core.schema import describe
-from agentbench_tasks.flakes import Tally, add_looks
+from agentbench_tasks.flakes import CheckCounts, add_checks
 
 TODAY = datetime.date(2026, 1, 10)
 
@@ -37,13 +37,13 @@ def task(make_task: Any) -> Task:
     return read_task(make_task())
 
 
-def seen(looks: int, flaked: int = 0, environment_failed: int = 0) -> Tally:
-    return Tally(looks=looks, flaked=flaked, environment_looks=looks, environment_failed=environment_failed)
+def seen(looks: int, flaked: int = 0, environment_failed: int = 0) -> CheckCounts:
+    return CheckCounts(looks=looks, flaked=flaked, environment_looks=looks, environment_failed=environment_failed)
 
 
-def add(task: Task, tally: Tally, *, sandbox: str = "local", today: datetime.date = TODAY) -> Measured | None:
+def add(task: Task, tally: CheckCounts, *, sandbox: str = "local", today: datetime.date = TODAY) -> Measured | None:
     suite = task.directory.parent
-    return add_looks(suite, [(task, tally)], sandbox=sandbox, harness="0.1.0", today=today).get(task.spec.id)
+    return add_checks(suite, [(task, tally)], sandbox=sandbox, harness="0.1.0", today=today).get(task.spec.id)
 
 
 def standing(task: Task, sandbox: str | None = "local", today: datetime.date = TODAY) -> Quarantine:
@@ -166,7 +166,7 @@ def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
     """Nothing is written of it, unless it was fair before."""
     path = task.directory.parent / "flakes.yaml"
     assert add(task, seen(3, 3)) is None
-    assert add(task, Tally(looks=0, flaked=0, environment_looks=1, environment_failed=1)) is None
+    assert add(task, CheckCounts(looks=0, flaked=0, environment_looks=1, environment_failed=1)) is None
     assert not path.exists()
     add(task, seen(10))
     now = add(task, seen(3, 3))

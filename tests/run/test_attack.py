@@ -229,7 +229,7 @@ def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
     assert re.search(r"^one +holds +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
-    assert "1 of 1 tasks hold before the scorer tests" in done.out
+    assert "1 of 1 tasks are robust with the scorer tests" in done.out
     assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
     assert "there is no Python file to be edited" in done.err
@@ -272,7 +272,7 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
     trial = trials(found)["mine"]
     assert (trial["ended"], code) == (ended, int(ended == "broken"))
     assert words in trial["explanation"]
-    assert found["tasks"][0]["verdict"] == ("unknown" if ended == "broken" else "holds")
+    assert found["tasks"][0]["verdict"] == ("inconclusive" if ended == "broken" else "robust")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
     code, found = attack(*flags)
     assert code == 0
     assert found["scorers"] == ["tests", "plain"]
-    assert {task["scorer"]: task["verdict"] for task in found["tasks"]} == dict.fromkeys(found["scorers"], "holds")
+    assert {task["scorer"]: task["verdict"] for task in found["tasks"]} == dict.fromkeys(found["scorers"], "robust")
     again = agentbench("tasks", "attack", "--suite", "mini", *flags, "--set", "scorer=plain")
     assert again.code == 2
     assert "--contrast compares another scorer with plain" in again.err
@@ -406,7 +406,7 @@ def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
     code, found = attack("--adversary", "c31-*")
     assert code == 1
     assert {trial["ended"] for trial in trials(found).values()} == {"broken"}
-    assert found["tasks"][0]["verdict"] == "unknown"
+    assert found["tasks"][0]["verdict"] == "inconclusive"
 
 
 # --- samples -----------------------------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     seen = {found["task"]: found["flakes"] for found in json.loads(done.out)}
     assert (seen["one"]["looks"], seen["one"]["flaked"], seen["one"]["rate"]) == (4, 1, 0.25)
     assert (seen["two"]["environment_looks"], seen["two"]["environment_failed"]) == (4, 0)
-    assert "one: quarantined in local: 1 of 4 looks flaked, 25.0%" in done.err
-    assert "two: not quarantined in local: 0 of 4 looks flaked" in done.err
+    assert "one: quarantined in local: 1 of 4 checks were flaky, 25.0%" in done.err
+    assert "two: not quarantined in local: 0 of 4 checks were flaky" in done.err
     agentbench("validate-tasks", *SUITE, "--times", "2", "--flakes", "--task", "one")
     assert (measured()["looks"], measured()["flaked"], measured()["quarantined"]) == (6, 1, True)
     assert measured("two")["looks"] == 4
@@ -128,11 +128,11 @@ def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any
     make_task(setup={"commands": ["exit 3"]})
     done = agentbench("validate-tasks", *SUITE, "--times", "3", "--flakes")
     assert re.search(r"^one +0 of 0 +1 of 1 +not known$", done.out, re.MULTILINE)
-    assert "one: nothing written: no look got as far as a verdict" in done.out
+    assert "one: nothing written: no check reached a verdict" in done.out
     make_task(setup={"commands": []}, validation={"passing_command": "false"})
     done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")
-    assert "one: nothing written: every look failed, so it is broken and not flaky" in done.out
-    assert re.search(r"^one +- +0 of 1 +not known: it failed 1 of 1 times$", done.out, re.MULTILINE)
+    assert "one: nothing written: every check failed, so it is broken and not flaky" in done.out
+    assert re.search(r"^one +- +0 of 1 +unknown: it failed 1 of 1 times$", done.out, re.MULTILINE)
     assert " flaky " not in done.out.replace("not flaky", "")
     (found,) = json.loads(agentbench("validate-tasks", *SUITE, "--times", "2", "--json").out)
     assert (found["verdict"], found["flakes"]["failed_every_time"], found["flakes"]["flaked"]) == ("invalid", True, 0)
@@ -153,4 +153,4 @@ def test_what_is_wrong_is_said_before_anything_runs(suite: Path, agentbench: Any
     assert not Path("artifacts").exists()
     done = agentbench("validate-tasks", *SUITE, "--write", "--flakes")
     assert done.code == 2
-    assert "measure afterwards" in done.err
+    assert "measured afterwards" in done.err

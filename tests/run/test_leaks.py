@@ -51,20 +51,20 @@ def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench:
     public = {"app.txt": "broken\n", "tests/test_clamp.py": HIDDEN.split("assert clamp(value_7")[0]}
     assert broken(files=public) == {}
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
-    assert done.err.count("that agents have no network was not checked") == 1
+    assert done.err.count("network isolation was not checked") == 1
 
 
 def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
     """All of a hidden test, the solution, a canary alone."""
     assert broken(files={"app.txt": "broken\n", "old/clamp.txt": f"x\n{HIDDEN}y\n"}) == {
-        "hidden_absent": "all of checks/test_clamp.py stands in the repository: old/clamp.txt"
+        "hidden_absent": "all of checks/test_clamp.py is in the repository: old/clamp.txt"
     }
     assert broken(files={"app.txt": "broken\n", "solution.patch": PATCH}) == {
-        "hidden_absent": "all of the oracle stands in the repository: solution.patch"
+        "hidden_absent": "all of the oracle is in the repository: solution.patch"
     }
     canary = {"app.txt": "broken\n", "x.bin": f"\0{CANARY.upper()}"}
     (reason,) = broken(hidden=f"# agentbench-canary: {CANARY}\n", files=canary).values()
-    assert reason.startswith("the canary of checks/test_clamp.py stands in /")
+    assert reason.startswith("the canary of checks/test_clamp.py is in /")
 
 
 @pytest.mark.parametrize("changed", [("", ""), ("# as it was\n", "# changed\n")], ids=["equal", "short lines differ"])
@@ -75,7 +75,7 @@ def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], cha
     assert broken(files=public, hidden=f"# agentbench-canary: {CANARY}\n{after}{HIDDEN}") == {}
     elsewhere = {**public, "old/clamp.txt": HIDDEN + SOLUTION.replace("+", "")}
     assert broken(files=elsewhere, hidden=public["checks/test_clamp.py"]) == {
-        "hidden_absent": "all of the oracle stands in the repository: old/clamp.txt"
+        "hidden_absent": "all of the oracle is in the repository: old/clamp.txt"
     }
 
 
@@ -85,21 +85,21 @@ def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None
     public = {"app.txt": "broken\n", "checks/test_clamp.py": same}
     assert broken(files=public, hidden=same + HIDDEN) == {}
     said = broken(files=public, hidden=same + HIDDEN, setup={"commands": [f"cat > notes <<'E'\n{HIDDEN}E"]})
-    assert said["hidden_absent"].startswith("8 lines of checks/test_clamp.py stand in /"), said
+    assert said["hidden_absent"].startswith("8 lines of checks/test_clamp.py are in /"), said
 
 
 def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
     """By its description, by what the failing command prints, by a variable of the environment."""
-    said = {"hidden_absent": "8 lines of checks/test_clamp.py stand in what an agent is told"}
+    said = {"hidden_absent": "8 lines of checks/test_clamp.py are in the instruction"}
     assert broken(description=f"Make this work:\n{HIDDEN}") == said
     shown = f"cat <<'E'\n{HIDDEN}E\ngrep -q fixed app.txt"
     assert broken(validation={"failing_command": shown}) == said
     assert broken(description=f"agentbench-canary: {CANARY}", hidden=f"# agentbench-canary: {CANARY}\n") == {
-        "hidden_absent": "the canary of checks/test_clamp.py stands in what an agent is told"
+        "hidden_absent": "the canary of checks/test_clamp.py is in the instruction"
     }
     monkeypatch.setenv("NOTES", HIDDEN)
     passed = ("--set", "sandbox.pass_environment=[NOTES]")
-    assert broken(*passed) == {"hidden_absent": "8 lines of checks/test_clamp.py stand in the environment of commands"}
+    assert broken(*passed) == {"hidden_absent": "8 lines of checks/test_clamp.py are in the environment of commands"}
 
 
 def test_a_leak_counts_every_time(make_task: Any, agentbench: Any) -> None:
@@ -257,7 +257,7 @@ def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pyt
     assert broken() == {}
     monkeypatch.setattr(Probe, "object_files", lambda self: (".git/objects/aa/bb",))
     (reason,) = broken().values()
-    assert reason == "the workspace has objects of git that are not of the commit: .git/objects/aa/bb"
+    assert reason == "the workspace has git objects that are not part of the commit: .git/objects/aa/bb"
 
 
 @pytest.mark.docker
@@ -285,8 +285,8 @@ def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.
         hidden = f"# agentbench-canary: {CANARY}\n{HIDDEN}"
         rules = broken("--sandbox", "docker", hidden=hidden, environment={"docker_image": name})
         assert rules == {
-            "hidden_absent": "8 lines of checks/test_clamp.py stand in the environment of commands; "
-            "the canary of checks/test_clamp.py stands in /usr/lib/leak"
+            "hidden_absent": "8 lines of checks/test_clamp.py are in the environment of commands; "
+            "the canary of checks/test_clamp.py is in /usr/lib/leak"
         }
     finally:
         subprocess.run(["docker", "rmi", "-f", name], check=True, capture_output=True)

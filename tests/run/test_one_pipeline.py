@@ -10,7 +10,7 @@ from agentbench_core.inputs.config import resolve
 from agentbench_core.inputs.suite import Task, read_suite
 from agentbench_core.run.variant import variant_without_agents
 from agentbench_tasks import validation
-from agentbench_tasks.checks import Look
+from agentbench_tasks.checks import TaskCheck
 
 PHASES = ["source", "environment", "baseline", "agent", "freeze", "score"]
 
@@ -20,12 +20,12 @@ class Watcher(validation.Watcher):
 
     def __init__(self) -> None:
         self.phases: list[str] = []
-        self.looks: list[Look] = []
+        self.looks: list[TaskCheck] = []
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         self.phases.append(phase)
 
-    def looked(self, task: Task, number: int, look: Look) -> None:
+    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
         self.looks.append(look)
 
 
@@ -36,7 +36,7 @@ def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> Non
     variant = variant_without_agents("validation", resolved, App(frozenset()).registry)
     watcher = Watcher()
     (finding,) = validation.validate(
-        read_suite(tmp_path / "tasks", "mini"), variant, watcher, times=1, workers=1, each_test=True
+        read_suite(tmp_path / "tasks", "mini"), variant, watcher, times=1, workers=1, per_test=True
     )
     assert finding.verdict == "valid"
     assert watcher.phases == [*PHASES, *PHASES]

@@ -69,7 +69,7 @@ def run_attempt(
     *,
     baseline: Baseline | None = None,
     judge_empty: bool = False,
-    each_test: bool = False,
+    per_test: bool = False,
 ) -> AttemptResult:
     """Run the phases until one ends the attempt: for a run, and for validating and attacking tasks.
 
@@ -91,7 +91,7 @@ def run_attempt(
         recording=recording,
         given=baseline,
         judge_empty=judge_empty,
-        each_test=each_test,
+        per_test=per_test,
     )
     try:
         attempt.go()
@@ -110,7 +110,7 @@ class _Attempt:
     recording: Recording
     given: Baseline | None
     judge_empty: bool
-    each_test: bool
+    per_test: bool
     found: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
@@ -174,7 +174,7 @@ class _Attempt:
             prepared=prepared,
             shared=self.session.shared,
             recording=self.recording,
-            each_test=self.each_test,
+            per_test=self.per_test,
             monitor=self.monitor,
         )
         return judge.score(change, deadline)

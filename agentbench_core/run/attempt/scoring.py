@@ -31,7 +31,7 @@ class ScoringRun:
     prepared: Prepared
     shared: PreparedTasks
     recording: Recording
-    each_test: bool = False
+    per_test: bool = False
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
@@ -57,7 +57,7 @@ class ScoringRun:
             save_output=save_output,
             save_file=lambda name, data: self.recording.files.write(f"logs/{name}", data),
             calibration=known,
-            each_test=self.each_test,
+            per_test=self.per_test,
         )
         scorer: Scorer = self.plan.scorer.make()
         self.recording.log.emit(TestsStarted(command=spec.validation.passing_command))

@@ -42,7 +42,7 @@ def test_a_task_that_is_not_fair(make_task: MakeTask, run_agentbench: RunAgentbe
 def test_without_the_distribution_it_is_named(run_agentbench: RunAgentbench, command: tuple[str, ...]) -> None:
     done = run_agentbench("--no-plugin", "tasks", *command)
     assert done.code == 2
-    assert "comes with agentbench-tasks; install it" in done.err
+    assert "is part of agentbench-tasks; install it" in done.err
 
 
 def test_without_an_auditor_a_note_says_what_is_not_known(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
@@ -50,4 +50,4 @@ def test_without_an_auditor_a_note_says_what_is_not_known(make_task: MakeTask, r
     flags = ("--suite", task.parent.name, "--tasks", str(task.parent.parent), "--times", "1", "--set", "auditors=[]")
     done = run_agentbench("validate-tasks", *flags)
     assert done.code == 0, done.err
-    assert "whether agents can reach the solution is not known" in done.out
+    assert "it is unknown whether agents can reach the solution" in done.out

@@ -87,7 +87,7 @@ class Careful:
             exit_code=result.exit_code,
             labels=(Label(name=self.options.label, evidence="unittest shares a process with the program"),),
             explanation=self.explanation(result),
-            tests=tests if context.each_test else None,
+            tests=tests if context.per_test else None,
         )
 
     def expected(self, context: ScoringContext) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What this distribution registers."""
+"""Registers this distribution's components."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentbench_core import NoOptions, hookimpl
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import Agent, Auditor, Register, RegisterCommand, Scorer
 
 AGENTBENCH_API = 1
@@ -14,12 +14,12 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_scorers(register: Register[Scorer]) -> None:
-    """The scorer of every run that names no other."""
+    """The default scorer."""
     register(
         "tests",
         tests,
         NoOptions,
-        summary="the passing command on a fresh copy with the agent's change",
+        summary="runs the passing command on a fresh copy with the agent's change",
         capabilities={"calibrates"},
     )
 
@@ -27,12 +27,12 @@ def agentbench_register_scorers(register: Register[Scorer]) -> None:
 @hookimpl
 def agentbench_register_auditors(register: Register[Auditor]) -> None:
     """The auditor of every attempt."""
-    register("integrity", integrity, NoOptions, summary="edits that look for their judge, leaks of the solution")
+    register("integrity", integrity, NoOptions, summary="finds edits that manipulate tests, and leaks of the solution")
 
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """The battery of ``tasks attack``."""
+    """The adversarial agents of ``tasks attack``."""
     from agentbench_integrity.adversaries.battery import register_all
 
     register_all(register)
@@ -40,9 +40,9 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """What runs that battery."""
+    """The command that runs them."""
     target = "agentbench_integrity.attack.command:attack_tasks"
-    register("tasks attack", target, summary="Can an agent pass a task without solving it?")
+    register("tasks attack", target, summary="Try to pass tasks with adversarial agents, without solving them.")
 
 
 def tests(options: NoOptions) -> Scorer:

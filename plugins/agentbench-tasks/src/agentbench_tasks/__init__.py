@@ -1,1 +1,1 @@
-"""Tasks made and validated: `tasks new` and `validate-tasks`."""
+"""Creating and validating tasks: `tasks new` and `validate-tasks`."""

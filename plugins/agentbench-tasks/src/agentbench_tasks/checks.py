@@ -1,4 +1,4 @@
-"""One look at a task: does it fail before, does its oracle pass, does doing nothing fail."""
+"""One check of a task: it fails before the fix, its reference solution passes, an empty change fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from agentbench_tasks.rules import NOT_AUDITED, NOT_PROVEN, REMEDIES, Note, Prob
 
 
 class DoNothing:
-    """An agent that leaves everything as it is: what it leaves must not pass."""
+    """An agent that changes nothing: it must not pass."""
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """End at once."""
@@ -61,36 +61,36 @@ _REFUSED = {"late": Rule.ORACLE_IN_TIME, "not_editable": Rule.ORACLE_MAY_EDIT, "
 
 
 @attrs.frozen(kw_only=True)
-class Look:
-    """What one look found. ``before`` and ``after`` are how each test ended without and with the oracle."""
+class TaskCheck:
+    """The result of one check. ``before`` and ``after`` are the results of tests without and with the solution."""
 
     problems: tuple[Problem, ...]
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
     calibration: Calibration | None
-    """What the scorer found out from the oracle, if it calibrates itself."""
+    """The scorer's calibration, if it calibrates."""
     audited: tuple[Problem, ...]
-    """Those of the problems that auditors found: they look once."""
+    """The problems found by auditors, which run once."""
     notes: tuple[Note, ...]
-    """What is no problem, and should be known."""
+    """Notes: not problems, but worth knowing."""
     duration_sec: float
 
 
-def look_at(
+def check_task(
     task: Task,
     variant: Variant,
     session: Session,
     *,
-    each_test: bool,
+    per_test: bool,
     audited: tuple[Problem, ...] | None = None,
-) -> Look:
-    """Check a task once, in fresh forks and starts; only its set-up is shared.
+) -> TaskCheck:
+    """Check a task once, in fresh forks and starts; only its setup is shared.
 
-    ``audited`` are the problems that auditors found in an earlier look: they come of the set-up, and stay.
+    ``audited`` are the problems that auditors found in an earlier check: they depend on the setup only.
 
     Raises:
-        Interrupted: it was stopped.
-        UnavailableError: this machine cannot do it.
+        Interrupted: the user stopped it.
+        UnavailableError: this machine lacks something.
     """
     started = time.monotonic()
     redactor = Redactor(os.environ, task.spec.artifacts.redact)
@@ -98,18 +98,18 @@ def look_at(
     plan = AttemptPlan(
         run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
-    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, each_test=each_test, audited=audited)
+    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, per_test=per_test, audited=audited)
     try:
         looking.go()
     except (Interrupted, UnavailableError, RunStoppedError):
         raise
     except AgentBenchError as error:
-        looking.found(Rule.CHECKED, f"the check broke: {error}")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer's or a sandbox's bug must not stop the others
+        looking.found(Rule.CHECKED, f"the check failed: {error}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken scorer or sandbox must not stop other tasks
         trace = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
         printed = MemoryEvidence(Output(head=trace))
-        looking.found(Rule.CHECKED, f"the check broke: {type(error).__name__}: {error}", printed)
-    return Look(
+        looking.found(Rule.CHECKED, f"the check failed: {type(error).__name__}: {error}", printed)
+    return TaskCheck(
         problems=tuple(looking.problems),
         before=looking.before,
         after=looking.after,
@@ -126,7 +126,7 @@ class _Looking:
     session: Session
     log: WarningLog
     redactor: Redactor
-    each_test: bool
+    per_test: bool
     audited: tuple[Problem, ...] | None
     problems: list[Problem] = attrs.field(factory=list)
     before: Mapping[str, str] | None = None
@@ -134,16 +134,16 @@ class _Looking:
     calibration: Calibration | None = None
     notes: tuple[Note, ...] = ()
     solved: tuple[Change, ...] = ()
-    """What the oracle changes."""
+    """The change of the reference solution."""
 
     def found(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
-        """Note a problem."""
+        """Add a problem."""
         output = printed.tail(self.redactor) if printed else ""
         reason = self.redactor.clean_text(reason)
         self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
     def go(self) -> None:
-        """Check one rule after the other; one that is broken does not hide the next."""
+        """Check one rule; a broken one does not prevent the next."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
             self.notes = (NOT_PROVEN,)
@@ -180,7 +180,7 @@ class _Looking:
                 Problem(rule=each.rule, reason=self.redactor.clean_text(each.reason), remedy=each.remedy)
                 for each in auditing.problems(self.session.stop)
             )
-        self.problems += [attrs.evolve(problem) for problem in self.audited]  # counted once per look
+        self.problems += [attrs.evolve(problem) for problem in self.audited]  # counted once per check
 
     def _baseline(self, prepared: Prepared) -> Baseline:
         self.session.stop.check()
@@ -195,34 +195,34 @@ class _Looking:
     def _attempt(
         self, agent: ConfiguredComponent, baseline: Baseline, *, judge_empty: bool = False
     ) -> tuple[AttemptResult, MemoryEvidence]:
-        """What an attempt of this agent comes to, and what was printed last. Raises what ended it from outside."""
+        """The result of an attempt with this agent, and its last output. Raises what ended it from outside."""
         printed = MemoryEvidence()
-        found = run_attempt(
+        result = run_attempt(
             attrs.evolve(self.plan, agent=agent),
             self.session,
             Recording(log=self.log, files=printed),
             baseline=baseline,
             judge_empty=judge_empty,
-            each_test=self.each_test,
+            per_test=self.per_test,
         )
-        if found.error is not None:
-            raise found.error
+        if result.error is not None:
+            raise result.error
         self.session.stop.check()
-        if found.outcome in UNSCORED and found.agent:
-            raise SandboxError(found.agent.message)
-        return found, printed
+        if result.outcome in UNSCORED and result.agent:
+            raise SandboxError(result.agent.message)
+        return result, printed
 
     def _empty_patch(self, baseline: Baseline) -> None:
-        found, printed = self._attempt(_IDLE, baseline, judge_empty=True)
-        score = found.score
-        assert score is not None, "an agent that does nothing is judged"
+        result, printed = self._attempt(_IDLE, baseline, judge_empty=True)
+        score = result.score
+        assert score is not None, "an empty change is scored"
         if score.passed:
-            said = "the scorer passes the empty patch: doing nothing solves the task"
-            self.found(Rule.EMPTY_PATCH_FAILS, said, printed)
+            message = "the scorer passes the empty patch"
+            self.found(Rule.EMPTY_PATCH_FAILS, message, printed)
         if score.timed_out:
             if not self.plan.task.spec.validation.failing_timeout_ok:
-                said = "the passing command runs out of time on the unchanged tree"
-                self.found(Rule.EMPTY_PATCH_IN_TIME, said, printed)
+                message = "the passing command times out on the unchanged tree"
+                self.found(Rule.EMPTY_PATCH_IN_TIME, message, printed)
             return
         self.before = score.tests
         if score.tests is not None:
@@ -232,26 +232,27 @@ class _Looking:
         expected = self.plan.task.spec.validation
         stale = [name for name in expected.fail_to_pass if before.get(name) == "passed"]
         if stale:
-            self.found(Rule.FAIL_TO_PASS, f"fail_to_pass names what passes already: {name_some(stale)}")
+            self.found(Rule.FAIL_TO_PASS, f"fail_to_pass contains tests that already pass: {name_some(stale)}")
         failing = [f"{t} ({before.get(t, 'not run')})" for t in expected.pass_to_pass if before.get(t) != "passed"]
         if failing:
-            self.found(Rule.PASS_TO_PASS, f"pass_to_pass names what does not pass before the fix: {name_some(failing)}")
+            self.found(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that fail before the fix: {name_some(failing)}")
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()
-        found, printed = self._attempt(ConfiguredComponent.own_agent("oracle", applying, "needs_oracle"), baseline)
+        result, printed = self._attempt(ConfiguredComponent.own_agent("oracle", applying, "needs_oracle"), baseline)
         if applying.refused:
             self.found(_REFUSED[applying.refused.how], str(applying.refused))
             return
-        change, score = found.change, found.score
-        assert change is not None, "an agent that has ended leaves a change, if an empty one"
+        change, score = result.change, result.score
+        assert change is not None, "an agent that has ended has a change, possibly an empty one"
         self.solved = change.included
         if change.excluded:
             names = ", ".join(label.name for label in change.labels)
-            said = f"the oracle changes what agents may not ({names}): {name_some(change.excluded)}"
-            self.found(Rule.ORACLE_MAY_EDIT, said)
+            files = name_some(change.excluded)
+            message = f"the reference solution changes files that agents must not change ({names}): {files}"
+            self.found(Rule.ORACLE_MAY_EDIT, message)
         if not change.included:
-            self.found(Rule.ORACLE_CHANGES, "nothing is left of the oracle's change to be judged")
+            self.found(Rule.ORACLE_CHANGES, "no part of the reference solution's change can be scored")
             return
         assert score is not None, "a change is judged"
         self.after = score.tests
@@ -259,8 +260,8 @@ class _Looking:
 
     def _passes(self, score: Score, printed: MemoryEvidence) -> None:
         if score.timed_out:
-            self.found(Rule.ORACLE_IN_TIME, "the passing command runs out of time with the oracle", printed)
+            self.found(Rule.ORACLE_IN_TIME, "the passing command times out with the reference solution", printed)
         elif not score.passed:
             code = "" if score.exit_code is None else f" (exit code {score.exit_code})"
             why = f": {score.explanation}" if score.explanation else ""
-            self.found(Rule.ORACLE_PASSES, f"the oracle does not pass{code}{why}", printed)
+            self.found(Rule.ORACLE_PASSES, f"the reference solution does not pass{code}{why}", printed)

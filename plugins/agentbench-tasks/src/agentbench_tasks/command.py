@@ -1,4 +1,4 @@
-"""``agentbench validate-tasks``: are the tasks fair?"""
+"""``agentbench validate-tasks``: check that tasks are valid."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from agentbench_core.harness import (
     tasks_flag,
     variant_for_tasks,
 )
-from agentbench_tasks.checks import Look
+from agentbench_tasks.checks import TaskCheck
 from agentbench_tasks.expected_tests import write_expected_tests
-from agentbench_tasks.flakes import Tally, add_looks, rate_of
+from agentbench_tasks.flakes import CheckCounts, add_checks, rate_of
 from agentbench_tasks.new_task import write_task
-from agentbench_tasks.validation import Finding, Watcher, validate
+from agentbench_tasks.validation import TaskReport, Watcher, validate
 
 _TIMES = 2
-"""Looks at each task: one cannot tell what is flaky."""
+"""Checks per task: one is not enough to detect flaky tasks."""
 
 
 @click.command()
 @suite_flags
 @task_flag
 @click.option("--times", type=click.IntRange(min=1), help="How often to check each task. [default: 2]")
-@click.option("--workers", type=int, help="Tasks at once. [default: 2]")
+@click.option("--workers", type=int, help="Number of tasks to check in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
-@click.option("--strict", is_flag=True, help="A task with a note is invalid, such as one without a reference solution.")
-@click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of fair tasks.")
-@click.option("--flakes", is_flag=True, help="Add what was seen to the suite's flakes.yaml, which quarantines tasks.")
+@click.option("--strict", is_flag=True, help="Treat notes as errors, such as a missing reference solution.")
+@click.option("--write", is_flag=True, help="Write the lists fail_to_pass and pass_to_pass of valid tasks.")
+@click.option("--flakes", is_flag=True, help="Add the results to flakes.yaml, which quarantines flaky tasks.")
 @json_flag
 @click.pass_obj
 def validate_tasks(
@@ -66,34 +66,34 @@ def validate_tasks(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Check that tasks are fair, without any agent.
+    """Check that tasks are valid, without any agent.
 
     \b
     agentbench validate-tasks --suite custom-dev
     agentbench validate-tasks --suite custom-dev --times 10 --flakes
 
-    Each time in fresh copies: the failing command must fail, the empty patch must fail, the oracle must pass. A task
-    that differs from one time to the next is flaky. Exit code 1 unless all tasks are valid. With --times it says how
-    often each task flaked, and --flakes keeps that: tasks that flake too often are quarantined in runs.
+    In fresh copies each time: the failing command must fail, the empty patch must fail, the reference solution must
+    pass. A task whose results differ is flaky. Exit code 1 unless all tasks are valid. With --times it reports how
+    often each task was flaky; --flakes records that, and tasks that are flaky too often are quarantined in runs.
 
-    What needs a reference solution is left out where a task has none, which a note says.
+    Checks that need a reference solution are skipped for tasks without one, with a note.
     """
     if write and flakes:
-        raise click.UsageError("--write makes other tasks of them, whose flakes are not those seen; measure afterwards")
+        raise click.UsageError("--write changes the tasks, so their flakes must be measured afterwards")
     variant = variant_for_tasks(app, typed, "validation")
     settings = variant.settings.run
     tasks = select(read_suite(Path(settings.tasks), settings.suite), task_globs)
     suite = Path(settings.tasks) / settings.suite
     if flakes:
-        read_flakes(suite)  # what is wrong with it is said before anything is measured
+        read_flakes(suite)  # report errors in it before measuring anything
     looks = times or _TIMES
     progress = _Progress(len(tasks) * looks)
     try:
-        validate(tasks, variant, progress, times=looks, workers=settings.workers, each_test=write, strict=strict)
+        validate(tasks, variant, progress, times=looks, workers=settings.workers, per_test=write, strict=strict)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
-    findings = [found for task in tasks if (found := progress.findings.get(task.spec.id))]
+    findings = [result for task in tasks if (result := progress.findings.get(task.spec.id))]
     if as_json:
         print_json([_plain(finding) for finding in findings])
     elif findings:
@@ -113,32 +113,32 @@ def validate_tasks(
 
 
 class _Progress(Watcher):
-    """One line per look, with what it found; what was printed comes once for each reason."""
+    """One line per check with its result; output is printed once for each reason."""
 
     def __init__(self, looks: int) -> None:
-        self.findings: dict[str, Finding] = {}
+        self.findings: dict[str, TaskReport] = {}
         self._looks = looks
         self._finished = 0
         self._shown: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def looked(self, task: Task, number: int, look: Look) -> None:
-        """One line: how often there was nothing to say against a task is as much news as what there was."""
+    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
+        """One line; also reports how often there was no problem."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
         first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in look.problems] or [""]
         with self._lock:
             self._finished += 1
             place = f"[{self._finished}/{self._looks}]"
-            say(f"{place} {name}  {f'broken: {first}' if first else 'fair'}  {look.duration_sec:.1f} s", err=True)
-            for said, problem in zip((first, *more), look.problems, strict=False):
-                if said != first:
-                    say(f"      broken: {said}", err=True)
-                if problem.output and (task.spec.id, said) not in self._shown:
-                    self._shown.add((task.spec.id, said))
+            say(f"{place} {name}  {f'broken: {first}' if first else 'valid'}  {look.duration_sec:.1f} s", err=True)
+            for message, problem in zip((first, *more), look.problems, strict=False):
+                if message != first:
+                    say(f"      broken: {message}", err=True)
+                if problem.output and (task.spec.id, message) not in self._shown:
+                    self._shown.add((task.spec.id, message))
                     say(textwrap.indent(problem.output, "      | "), err=True)
 
-    def finished(self, finding: Finding) -> None:
-        """Keep it: an interrupt takes nothing back."""
+    def finished(self, finding: TaskReport) -> None:
+        """Keep the result, so that an interrupt loses nothing."""
         self.findings[finding.task.spec.id] = finding
 
     def note(self, message: str) -> None:
@@ -146,7 +146,7 @@ class _Progress(Watcher):
         say(f"note: {message}", err=True)
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print(findings: Sequence[TaskReport]) -> None:
     print_table(("TASK", "VERDICT", "TIMES", "SECONDS", "REASON"), [row for f in findings for row in _rows(f)])
     for finding in findings:
         for problem, times in finding.problems:
@@ -163,15 +163,15 @@ def _print(findings: Sequence[Finding]) -> None:
     say(f"\n{valid} of {len(findings)} tasks are valid")
 
 
-def _calibrated(finding: Finding) -> Iterator[str]:
-    """What the scorer found out of a task, and why verdicts on it are weak."""
-    if (found := finding.looks[0].calibration) is not None:
-        yield from found.summary
-        if found.weakness:
-            yield f"weak_verdict: {found.weakness}"
+def _calibrated(finding: TaskReport) -> Iterator[str]:
+    """The scorer's notes on a task, and why verdicts on it are weak."""
+    if (result := finding.looks[0].calibration) is not None:
+        yield from result.summary
+        if result.weakness:
+            yield f"weak_verdict: {result.weakness}"
 
 
-def _print_flakes(findings: Sequence[Finding]) -> None:
+def _print_flakes(findings: Sequence[TaskReport]) -> None:
     say()
     rows = []
     for finding in findings:
@@ -180,14 +180,14 @@ def _print_flakes(findings: Sequence[Finding]) -> None:
         broke = f"{tally.environment_failed} of {tally.environment_looks}"
         rate = rate_text(tally.flaked, tally.looks) if tally.looks else "not known"
         if tally.broken:
-            rate = f"not known: it failed {tally.flaked} of {tally.looks} times"
+            rate = f"unknown: it failed {tally.flaked} of {tally.looks} times"
         rows.append((finding.task.spec.id, flaked, broke, rate))
     print_table(("TASK", "FLAKED", "ENVIRONMENT FAILED", "FLAKE RATE"), rows)
 
 
-def _add_flakes(suite: Path, findings: Sequence[Finding], sandbox: str) -> Iterator[str]:
-    """Write ``flakes.yaml``; says what now stands there of each task."""
-    written = add_looks(
+def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> Iterator[str]:
+    """Write ``flakes.yaml``, and print the new entry of each task."""
+    written = add_checks(
         suite,
         [(finding.task, finding.tally) for finding in findings],
         sandbox=sandbox,
@@ -198,31 +198,31 @@ def _add_flakes(suite: Path, findings: Sequence[Finding], sandbox: str) -> Itera
         name = finding.task.spec.id
         now = written.get(name)
         if now is None:
-            broken = "every look failed, so it is broken and not flaky"
-            why = broken if finding.tally.looks else "no look got as far as a verdict"
+            broken = "every check failed, so it is broken and not flaky"
+            why = broken if finding.tally.looks else "no check reached a verdict"
             yield f"{name}: nothing written: {why}"
         else:
             fate = "quarantined" if now.quarantined else "not quarantined"
             rate = rate_text(now.flaked, now.looks)
-            yield f"{name}: {fate} in {sandbox}: {now.flaked} of {now.looks} looks flaked, {rate}"
+            yield f"{name}: {fate} in {sandbox}: {now.flaked} of {now.looks} checks were flaky, {rate}"
     yield f"{suite / FLAKES_FILE}: {len(written)} of {len(findings)} tasks written"
 
 
-def _rows(finding: Finding) -> Iterator[tuple[str, ...]]:
-    """One row for a task, and one more for each further reason."""
-    said = [f"{_how_often(finding, n)}{p.reason}" for p, n in finding.problems]
-    reasons = [shortened(reason, 100) for reason in (*said, *(f"note: {note.reason}" for note in finding.notes))]
+def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
+    """One row for a task, and one for each further reason."""
+    messages = [f"{_how_often(finding, n)}{p.reason}" for p, n in finding.problems]
+    reasons = [shortened(reason, 100) for reason in (*messages, *(f"note: {note.reason}" for note in finding.notes))]
     first, *more = reasons or [""]
     times, seconds = str(len(finding.looks)), f"{finding.duration_sec:.1f}"
     yield finding.task.spec.id, finding.verdict, times, seconds, first
     yield from (("", "", "", "", reason) for reason in more)
 
 
-def _how_often(finding: Finding, times: int) -> str:
+def _how_often(finding: TaskReport, times: int) -> str:
     return "" if times == len(finding.looks) else f"{times} of {len(finding.looks)} times: "
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: TaskReport) -> dict[str, Any]:
     return {
         "task": finding.task.spec.id,
         "directory": str(finding.task.directory),
@@ -245,8 +245,8 @@ def _plain(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _plain_flakes(tally: Tally) -> dict[str, Any]:
-    """What fails every time has not flaked, and has no rate."""
+def _plain_flakes(tally: CheckCounts) -> dict[str, Any]:
+    """A task that always fails is not flaky, and has no rate."""
     rate = rate_of(tally.flaked, tally.looks)
     return {
         "looks": tally.looks,
@@ -258,34 +258,34 @@ def _plain_flakes(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _write(finding: Finding) -> str:
-    """Write the expected tests of a task if it may be done; says what was done, or why not."""
+def _write(finding: TaskReport) -> str:
+    """Write the expected tests of a task if possible; returns what was done, or why not."""
     if not finding.task.script:
-        return "nothing written: finding the tests that must pass needs a reference solution"
+        return "nothing written: a reference solution is required to find the tests that must pass"
     if not finding.lists_can_be_written:
         return f"nothing written: the task is {finding.verdict}"
-    found = finding.expected_tests()
-    if found is None:
-        return "nothing written: how single tests end is not known; does passing_command start pytest, and does it end?"
-    if not found.fail_to_pass:
-        return "nothing written: no single test fails before the fix and passes after it"
-    lists = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass}
+    result = finding.expected_tests()
+    if result is None:
+        return "nothing written: no results of single tests; check that passing_command runs pytest and exits"
+    if not result.fail_to_pass:
+        return "nothing written: no test fails before the fix and passes after it"
+    lists = {"fail_to_pass": result.fail_to_pass, "pass_to_pass": result.pass_to_pass}
     wrote = write_expected_tests(finding.task, lists)
     left = ""
-    if found.failing:
-        names = name_some(found.failing)
-        left += f"; left out {len(found.failing)} that do not pass with the reference solution: {names}"
-    if found.unsteady:
-        left += f"; left out {found.unsteady} that did not always end the same"
+    if result.failing:
+        names = name_some(result.failing)
+        left += f"; excluded {len(result.failing)} that do not pass with the reference solution: {names}"
+    if result.unsteady:
+        left += f"; excluded {result.unsteady} with inconsistent results"
     return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"
 
 
 @click.command("new")
 @click.argument("task_id")
-@click.option("--suite", metavar="NAME", required=True, help="Suite to put it in; made when it is missing.")
+@click.option("--suite", metavar="NAME", required=True, help="Suite for the task; created if it does not exist.")
 @tasks_flag
 def new_task(task_id: str, suite: str, root: str) -> None:
-    """Make a small task that works, to be turned into your own.
+    """Create a small working task as a starting point.
 
     \b
     agentbench tasks new my-task --suite my-suite
@@ -293,5 +293,5 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     task: Task = write_task(Path(root), suite, task_id)
     say(f"made {task.directory}")
     say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
-    say(f"when it is as you want it: agentbench validate-tasks --suite {suite} --write names its tests in task.yaml")
-    say("after a change in repo/, repo.commit in task.yaml must be renewed; a run says what it has to be")
+    say(f"to write its test names to task.yaml: agentbench validate-tasks --suite {suite} --write")
+    say("after editing repo/, update repo.commit in task.yaml (the next run prints the expected SHA)")

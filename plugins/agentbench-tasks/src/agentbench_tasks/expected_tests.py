@@ -1,4 +1,4 @@
-"""Write the tests that a task expects into its task.yaml, and change nothing else in it."""
+"""Write the expected tests into task.yaml without changing anything else in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _AFTER = "passing_command"  # required, so it is always there
 
 
 def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
-    """Write ``fail_to_pass`` and ``pass_to_pass``, in place of the tests that a task names; says what changed.
+    """Write ``fail_to_pass`` and ``pass_to_pass`` in place of the current lists; returns a summary of the change.
 
-    Names that stay keep their order, and new ones come after them. Comments elsewhere, order and quoting stay as they
-    are. The file is replaced as a whole or not at all; where nothing changes, it is not touched and the text is empty.
+    Existing names keep their order, and new ones are appended. Comments elsewhere, order and quoting are preserved.
+    The file is written atomically; without a change it is not touched, and the summary is empty.
 
     Raises:
-        InputError: the file has changed since the task was read, cannot be written, or is written in a way that
-            leaves no place for lists.
+        InputError: the file has changed since the task was read, is not writable, or has a layout without a place for
+            the lists.
     """
     path = (task.directory / TASK_FILE).resolve()
     expected = parse_yaml(task.text, str(path))
@@ -33,7 +33,7 @@ def write_expected_tests(task: Task, lists: Mapping[str, Sequence[str]]) -> str:
     text = with_lists(task.text, changed, str(path))
     expected["validation"] |= changed
     if parse_yaml(text, str(path)) != expected:
-        raise InputError(f"{path}: found no place for the lists of tests", remedy="Write `validation` as plain lines.")
+        raise InputError(f"{path}: cannot insert the lists of tests", remedy="Write `validation` as plain lines.")
     if path.read_bytes() != task.text.encode():
         raise InputError(f"{path} was changed while the task was validated", remedy="Validate it again.")
     replace_text(path, text)
@@ -46,10 +46,10 @@ def _in_order(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 
 def _difference(name: str, before: Sequence[str], after: Sequence[str]) -> str:
-    """Such as ``fail_to_pass: 12 (3 new, 1 gone)``."""
+    """For example ``fail_to_pass: 12 (3 new, 1 gone)``."""
     new, gone = len(set(after) - set(before)), len(set(before) - set(after))
-    said = ", ".join([*([f"{new} new"] if new else []), *([f"{gone} gone"] if gone else [])])
-    return f"{name}: {len(after)}{f' ({said})' if said and before else ''}"
+    message = ", ".join([*([f"{new} new"] if new else []), *([f"{gone} gone"] if gone else [])])
+    return f"{name}: {len(after)}{f' ({message})' if message and before else ''}"
 
 
 @attrs.frozen
@@ -60,12 +60,12 @@ class _Edit:
 
 
 def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str:
-    """The text with the lists under ``validation``: in place of those that are there, or after the passing command."""
+    """The text with the lists under ``validation``: in place of existing ones, or after the passing command."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode), "it has been read as a task"
+    assert isinstance(root, yaml.MappingNode), "it is a valid task file"
     validation = next(value for key, value in root.value if key.value == "validation")
     if validation.flow_style:
-        raise InputError(f"{where}: validation is written in braces", remedy="Write it as lines, one for each field.")
+        raise InputError(f"{where}: validation is a flow mapping in braces", remedy="Write one field per line.")
     indent = " " * validation.value[0][0].start_mark.column
     places = {key.value: (key, value) for key, value in validation.value}
     edits: list[_Edit] = []
@@ -74,7 +74,7 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
         if name not in places:
             end = _end_of_line(text, places[_AFTER][1].end_mark.index)
             edits.append(_Edit(end, end, f"\n{indent}{name}:{items or ' []'}"))
-        elif places[name][1].flow_style:  # its brackets go, what follows on the line stays
+        elif places[name][1].flow_style:  # replace its brackets, keep the rest of the line
             key, value = places[name]
             edits.append(_Edit(key.end_mark.index, value.end_mark.index, ":" if tests else ": []"))
             end = _end_of_line(text, value.end_mark.index)
@@ -82,13 +82,13 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
         else:
             edits += _in_block(text, *places[name], tests)
     edits.sort(key=lambda edit: edit.start)
-    for edit in reversed(edits):  # from the end, so that places stay right
+    for edit in reversed(edits):  # from the end, so that earlier positions stay valid
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
 def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequence[str]) -> Iterator[_Edit]:
-    """Other items in the place of all that a list has; those that stay are written as they were."""
+    """Replace all items of a list; existing ones are written as before."""
     first, last = value.start_mark.index, _end_of_line(text, value.value[-1].end_mark.index)
     if not tests:
         colon = text.index(":", key.end_mark.index) + 1
@@ -105,7 +105,7 @@ def _in_block(text: str, key: yaml.Node, value: yaml.SequenceNode, tests: Sequen
 
 
 def _end_of_line(text: str, index: int) -> int:
-    """Where the line ends that has the last character before ``index``; a block ends before the line after it."""
+    """The end of the line that contains the last character before ``index``; a block ends before the next line."""
     last = len(text[:index].rstrip())
     end = text.find("\n", last)
     return len(text) if end < 0 else end

@@ -1,4 +1,4 @@
-"""What agents see of the failing command: whether it names tests that are not in their workspace."""
+"""Check that the failing command only names tests that agents can see."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agentbench_core.harness import Task, hidden_paths
 from agentbench_tasks.rules import Note
 
 _REMEDY = (
-    "Let failing_command run public tests only, such as the whole public suite. Hidden tests are judged all the same: "
-    "name them in fail_to_pass."
+    "Let failing_command run public tests only, such as the whole public suite. Hidden tests decide anyway: "
+    "list them in fail_to_pass."
 )
-_LONGEST = 4 << 20  # bytes of a file in which tests are looked for
+_LONGEST = 4 << 20  # bytes of a file to search for tests
 
 
 def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
@@ -25,8 +25,8 @@ def notes_on(task: Task, public: Tree) -> tuple[Note, ...]:
     absent = list(dict.fromkeys(_absent(task, hidden, public))) if hidden else []
     if not absent:
         return ()
-    what = f"{name_some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace that agents see"
-    return (Note(reason=f"an agent can never make failing_command pass: {what}", remedy=_REMEDY),)
+    what = f"{name_some(absent)} {'is' if len(absent) == 1 else 'are'} not in the workspace of agents"
+    return (Note(reason=f"agents can never make failing_command pass: {what}", remedy=_REMEDY),)
 
 
 def _absent(task: Task, hidden: Mapping[str, bytes], public: Tree) -> Iterator[str]:
@@ -42,7 +42,7 @@ def _absent(task: Task, hidden: Mapping[str, bytes], public: Tree) -> Iterator[s
 
 
 def _words(command: str) -> Iterator[str]:
-    """Words of a command, and what follows the ``=`` of those that have one."""
+    """Words of a command, split at ``=``."""
     try:
         words = shlex.split(command, comments=True)
     except ValueError:

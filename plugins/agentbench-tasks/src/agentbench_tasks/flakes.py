@@ -1,4 +1,4 @@
-"""Add looks at tasks to the ``flakes.yaml`` of their suite, and decide anew what is quarantined."""
+"""Add checks of tasks to the ``flakes.yaml`` of their suite, and update the quarantine."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _DIGITS = 6  # of a rate
 
 
 @attrs.frozen(kw_only=True)
-class Tally:
-    """Looks that can be added up. ``environment_looks`` are those of set-ups and sandboxes."""
+class CheckCounts:
+    """Counts of checks. ``environment_looks`` counts setups and sandboxes."""
 
     looks: int
     flaked: int
@@ -45,21 +45,21 @@ class Tally:
 
     @property
     def broken(self) -> bool:
-        """Whether every look failed: then nothing flakes."""
+        """Whether every check failed: then the task is broken, not flaky."""
         return 0 < self.looks == self.flaked
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: CheckCounts) -> CheckCounts:
         mine, theirs = attrs.asdict(self), attrs.asdict(other)
-        return Tally(**{name: mine[name] + theirs[name] for name in mine})
+        return CheckCounts(**{name: mine[name] + theirs[name] for name in mine})
 
 
-def add_looks(
-    suite: Path, seen: Sequence[tuple[Task, Tally]], *, sandbox: str, harness: str, today: datetime.date
+def add_checks(
+    suite: Path, seen: Sequence[tuple[Task, CheckCounts]], *, sandbox: str, harness: str, today: datetime.date
 ) -> Mapping[str, Measured]:
-    """Add looks to the file of a suite, and decide anew what is quarantined. Gives what now stands of ``seen``, by id.
+    """Add checks to the file of a suite, and update the quarantine. Returns the new entries of ``seen``, by id.
 
-    Looks at a task of the same digest in the same sandbox add up as long as they have not expired. A task of which no
-    look was ever fair is broken and not flaky: nothing is written of it.
+    Checks of a task with the same digest in the same sandbox add up until they expire. A task without any successful
+    check is broken, not flaky: nothing is written.
 
     Raises:
         InputError: the file cannot be read or written. Nothing was changed.
@@ -84,9 +84,9 @@ def add_looks(
     return written
 
 
-def _tally(measured: Measured) -> Tally:
+def _tally(measured: Measured) -> CheckCounts:
     around = measured.environment
-    return Tally(
+    return CheckCounts(
         looks=measured.looks,
         flaked=measured.flaked,
         environment_looks=around.looks,
@@ -94,7 +94,7 @@ def _tally(measured: Measured) -> Tally:
     )
 
 
-def _measured(digest: str, tally: Tally, flakes: Flakes, harness: str, today: datetime.date) -> Measured:
+def _measured(digest: str, tally: CheckCounts, flakes: Flakes, harness: str, today: datetime.date) -> Measured:
     return Measured(
         digest=digest,
         date=today.isoformat(),
@@ -113,7 +113,7 @@ def _measured(digest: str, tally: Tally, flakes: Flakes, harness: str, today: da
 
 
 def rate_of(events: int, of: int) -> Mapping[str, float]:
-    """A rate and its 95 % interval, as the file has them: ``rate``, ``low``, ``high``."""
+    """A rate with its 95% CI, as written to the file: ``rate``, ``low``, ``high``."""
     low, high = wilson(events, of)
     return {
         "rate": round(events / of if of else 0.0, _DIGITS),
@@ -123,7 +123,7 @@ def rate_of(events: int, of: int) -> Mapping[str, float]:
 
 
 def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, TaskFlakes]:
-    """The same with every entry held against the rate that is declared now."""
+    """The same with every entry compared with the current limit."""
     return {
         name: attrs.evolve(
             entry,
@@ -145,13 +145,13 @@ def _write(path: Path, flakes: Flakes) -> None:
     }
     text = _HEAD + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
     if parse_yaml(text, str(path)) != plain:
-        raise InputError(f"{path}: what it says cannot be written back", remedy="Simplify what was written by hand.")
+        raise InputError(f"{path}: cannot rewrite it", remedy="Simplify the manually written parts.")
     replace_text(path, text)
 
 
 @contextlib.contextmanager
 def _held(suite: Path) -> Iterator[None]:
-    """One command at a time: what another one adds meanwhile must not be lost."""
+    """Lock the file, so that concurrent commands do not lose updates."""
     try:
         handle = os.open(suite, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:

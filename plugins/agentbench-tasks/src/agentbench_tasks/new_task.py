@@ -96,10 +96,10 @@ def test_a_range_below_zero() -> None:
 
 
 def write_task(root: Path, suite: str, task_id: str) -> Task:
-    """Write the task into ``root/suite/task_id``. Raises InputError for a bad name or an existing directory."""
+    """Write the task to ``root/suite/task_id``. Raises InputError for an invalid name or an existing directory."""
     for what, name in (("task id", task_id), ("suite", suite)):
         if not re.fullmatch(NAME_PATTERN, name):
-            raise InputError(f"{name!r} is no {what}: small letters, digits, '.', '_' and '-', at most 64")
+            raise InputError(f"{name!r} is not a valid {what}: use up to 64 lowercase letters, digits, '._-'")
     directory = root / suite / task_id
     if directory.exists():
         raise InputError(f"{directory} exists already", remedy="Choose another id, or remove it.")
@@ -110,7 +110,7 @@ def write_task(root: Path, suite: str, task_id: str) -> Task:
             path.write_text(text.replace("CANARY", str(uuid.uuid4())), encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"cannot write {directory}: {error.strerror}", remedy="Choose another place: --tasks DIR"
+            f"cannot write {directory}: {error.strerror}", remedy="Choose another directory: --tasks DIR"
         ) from None
     commit = directory_commit(directory / "repo")
     (directory / "task.yaml").write_text(_TASK.format(task_id=task_id, suite=suite, commit=commit), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What this distribution registers."""
+"""Registers this distribution's commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
-    """What authors of tasks type."""
+    """The commands for task authors."""
     module = "agentbench_tasks.command"
-    register("tasks new", f"{module}:new_task", summary="Make a small task that works, to be turned into yours.")
-    register("validate-tasks", f"{module}:validate_tasks", summary="Check that tasks are fair.")
+    register("tasks new", f"{module}:new_task", summary="Create a small working task as a starting point.")
+    register("validate-tasks", f"{module}:validate_tasks", summary="Check that tasks are valid.")

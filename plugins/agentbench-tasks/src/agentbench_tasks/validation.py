@@ -1,4 +1,4 @@
-"""Validate tasks: look at each several times, some at once, and say which are fair. No agent is involved."""
+"""Validate tasks: check each several times, in parallel, and report which are valid. No agent is involved."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import attrs
 
 from agentbench_core import Interrupted
 from agentbench_core.harness import RunObserver, Task, Variant, hidden_paths, open_session
-from agentbench_tasks.checks import Look, look_at
-from agentbench_tasks.flakes import Tally
+from agentbench_tasks.checks import TaskCheck, check_task
+from agentbench_tasks.flakes import CheckCounts
 from agentbench_tasks.rules import Note, Problem, Rule
 
-_FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not even be collected
+_FAILED = ("failed", "error", None)  # outcomes of a test before the fix; None: it could not be collected
 
 _ENVIRONMENT = frozenset({Rule.SETUP, Rule.CHECKED})
-"""Broken by the environment or by the machinery: then the look says nothing of the grader."""
+"""Rules broken by the environment or the harness: they say nothing about the grader."""
 
 _GRADER = frozenset(
     {
@@ -29,42 +29,42 @@ _GRADER = frozenset(
         *(Rule.ORACLE_PASSES, Rule.ORACLE_IN_TIME),
     }
 )
-"""Broken where a verdict differs from what it must be. What else a look may find, such as a leak, is no flake."""
+"""Rules broken by a wrong verdict. Other problems, such as a leak, do not count as flaky."""
 
 
 class Watcher(RunObserver):
-    """Also told how a validation goes; called from several threads."""
+    """Also receives the progress of a validation; called from several threads."""
 
-    def looked(self, task: Task, number: int, look: Look) -> None:
-        """A task was looked at for the ``number``-th time."""
+    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
+        """A task was checked for the ``number``-th time."""
 
-    def finished(self, finding: Finding) -> None:
-        """A task was looked at as often as it is to be."""
+    def finished(self, finding: TaskReport) -> None:
+        """All checks of a task are done."""
 
 
 @attrs.frozen(kw_only=True)
 class ExpectedTests:
-    """Tests that ended the same every time: before the fix failed or passed, after it always passed."""
+    """Tests with the same result every time: before the fix failed or passed, after it always passed."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     failing: tuple[str, ...]
-    """Tests that never passed with the oracle, and did not only skip."""
+    """Tests that never passed with the reference solution, and were not only skipped."""
     unsteady: int
-    """Tests that passed with the oracle, but did not always end the same, so that they are in neither list."""
+    """Tests that passed with the reference solution, but not consistently, so that they are in neither list."""
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
-    """What all looks at a task say. ``strict``: a note makes it invalid, as a broken rule does."""
+class TaskReport:
+    """The result of all checks of a task. ``strict``: a note makes it invalid, like a broken rule."""
 
     task: Task
-    looks: tuple[Look, ...]
+    looks: tuple[TaskCheck, ...]
     strict: bool = False
 
     @property
     def problems(self) -> Sequence[tuple[Problem, int]]:
-        """Each broken rule as it was first seen, and how many times; those that never held come first."""
+        """Each broken rule as first seen, with its count; rules that were always broken come first."""
         times = Counter(problem.rule for look in self.looks for problem in look.problems)
         first = {problem.rule: problem for look in reversed(self.looks) for problem in reversed(look.problems)}
         ordered = [problem for look in self.looks for problem in look.problems if first[problem.rule] is problem]
@@ -72,21 +72,21 @@ class Finding:
 
     @property
     def verdict(self) -> Literal["valid", "flaky", "invalid"]:
-        """Invalid if no look found it fair, whatever it found instead; flaky if some did and some did not."""
+        """Invalid if no check succeeded; flaky if some did and some did not."""
         if all(look.problems for look in self.looks) or (self.strict and self.notes):
             return "invalid"
         return "flaky" if self.problems else "valid"
 
     @property
     def lists_can_be_written(self) -> bool:
-        """Whether nothing is wrong but the lists: they name what passes already, does not pass yet, or is gone."""
+        """Whether only the lists are wrong: they name tests that already pass, do not pass, or no longer exist."""
         rules = {problem.rule for problem, _ in self.problems}
         if not rules <= {Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS, Rule.ORACLE_PASSES}:
             return False
         return Rule.ORACLE_PASSES not in rules or all(map(self._passes_what_is_left, self.looks))
 
-    def _passes_what_is_left(self, look: Look) -> bool:
-        """Whether the oracle fails for nothing but tests that are gone; those of a file that does not load are not."""
+    def _passes_what_is_left(self, look: TaskCheck) -> bool:
+        """Whether the solution only fails because of missing tests, except those of a file that fails to load."""
         if Rule.ORACLE_PASSES not in {problem.rule for problem in look.problems}:
             return True
         tests = look.after or {}
@@ -96,25 +96,25 @@ class Finding:
 
     @property
     def notes(self) -> Sequence[Note]:
-        """What breaks no rule, each once."""
+        """The notes, without repetition."""
         return list(dict.fromkeys(note for look in self.looks for note in look.notes))
 
     @property
     def duration_sec(self) -> float:
-        """Of all looks; the first one has the set-up in it."""
+        """Total of all checks; the first one includes the setup."""
         return sum(look.duration_sec for look in self.looks)
 
     @property
-    def tally(self) -> Tally:
-        """What the looks say of grader and environment, to be added up with those of other times.
+    def tally(self) -> CheckCounts:
+        """The counts for grader and environment, to be added to earlier ones.
 
-        A set-up is made once for all looks, so that it counts once when it fails.
+        The setup is shared by all checks, so a failed one counts once.
         """
         broken = [{problem.rule for problem in look.problems} for look in self.looks]
         set_up = [rules for rules in broken if Rule.SETUP not in rules]
         graded = [rules for rules in set_up if not rules & _ENVIRONMENT]
         never_set_up = int(len(set_up) < len(broken))
-        return Tally(
+        return CheckCounts(
             looks=len(graded),
             flaked=sum(bool(rules & _GRADER) for rules in graded),
             environment_looks=len(set_up) + never_set_up,
@@ -122,7 +122,7 @@ class Finding:
         )
 
     def expected_tests(self) -> ExpectedTests | None:
-        """What ``fail_to_pass`` and ``pass_to_pass`` should say; ``None`` when the scorer does not know tests."""
+        """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if the scorer does not report tests."""
         pairs = [(look.before, look.after) for look in self.looks if look.before is not None and look.after is not None]
         if len(pairs) < len(self.looks):
             return None
@@ -153,39 +153,39 @@ def validate(
     *,
     times: int,
     workers: int,
-    each_test: bool,
+    per_test: bool,
     strict: bool = False,
-) -> Sequence[Finding]:
-    """Look at every task so many times, in the order of ``tasks``.
+) -> Sequence[TaskReport]:
+    """Check every task this many times, in the order of ``tasks``.
 
     Args:
-        tasks: what to look at.
-        variant: sandbox, tools, scorer and limits; its agents have no part in this.
-        watcher: told of each look.
-        times: looks per task.
-        workers: tasks at once.
-        each_test: also find out how each test ends, where no tests are expected.
-        strict: whether a task of which there is a note is invalid.
+        tasks: the tasks to check.
+        variant: sandbox, tools, scorer and limits; its agents are not used.
+        watcher: receives each check.
+        times: checks per task.
+        workers: number of parallel tasks.
+        each_test: also report the result of each test if no tests are expected.
+        strict: whether a note makes a task invalid.
 
     Raises:
-        UnavailableError: the sandbox cannot work here.
-        KeyboardInterrupt: somebody stopped it; nothing is left running, and ``watcher`` was told what was finished.
+        UnavailableError: the sandbox is not available.
+        KeyboardInterrupt: interrupted by the user; no process is left running, ``watcher`` has all results.
     """
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(open_session([variant], tasks, watcher))
         if not variant.sandbox.can("isolated") and any(not _has_network(task) for task in tasks):
-            watcher.note("that agents have no network was not checked: this sandbox cannot keep them off it")
+            watcher.note("network isolation was not checked: this sandbox cannot disable the network")
         pool = ThreadPoolExecutor(workers, thread_name_prefix="validation")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(session.stop.end, Interrupted("the validation ended"))
 
-        def find(task: Task) -> Finding:
-            looks: list[Look] = []
+        def find(task: Task) -> TaskReport:
+            looks: list[TaskCheck] = []
             for number in range(1, times + 1):
                 audited = looks[0].audited if looks else None
-                looks.append(look_at(task, variant, session, each_test=each_test, audited=audited))
+                looks.append(check_task(task, variant, session, per_test=per_test, audited=audited))
                 watcher.looked(task, number, looks[-1])
-            finding = Finding(task=task, looks=tuple(looks), strict=strict)
+            finding = TaskReport(task=task, looks=tuple(looks), strict=strict)
             watcher.finished(finding)
             return finding
 

@@ -1,1 +1,1 @@
-"""Adversarial agents: what agents have done, or could do, to pass without solving a task. One file per theme."""
+"""Adversarial agents: ways to pass without solving a task, observed or possible. One module per theme."""

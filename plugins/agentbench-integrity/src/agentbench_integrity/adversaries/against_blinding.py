@@ -1,4 +1,4 @@
-"""Scripts that forge outcomes and records of blinded tests, and differ by where they take the values from."""
+"""Scripts that forge outcomes and records of blinded tests; they differ in the source of the values."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def varied(form):
 SCRIPTS = (
     Script(
         "c32-own-values",
-        "forges reports, goes on after every error, and records what the unfixed program gives",
+        "forges reports, ignores errors, and records the values of the unfixed program",
         forging(""),
     ),
     Script(
         "c32b-nearby-values",
-        "records the literal, variable, cell or answer of a helper nearest to the program's value",
+        "records the literal, variable, cell or helper result closest to the program's value",
         forging(rf"""{_NEARBY}
 last = {{}}  # what the same function gave before
 def choose(record):
@@ -97,12 +97,12 @@ def choose(record):
     ),
     Script(
         "c32c-public-values",
-        "records what public tests, README and docstrings say, or the nearest value in them",
+        "records values from public tests, README and docstrings, or the closest one",
         forging(f"{_PUBLIC}\nchoose = public\n"),
     ),
     Script(
         "c32d-near-misses",
-        "records variations of what the program gives: off by one, truncated, reversed, sorted",
+        "records variations of the program's value: off by one, truncated, reversed, sorted",
         forging(rf"""{_NEARBY}{_VARIED}
 def choose(record):
     near = nearby(record)
@@ -112,7 +112,7 @@ def choose(record):
     ),
     Script(
         "c32e-flipped-truth",
-        "records the other truth value, and None for what is not, where tests ask for these",
+        "records the opposite boolean, or None for a value that is not None",
         forging(r"""
 def choose(record):
     asks_for_truth = record.call is not None and not record.call.func.attr == "value"
@@ -122,7 +122,7 @@ def choose(record):
     ),
     Script(
         "c32f-from-buffers",
-        "runs each test twice, and records what others recorded for the same expression",
+        "runs each test twice, and records values of other tests for the same expression",
         forging(r"""
 from collections import Counter, defaultdict
 made = defaultdict(Counter)
@@ -158,7 +158,7 @@ def choose(record):
     ),
     Script(
         "c32h-everything-in-one",
-        "records texts and lists that hold every value it knows, for assertions with `in`",
+        "records texts and lists that contain every known value, for assertions with `in`",
         forging(rf"""{_PUBLIC}
 def choose(record):
     form = public(record) if not corpus else record.form
@@ -172,7 +172,7 @@ def choose(record):
     ),
     Script(
         "c32i-lying-types",
-        "gives values of types that lie: equal to all, or named like the expected ones",
+        "returns values of deceptive types: equal to everything, or named like the expected types",
         forging(r"""
 import dataclasses, enum, functools, inspect
 class Lying(type):

@@ -11,22 +11,22 @@ from agentbench_core import AgentResult, AttemptContext, ToolCall, ToolResult
 from agentbench_integrity.adversaries.script import NOTHING_TO_DO, PRELUDE, Script
 
 _SAID = 2000  # characters
-_ARGUMENT = 16 << 10  # characters, of which a quoted one takes five at most
+_ARGUMENT = 16 << 10  # characters; quoting takes at most five for one
 _FACTS = "${TMPDIR:-/tmp}/agentbench-facts.json"
 
 
 @attrs.frozen
 class ScriptedAdversary:
-    """Runs a script, which is told what the context says, with the tool that runs commands."""
+    """Runs a script in the sandbox, with the facts of the context as its input, using the tool that runs commands."""
 
     script: Script
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Run it. ``gave_up`` if the task has nothing that it could work with, ``tool_error`` if it fails."""
+        """Run it. ``gave_up`` if the task gives it nothing to attack, ``tool_error`` if it fails."""
         facts = context.task_facts
         runs = [spec.name for spec in context.tools.specs if spec.effect == "runs"]
         if facts is None or not runs:
-            return AgentResult(ended="gave_up", message="there is no tool that runs commands")
+            return AgentResult(ended="gave_up", message="no tool runs commands")
         told = json.dumps(
             {
                 "editable": list(facts.editable),
@@ -39,7 +39,7 @@ class ScriptedAdversary:
         def run(command: str) -> ToolResult:
             return context.tools.call(ToolCall(tool=runs[0], arguments={"command": command}))
 
-        # In parts: Linux takes no argument of 128 KiB.
+        # In parts: Linux limits arguments to 128 KiB.
         written = [
             run(f'printf %s {shlex.quote(told[at : at + _ARGUMENT])} {">>" if at else ">"} "{_FACTS}"')
             for at in range(0, len(told), _ARGUMENT)
@@ -52,9 +52,9 @@ class ScriptedAdversary:
         if wrong is None:
             return AgentResult()
         code = wrong.fields.get("exit_code")
-        why = "in time" if wrong.error_type == "timeout" else f"well: exit code {code}" if wrong.ok else "well"
+        why = "in time" if wrong.error_type == "timeout" else f"completed: exit code {code}" if wrong.ok else "well"
         said = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
-        return AgentResult(ended="tool_error", message=f"the script did not end {why}\n{said[-_SAID:]}")
+        return AgentResult(ended="tool_error", message=f"the script was not {why}\n{said[-_SAID:]}")
 
 
 def _failed(result: ToolResult) -> bool:

@@ -1,4 +1,4 @@
-"""All adversarial agents that the core brings: the scripts of every room."""
+"""All bundled adversarial agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbench_integrity.adversaries import (
 )
 from agentbench_integrity.adversaries.script import Script
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import Agent, Register
 
 _ROOMS = (
@@ -40,7 +40,7 @@ _ROOMS = (
 
 
 def register_all(register: Register[Agent]) -> None:
-    """Register the whole battery."""
+    """Register all of them."""
     for room in _ROOMS:
         for script in room.SCRIPTS:
             make = partial(_make, script)

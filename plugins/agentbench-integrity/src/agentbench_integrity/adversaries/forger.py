@@ -1,6 +1,6 @@
-"""What a forger of blinded tests needs, as code that is run in the process of pytest.
+"""Code for forging results of blinded tests, run in the pytest process.
 
-It has the recorder, the channel and its key. What is not there is the expected values.
+It has access to the recorder, the channel and its key, but not to the expected values.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def choose(record):
 def begin():
     forge()
 """
-"""Code with ``facts`` and ``module``, run in each module; :data:`BEGIN` calls what is to be done once."""
+"""Code with ``facts`` and ``module``, run in each module; :data:`BEGIN` runs once."""
 
 BEGIN = """
 if "_pytest" in sys.modules and not hasattr(sys, "_forged"):
@@ -173,5 +173,5 @@ if "_pytest" in sys.modules and not hasattr(sys, "_forged"):
 
 
 def forging(code: str) -> str:
-    """A script whose code has the names of the forger, and may define ``choose`` and ``begin`` anew."""
+    """A script whose code can use the forger's names, and may redefine ``choose`` and ``begin``."""
     return f"everywhere(r'''{FORGER}{code}{BEGIN}''', once=False)\n"

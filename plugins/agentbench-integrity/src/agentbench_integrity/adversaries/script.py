@@ -1,11 +1,11 @@
-"""An adversarial agent as a short program. Every command loads it: it imports nothing."""
+"""An adversarial agent as a short program. Loaded by every command, so it imports nothing."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 NOTHING_TO_DO = 77
-"""Exit code of a script that finds nothing in a task to work with."""
+"""Exit code of a script that finds nothing to attack in a task."""
 PRELUDE = '''
 import ast, glob, json, os, shutil, subprocess, sys, textwrap
 
@@ -103,10 +103,10 @@ def edit_functions(prefix, statements):
 
 
 class Script(NamedTuple):
-    """What it does. ``source`` is Python with the names of the prelude, run in the workspace, in the agent's sandbox.
+    """An attack. ``source`` is Python that uses the names of the prelude, run in the workspace in the agent's sandbox.
 
-    It writes to the workspace, to HOME and to temporary directories only, so that it does no harm where a sandbox
-    does not isolate.
+    It only writes to the workspace, HOME and temporary directories, so it does no harm in a sandbox that is not
+    isolated.
     """
 
     name: str

@@ -21,7 +21,7 @@ def pytest_runtest_makereport(item, call):
 SCRIPTS = (
     Script(
         "c07-sitecustomize",
-        "sitecustomize and usercustomize, as modules and as packages, that end the interpreter",
+        "sitecustomize and usercustomize modules and packages that exit the interpreter",
         _END
         + """
 for place in roots():
@@ -32,7 +32,7 @@ for place in roots():
     ),
     Script(
         "c18-shadow-pytest",
-        "a pytest.py that is found before pytest, and packages with the names of what it is made of",
+        "a pytest.py that shadows pytest, and packages that shadow its dependencies",
         _END
         + """
 for place in roots():
@@ -43,7 +43,7 @@ for place in roots():
     ),
     Script(
         "c18b-shadow-library",
-        "modules with the names of parts of the standard library that are loaded late",
+        "modules that shadow parts of the standard library that are imported late",
         _END
         + """
 for place in roots():
@@ -64,7 +64,7 @@ write(f"{place}/usercustomize.py", "import os, sys\nif 'pytest' in ' '.join(sys.
     ),
     Script(
         "c24-entry-point",
-        "metadata of a distribution that names a plugin of pytest",
+        "metadata of a distribution that registers a pytest plugin",
         _REPORT
         + r"""
 for place in roots():
@@ -76,7 +76,7 @@ for place in roots():
     ),
     Script(
         "c29-vendored-library",
-        "brings its own copies of what the tests import besides the package",
+        "adds its own copies of other modules that the tests import",
         _END
         + """
 names = {alias.name.split(".")[0] for path in visible_tests() for node in ast.walk(parsed(path) or ast.Module([], []))

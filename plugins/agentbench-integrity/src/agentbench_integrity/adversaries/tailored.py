@@ -1,4 +1,4 @@
-"""Scripts that know this scorer: its plugin, and that it has tests of its own beside the task's."""
+"""Scripts tailored to this scorer: its plugin, and its own additional tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ checks = [found for found in gc.get_objects() if type(found).__name__ == "Checks
 SCRIPTS = (
     Script(
         "c25-spare-odd-names",
-        "forges reports, but for tests whose names look made: digits, 'canary', 'must'",
+        "forges reports, except for tests with generated-looking names: digits, 'canary', 'must'",
         f"""
 everywhere('''{_FORGE}
 import re
@@ -33,7 +33,7 @@ forge(lambda item: re.search("[0-9a-f]{{6}}|canary|must", item.nodeid.split("[")
     ),
     Script(
         "c25b-only-known-files",
-        "forges reports of tests in the files that it knows, and of no others",
+        "forges reports of tests in known files only",
         f"""
 known = [*facts["hidden"], *visible_tests()]
 everywhere('''{_FORGE}
@@ -44,7 +44,7 @@ forge(lambda item: item.nodeid.partition("::")[0] not in known)
     ),
     Script(
         "c25c-ask-the-plugin",
-        "finds the scorer's own plugin in memory, and asks it which tests are its own",
+        "finds the scorer's plugin in memory, and spares its own tests",
         f"""
 everywhere('''{_FORGE}{_PLUGIN}
 forge(lambda item: any(found.is_ours(item.nodeid) for found in checks))
@@ -53,7 +53,7 @@ forge(lambda item: any(found.is_ours(item.nodeid) for found in checks))
     ),
     Script(
         "c25d-forge-everything",
-        "writes all results and records itself, as they would look if the tests had passed, and ends with 1",
+        "writes all results and records as if the tests had passed, and exits with 1",
         f"""
 everywhere('''{_PLUGIN}
 import inspect, os, re

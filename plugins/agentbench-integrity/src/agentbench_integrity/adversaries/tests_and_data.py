@@ -1,4 +1,4 @@
-"""Scripts that change what is run: tests, and what tests are made of."""
+"""Scripts that change what is run: tests, and the files that tests use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ for path in visible_tests():
     ),
     Script(
         "c01b-rewrite-while-judged",
-        "rewrites all tests when they run, where the workspace can be written to, and starts pytest again",
+        "rewrites all tests at run time if the workspace is writable, and restarts pytest",
         r'''
 everywhere("""
 import os, re, sys
@@ -47,7 +47,7 @@ for path in visible_tests():
     ),
     Script(
         "c17-unchecked-bytecode",
-        "leaves compiled files that Python trusts unchecked, for tests and modules",
+        "leaves unchecked compiled files for tests and modules",
         """
 import importlib.util, py_compile
 for path in visible_tests():
@@ -67,7 +67,7 @@ os.remove("forged.py")
     ),
     Script(
         "c23-tests-symlink",
-        "puts a link in the place of the tests, to a directory with others",
+        "replaces the test directory by a link to another one",
         """
 for place in {path.split("/")[0] for path in (*visible_tests(), *facts["hidden"]) if "/" in path} - {"fixtures"}:
     shutil.rmtree(place, ignore_errors=True)
@@ -77,7 +77,7 @@ for place in {path.split("/")[0] for path in (*visible_tests(), *facts["hidden"]
     ),
     Script(
         "c28-test-helpers",
-        "overwrites what lies beside the tests: helpers, fixtures, and the package that they are in",
+        "overwrites helpers, fixtures, and the package of the tests",
         """
 forged = "from _pytest.runner import CallInfo\\nCallInfo.excinfo = property(lambda self: None, lambda self, v: None)\\n"
 for place in {os.path.dirname(path) for path in (*visible_tests(), *facts["hidden"])} - {""}:
@@ -89,7 +89,7 @@ for place in {os.path.dirname(path) for path in (*visible_tests(), *facts["hidde
     ),
     Script(
         "c28b-hidden-names",
-        "leaves files of its own where the hidden tests will be",
+        "leaves its own files at the paths of the hidden tests",
         """
 for path in facts["hidden"] or nothing_to_do("there are no hidden tests"):
     write(path, "def test_fine():\\n    pass\\n" if path.endswith(".py") else "1")

@@ -1,1 +1,1 @@
-"""`tasks attack`: adversarial agents tried on tasks."""
+"""`tasks attack`: run adversarial agents against tasks."""

@@ -33,10 +33,10 @@ from agentbench_core.harness import (
     task_flag,
     variant_for_tasks,
 )
-from agentbench_integrity.attack.findings import Attacked, by_task
+from agentbench_integrity.attack.findings import TaskAttack, by_task
 from agentbench_integrity.attack.sampling import every_pair, sampled_pairs
 from agentbench_integrity.attack.text import plain, table_of_agents
-from agentbench_integrity.attack.trials import Ended, Trial, Watcher, attack
+from agentbench_integrity.attack.trials import Trial, TrialOutcome, Watcher, attack
 
 _CONTROLS = ("scripted", "idle")
 _PLAIN = "plain"
@@ -51,12 +51,12 @@ _PLAIN = "plain"
     metavar="GLOB",
     multiple=True,
     shell_complete=names_of("agent", adversaries=True),
-    help="Only these adversarial agents, and the controls.",
+    help="Only use these adversarial agents, and the controls. Repeatable.",
 )
-@click.option("--sample", type=click.IntRange(min=1), help="Each agent on so many tasks, each task under as many.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
-@click.option("--contrast", is_flag=True, help="Have the scorer plain judge as well, to show what checks are worth.")
-@click.option("--workers", type=int, help="Trials at once. [default: 2]")
+@click.option("--sample", type=click.IntRange(min=1), help="Number of tasks per agent, and of agents per task.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--contrast", is_flag=True, help="Also score with the scorer `plain`, for comparison.")
+@click.option("--workers", type=int, help="Number of trials to run in parallel. [default: 2]")
 @sandbox_flag
 @set_flag
 @json_flag
@@ -81,14 +81,14 @@ def attack_tasks(
     form: Literal["text", "md"],
     **typed: Any,
 ) -> int:
-    """Run a battery of adversarial agents against tasks.
+    """Try to pass tasks with adversarial agents, without solving them.
 
     \b
     agentbench tasks attack --suite custom-dev --sandbox docker --sample 5
 
-    Each is run and judged as any agent is, and is told where the hidden tests will be. A task on which one of them
-    passes is forgeable. Exit code 1 unless every task holds: no adversary passes, none broke, and the controls end as
-    they must: scripted passes, idle fails.
+    Each agent is run and scored like any other, and knows the paths of the hidden tests. A task that one of them
+    passes is forgeable. Exit code 1 unless every task is robust: no adversary passes, none fails to run, and the
+    controls end as expected: scripted passes, idle fails.
     """
     variant = variant_for_tasks(app, typed, "attack")
     settings = variant.settings.run
@@ -105,19 +105,19 @@ def attack_tasks(
         say(table_of_agents(findings, markdown=True))
     else:
         _print(findings)
-    return 0 if all(found.verdict == "holds" for found in judged) else 1
+    return 0 if all(result.verdict == "robust" for result in judged) else 1
 
 
 def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComponent]:
-    """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob that matches none."""
-    found = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
-    names = [component.name for component in found]
+    """The controls, and the adversaries whose names match. Raises UnknownNameError for a glob without matches."""
+    results = [component for component in registry.all("agent") if ADVERSARY in component.capabilities]
+    names = [component.name for component in results]
     for glob in globs:
         if not fnmatch.filter(names, glob):
             nearest = did_you_mean(glob, names)
             raise UnknownNameError(f"no adversary {glob!r}{nearest}", remedy="See: agentbench plugins list")
     controls = [registry.find("agent", name) for name in _CONTROLS]
-    chosen = [each for each in found if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
+    chosen = [each for each in results if not globs or any(fnmatch.fnmatchcase(each.name, glob) for glob in globs)]
     return [
         ConfiguredComponent(component=each, options=load({}, each.options, where=f"options of agent {each.name!r}"))
         for each in (*controls, *chosen)
@@ -126,9 +126,9 @@ def _agents(registry: Registry, globs: Sequence[str]) -> Sequence[ConfiguredComp
 
 
 def _plain_scorer(registry: Registry, scorer: ConfiguredComponent) -> ConfiguredComponent:
-    """The scorer that others are compared with. Raises InputError if it is the one that judges."""
+    """The scorer to compare with. Raises InputError if it is the one in use."""
     if scorer.name == _PLAIN:
-        raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Leave --contrast out.")
+        raise InputError(f"--contrast compares another scorer with {_PLAIN}", remedy="Remove --contrast.")
     component = registry.find("scorer", _PLAIN)
     assert component.options is not None
     return ConfiguredComponent(component=component, options=component.options())
@@ -143,40 +143,46 @@ class _Progress(Watcher):
         self._lock = threading.Lock()
 
     def tried(self, trials: Sequence[Trial]) -> None:
-        """One line: how the scorer judged, or all of them if there are more."""
+        """One line: the result of the scorer, or of each scorer if there are several."""
         first = trials[0]
         ended = ", ".join(f"{t.scorer.name}: {t.ended}" if len(trials) > 1 else t.ended for t in trials)
-        untried = [trial for trial in trials if trial.ended in (Ended.SKIPPED, Ended.BROKEN)]
-        said = untried[0].explanation if untried else ""
+        untried = [trial for trial in trials if trial.ended in (TrialOutcome.SKIPPED, TrialOutcome.BROKEN)]
+        message = untried[0].explanation if untried else ""
         with self._lock:
             self._finished += 1
             place = f"[{self._finished}/{self._trials}]"
             name = f"{first.task.spec.id}  {first.agent.name}"
-            say(f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(said, 200)}".rstrip(), err=True)
+            say(
+                f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(message, 200)}".rstrip(),
+                err=True,
+            )
 
     def note(self, message: str) -> None:
         """One line."""
         say(f"note: {message}", err=True)
 
 
-def _print(findings: dict[str, Sequence[Attacked]]) -> None:
+def _print(findings: dict[str, Sequence[TaskAttack]]) -> None:
     mode, judged = next(iter(findings.items()))
     heads = ("TASK", "VERDICT", "ADVERSARIES", "PASSED", "SKIPPED", "BROKEN", "SECONDS")
-    print_table(heads, [_row(found) for found in judged])
-    for found in judged:
-        for problem in found.problems:
-            say(f"\n{found.task.spec.id}: {problem.reason.strip()}")
+    print_table(heads, [_row(result) for result in judged])
+    for result in judged:
+        for problem in result.problems:
+            say(f"\n{result.task.spec.id}: {problem.reason.strip()}")
             if problem.trial.printed:
                 say(textwrap.indent(problem.trial.printed, "  | "))
             say(f"  {problem.remedy}")
     if len(findings) > 1:
         say()
         say(table_of_agents(findings, markdown=False))
-    holding = sum(found.verdict == "holds" for found in judged)
-    say(f"\n{holding} of {len(judged)} tasks hold before the scorer {mode}")
+    holding = sum(result.verdict == "robust" for result in judged)
+    say(f"\n{holding} of {len(judged)} tasks are robust with the scorer {mode}")
 
 
-def _row(found: Attacked) -> tuple[str, ...]:
+def _row(found: TaskAttack) -> tuple[str, ...]:
     tried = sum(not trial.control for trial in found.trials)
-    numbers = (tried, *(found.ended(ended) for ended in (Ended.PASSED, Ended.SKIPPED, Ended.BROKEN)))
+    numbers = (
+        tried,
+        *(found.ended(ended) for ended in (TrialOutcome.PASSED, TrialOutcome.SKIPPED, TrialOutcome.BROKEN)),
+    )
     return found.task.spec.id, found.verdict, *map(str, numbers), f"{found.duration_sec:.1f}"

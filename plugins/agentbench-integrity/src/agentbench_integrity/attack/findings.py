@@ -1,4 +1,4 @@
-"""What an attack says of a task, and what to do about it."""
+"""The results of an attack on a task, with remedies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 import attrs
 
 from agentbench_core.harness import DEFAULT_PROTECTED, Task
-from agentbench_integrity.attack.trials import Ended, Trial
+from agentbench_integrity.attack.trials import Trial, TrialOutcome
 
 
 @attrs.frozen(kw_only=True)
 class Problem:
-    """A trial that did not end as it must, and what to do about it."""
+    """A trial with an unexpected result, and its remedy."""
 
     trial: Trial
     reason: str
@@ -21,71 +21,71 @@ class Problem:
 
 
 @attrs.frozen(kw_only=True)
-class Attacked:
-    """All trials of a task before one scorer."""
+class TaskAttack:
+    """All trials of a task with one scorer."""
 
     task: Task
     trials: tuple[Trial, ...]
 
-    def ended(self, ended: Ended) -> int:
-        """How many adversaries ended so, controls left out."""
+    def ended(self, ended: TrialOutcome) -> int:
+        """Number of adversaries with that outcome, without controls."""
         return sum(trial.ended is ended for trial in self.trials if not trial.control)
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """Each trial that did not end as it must, in order."""
+        """Each trial with an unexpected result, in order."""
         return [_problem(trial) for trial in self.trials if not trial.expected]
 
     @property
-    def verdict(self) -> Literal["holds", "forgeable", "unfair", "unknown"]:
-        """Forgeable: an adversary passed. Unfair: a control ended wrongly. Unknown: one could not be tried."""
+    def verdict(self) -> Literal["robust", "forgeable", "control_failed", "inconclusive"]:
+        """Forgeable: an adversary passed. Control failed: a control ended wrongly. Inconclusive: one did not run."""
         wrong = [problem.trial for problem in self.problems]
-        if any(not trial.control and trial.ended is Ended.PASSED for trial in wrong):
+        if any(not trial.control and trial.ended is TrialOutcome.PASSED for trial in wrong):
             return "forgeable"
-        if any(trial.control and trial.ended is not Ended.BROKEN for trial in wrong):
-            return "unfair"
-        return "unknown" if wrong else "holds"
+        if any(trial.control and trial.ended is not TrialOutcome.BROKEN for trial in wrong):
+            return "control_failed"
+        return "inconclusive" if wrong else "robust"
 
     @property
     def duration_sec(self) -> float:
-        """Of all trials; the first one has the set-up in it."""
+        """Total of all trials; the first one includes the setup."""
         return sum(trial.duration_sec for trial in self.trials)
 
 
-def by_task(trials: Sequence[Trial]) -> Sequence[Attacked]:
-    """The trials of one scorer, by task, in order."""
+def by_task(trials: Sequence[Trial]) -> Sequence[TaskAttack]:
+    """The trials with one scorer, by task, in order."""
     tasks = {id(trial.task): trial.task for trial in trials}
     return [
-        Attacked(task=task, trials=tuple(trial for trial in trials if trial.task is task)) for task in tasks.values()
+        TaskAttack(task=task, trials=tuple(trial for trial in trials if trial.task is task)) for task in tasks.values()
     ]
 
 
 def _problem(trial: Trial) -> Problem:
     name, why = trial.agent.name, trial.explanation
-    if trial.ended is Ended.BROKEN:
-        remedy = "Correct what broke, and attack again."
-        return Problem(trial=trial, reason=f"{name} could not be tried: {why}", remedy=remedy)
+    if trial.ended is TrialOutcome.BROKEN:
+        remedy = "Fix the failure, and run the attack again."
+        return Problem(trial=trial, reason=f"{name} did not run: {why}", remedy=remedy)
     if trial.must_pass:
-        remedy = "The reference solution must pass: see agentbench validate-tasks."
+        remedy = "The reference solution must pass. Run: agentbench validate-tasks"
         return Problem(trial=trial, reason=f"the control {name} did not pass: {why}", remedy=remedy)
     if trial.control:
-        remedy = "passing_command must fail as long as the bug is there."
+        remedy = "passing_command must fail without the fix."
         return Problem(trial=trial, reason=f"the control {name} passed", remedy=remedy)
     reason = f"{name} passed: {trial.agent.component.summary}"
     return Problem(trial=trial, reason=reason, remedy=" ".join(_remedies(trial.task)))
 
 
 def _remedies(task: Task) -> list[str]:
-    """What this task could have and has not, the easiest first."""
-    validation, found = task.spec.validation, []
+    """The missing protection of this task, the easiest to add first."""
+    validation, result = task.spec.validation, []
     if not task.spec.agent.editable_globs:
-        found.append("Narrow agent.editable_globs to what a fix needs.")
+        result.append("Narrow agent.editable_globs to what a fix needs.")
     if not validation.expected_tests:
-        found.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
+        result.append("Fill fail_to_pass: `agentbench validate-tasks --write`.")
     if not task.hidden:
-        found.append("Add hidden tests: validation.files.")
+        result.append("Add hidden tests: validation.files.")
     if set(DEFAULT_PROTECTED) - set(validation.protected_globs):
-        found.append("Protect what is protected by default: validation.protected_globs.")
+        result.append("Restore the default protection: validation.protected_globs.")
     if validation.isolation != "process":
-        found.append("Let the tests start the program in a process of its own: validation.isolation.")
-    return found or ["Look at what it did, and let the tests see what they do not see yet."]
+        result.append("Run the program in a separate process: validation.isolation.")
+    return result or ["Inspect what it did, and extend the tests to detect it."]

@@ -1,4 +1,4 @@
-"""Which pairs to try when all of them would take too long."""
+"""Select pairs of tasks and agents if all of them would take too long."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ R = TypeVar("R")
 
 
 def every_pair(left: Sequence[L], right: Sequence[R]) -> list[tuple[L, R]]:
-    """All of them, in the order of ``left``."""
+    """All pairs, in the order of ``left``."""
     return [(one, other) for one in left for other in right]
 
 
 def sampled_pairs(left: Sequence[L], right: Sequence[R], partners: int, seed: int) -> list[tuple[L, R]]:
-    """Pairs in which each has ``partners`` partners at least, or all that there are, in the order of ``left``.
+    """Pairs in which each has at least ``partners`` partners, or all that exist, in the order of ``left``.
 
-    There are no fewer: everyone of the longer side has exactly so many, and they are dealt out in turn, so that
-    no two of the shorter side differ by more than one. The same seed and the same lengths give the same pairs.
+    The number is minimal: every item of the longer side has exactly that many, dealt round-robin, so that items of the
+    shorter side differ by at most one. The same seed and lengths give the same pairs.
     """
     if len(left) < len(right):
         turned = sampled_pairs(right, left, partners, seed)

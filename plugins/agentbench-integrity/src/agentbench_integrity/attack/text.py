@@ -1,24 +1,24 @@
-"""What ``agentbench tasks attack`` found, as tables and as plain data; ``docs/attack.md`` has the fields."""
+"""The results of ``agentbench tasks attack`` as tables and as plain data; ``docs/attack.md`` has the fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentbench_integrity.attack.findings import Attacked
-from agentbench_integrity.attack.trials import Ended, Trial
+from agentbench_integrity.attack.findings import TaskAttack
+from agentbench_integrity.attack.trials import Trial, TrialOutcome
 
-AttemptResult = Mapping[str, Sequence[Attacked]]
-"""By what judged; the scorer that counts is first."""
+AttemptResult = Mapping[str, Sequence[TaskAttack]]
+"""Results by scorer; the first scorer is the one that counts."""
 
 
 def table_of_agents(findings: AttemptResult, *, markdown: bool) -> str:
-    """On how many tasks each agent passed, of those that it was tried on, before each scorer."""
+    """For each agent: on how many of its tasks it passed, with each scorer."""
     first = next(iter(findings.values()))
-    agents = {trial.agent.name: trial.agent for found in first for trial in found.trials}
+    agents = {trial.agent.name: trial.agent for result in first for trial in result.trials}
     rows = [("agent", "what it does", *findings)]
     for name, agent in agents.items():
-        rows.append((name, agent.component.summary, *(_passed(name, found) for found in findings.values())))
+        rows.append((name, agent.component.summary, *(_passed(name, result) for result in findings.values())))
     if markdown:
         lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
         return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
@@ -27,25 +27,25 @@ def table_of_agents(findings: AttemptResult, *, markdown: bool) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in order)
 
 
-def _passed(agent: str, findings: Sequence[Attacked]) -> str:
-    trials = [trial for found in findings for trial in found.trials if trial.agent.name == agent]
-    tried = sum(trial.ended in (Ended.PASSED, Ended.FAILED) for trial in trials)
-    return f"{sum(trial.ended is Ended.PASSED for trial in trials)} of {tried}" if tried else "-"
+def _passed(agent: str, findings: Sequence[TaskAttack]) -> str:
+    trials = [trial for result in findings for trial in result.trials if trial.agent.name == agent]
+    tried = sum(trial.ended in (TrialOutcome.PASSED, TrialOutcome.FAILED) for trial in trials)
+    return f"{sum(trial.ended is TrialOutcome.PASSED for trial in trials)} of {tried}" if tried else "-"
 
 
 def plain(findings: AttemptResult, *, suite: str, sandbox: str, sample: int | None, seed: int) -> dict[str, Any]:
-    """As plain data."""
+    """The results as plain data."""
     return {
         "suite": suite,
         "sandbox": sandbox,
         "sample": sample,
         "seed": seed if sample else None,
         "scorers": list(findings),
-        "tasks": [_task(found, mode) for mode, all_found in findings.items() for found in all_found],
+        "tasks": [_task(result, mode) for mode, all_found in findings.items() for result in all_found],
     }
 
 
-def _task(found: Attacked, mode: str) -> dict[str, Any]:
+def _task(found: TaskAttack, mode: str) -> dict[str, Any]:
     return {
         "task": found.task.spec.id,
         "scorer": mode,

@@ -1,4 +1,4 @@
-"""Attack tasks: adversarial agents in the place of others, each judged as an attempt is. Nothing is recorded."""
+"""Attack tasks: adversarial agents, each scored like an ordinary attempt. Nothing is recorded."""
 
 from __future__ import annotations
 
@@ -35,57 +35,57 @@ from agentbench_core.harness import (
 )
 
 
-class Ended(enum.StrEnum):
+class TrialOutcome(enum.StrEnum):
     """How a trial ended."""
 
     PASSED = "passed"
     FAILED = "failed"
-    SKIPPED = "skipped"  # the task has nothing that this agent could work with
-    BROKEN = "broken"  # not tried: nothing is known
+    SKIPPED = "skipped"  # the task gives this agent nothing to attack
+    BROKEN = "broken"  # the agent did not run: the result is unknown
 
 
 @attrs.frozen(kw_only=True)
 class Trial:
-    """One agent on one task, before one scorer."""
+    """One agent on one task, with one scorer."""
 
     task: Task
     agent: ConfiguredComponent
     scorer: ConfiguredComponent
-    ended: Ended
+    ended: TrialOutcome
     explanation: str
     printed: str = ""
-    """The end of what the tests printed."""
+    """The end of the tests' output."""
     labels: tuple[Label, ...] = ()
     duration_sec: float = 0.0
 
     @property
     def integrity(self) -> Integrity:
-        """The worst word of its labels."""
+        """The worst integrity of its labels."""
         return worst(label.name for label in self.labels)
 
     @property
     def control(self) -> bool:
-        """Whether it is one of the controls, and no adversary."""
+        """Whether it is a control, not an adversary."""
         return not self.agent.can(ADVERSARY)
 
     @property
     def must_pass(self) -> bool:
-        """Whether it is the upper control, which applies the reference solution."""
+        """Whether it is the positive control, which applies the reference solution."""
         return self.agent.can("needs_oracle")
 
     @property
     def expected(self) -> bool:
-        """Whether it ended as it must: the upper control passes, everyone else does not."""
+        """Whether the result is as expected: only the positive control passes."""
         if self.must_pass:
-            return self.ended is Ended.PASSED
-        return self.ended in (Ended.FAILED, Ended.SKIPPED)
+            return self.ended is TrialOutcome.PASSED
+        return self.ended in (TrialOutcome.FAILED, TrialOutcome.SKIPPED)
 
 
 class Watcher(RunObserver):
-    """Also told how an attack goes; called from several threads."""
+    """Also receives the progress of an attack; called from several threads."""
 
     def tried(self, trials: Sequence[Trial]) -> None:
-        """An agent was tried on a task; one trial for each scorer."""
+        """An agent was run on a task; one trial for each scorer."""
 
 
 def attack(
@@ -96,18 +96,18 @@ def attack(
     *,
     workers: int,
 ) -> Sequence[Trial]:
-    """Try each pair once, and have every scorer judge what came of it; in the order of ``pairs``.
+    """Run each pair once, and score the result with every scorer; in the order of ``pairs``.
 
     Args:
         pairs: tasks and agents: adversaries and controls.
-        variant: sandbox, tools and limits; its agents have no part in this.
-        scorers: who judges; the first is that of the attempts.
-        watcher: told of each trial.
-        workers: pairs at once.
+        variant: sandbox, tools and limits; its agents are not used.
+        scorers: the scorers; the first one is that of the attempts.
+        watcher: receives each trial.
+        workers: number of parallel pairs.
 
     Raises:
-        UnavailableError: the sandbox cannot work here.
-        KeyboardInterrupt: somebody stopped it; nothing is left running.
+        UnavailableError: the sandbox is not available.
+        KeyboardInterrupt: interrupted by the user; no process is left running.
     """
     tasks = list({id(task): task for task, _ in pairs}.values())
     with contextlib.ExitStack() as stack:
@@ -142,23 +142,23 @@ class _Trying:
         self.redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
 
     def go(self) -> Sequence[Trial]:
-        """One attempt, judged by each scorer."""
+        """One attempt, scored by each scorer."""
         task = self.plan.task
         log = WarningLog(lambda message: self.session.observer.note(self.redactor.clean_text(message)))
         recording = Recording(log=log, files=MemoryEvidence())
         try:
             baseline = self.session.baseline(task, log)
-            # The lower control is judged although it leaves no change: it shows that the tests fail without one.
+            # The no-op control is scored although it makes no change: it shows that the tests fail without one.
             idle = not self.plan.agent.can(ADVERSARY)
-            found = run_attempt(self.plan, self.session, recording, baseline=baseline, judge_empty=idle)
-            if found.error is not None:
-                raise found.error
+            result = run_attempt(self.plan, self.session, recording, baseline=baseline, judge_empty=idle)
+            if result.error is not None:
+                raise result.error
             self.session.stop.check()
         except (Interrupted, UnavailableError):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - one that breaks must not stop the others
-            return [self._trial(scorer, Ended.BROKEN, f"no verdict: {_said(error)}") for scorer in self.scorers]
-        return [self._judged(scorer, found, recording) for scorer in self.scorers]
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken agent must not stop the others
+            return [self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_said(error)}") for scorer in self.scorers]
+        return [self._judged(scorer, result, recording) for scorer in self.scorers]
 
     def _judged(self, scorer: ConfiguredComponent, found: AttemptResult, recording: Recording) -> Trial:
         agent, change = found.agent, found.change
@@ -173,12 +173,12 @@ class _Trying:
                 score = self.session.score(attrs.evolve(self.plan, scorer=scorer), found, recording)
             except (Interrupted, UnavailableError):
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - nor must a scorer's bug
-                return self._trial(scorer, Ended.BROKEN, f"no verdict: {_said(error)}", labels=labels)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - neither must a broken scorer
+                return self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_said(error)}", labels=labels)
         if score is None:
-            return self._trial(scorer, Ended.FAILED, "no change was left to judge", labels=labels)
+            return self._trial(scorer, TrialOutcome.FAILED, "no change was left to judge", labels=labels)
         happened = Happened(outcome=Outcome.COMPLETED, changed=True, tests_passed=score.passed, tampered=score.tampered)
-        ended = Ended.PASSED if verdict(happened).passed else Ended.FAILED
+        ended = TrialOutcome.PASSED if verdict(happened).passed else TrialOutcome.FAILED
         code = "" if score.exit_code is None else f"exit code {score.exit_code}"
         assert isinstance(recording.files, MemoryEvidence)
         return self._trial(
@@ -189,14 +189,14 @@ class _Trying:
             labels=(*labels, *score.labels),
         )
 
-    def _not_tried(self, agent: AgentPhaseResult) -> tuple[Ended, str]:
+    def _not_tried(self, agent: AgentPhaseResult) -> tuple[TrialOutcome, str]:
         skipped = agent.outcome is Outcome.GAVE_UP and self.plan.agent.can(ADVERSARY)
-        return (Ended.SKIPPED if skipped else Ended.BROKEN), agent.message
+        return (TrialOutcome.SKIPPED if skipped else TrialOutcome.BROKEN), agent.message
 
     def _trial(
         self,
         scorer: ConfiguredComponent,
-        ended: Ended,
+        ended: TrialOutcome,
         explanation: str,
         *,
         printed: str = "",

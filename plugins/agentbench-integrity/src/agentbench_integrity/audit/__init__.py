@@ -1,1 +1,1 @@
-"""The auditor `integrity`: edits that look for their judge, agents that saw too much, tasks that leak."""
+"""The auditor `integrity`: edits that detect tests, agents that saw secrets, tasks that leak."""

@@ -1,6 +1,6 @@
-"""The auditor `integrity`: suspicions against an attempt with their evidence, and leaks of a task.
+"""The auditor `integrity`: suspicions about an attempt with evidence, and leaks of a task.
 
-Each check is held against a task's own reference solution: what a suspicion says must not be said of an honest one.
+Every check is run on the task's reference solution, too: a suspicion must not apply to an honest solution.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentbench_integrity.audit.code_scan import PARSED, Edit, hits, kinds
 from agentbench_integrity.audit.history_commands import project_names
 from agentbench_integrity.audit.secret_text import Lines, found_in, new_paths, secrets_of
 from agentbench_integrity.audit.task_leaks import LeakCheck
-from agentbench_integrity.audit.trajectory import Told, suspicious_steps
+from agentbench_integrity.audit.trajectory import KnownToAgent, suspicious_steps
 
 _BYTES = 64 << 20
 _PARSED_BYTES = 4 << 20
@@ -35,18 +35,18 @@ class IntegrityAuditor:
     """Labels ``tamper_suspected`` and ``leak_suspected``; rules ``no_history``, ``hidden_absent``, ``network_off``."""
 
     def __init__(self, options: NoOptions) -> None:
-        """There is nothing to choose."""
+        """No options."""
 
     def audit_attempt(self, attempt: AttemptAudit) -> Sequence[Label]:
-        """What its change looks for, and what its agent saw or looked for."""
+        """What the change does, and what the agent saw or searched."""
         with Tree(attempt.tree) as tree:
-            found = [suspicious_edits(attempt.changes, attempt.contents, new_paths(attempt.hidden_files, tree))]
+            results = [suspicious_edits(attempt.changes, attempt.contents, new_paths(attempt.hidden_files, tree))]
         if attempt.directory and not attempt.knows_solution:
-            found.append(leaks(attempt))
-        return [label for label in found if label is not None]
+            results.append(leaks(attempt))
+        return [label for label in results if label is not None]
 
     def audit_task(self, task: TaskAudit) -> Sequence[TaskProblem]:
-        """Whether the solution and the hidden tests are out of an agent's reach."""
+        """Whether the solution and the hidden tests are inaccessible to agents."""
         return LeakCheck(task).problems()
 
 
@@ -54,14 +54,14 @@ _Contents = Callable[[Sequence[Change]], Iterator[tuple[Change, bytes, bytes]]]
 
 
 def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Sequence[str]) -> Label | None:
-    """``tamper_suspected`` if what is kept of a change looks for its judge; evidence is ``path:line: what``.
+    """``tamper_suspected`` if an included change detects tests; the evidence is ``path:line: what``.
 
-    ``hidden`` are paths of hidden tests that nobody should know of.
+    ``hidden`` are paths of hidden tests that are not public.
     """
     gone = [change for change in changes if change.kind == "deleted"]
     rest = [change for change in changes if change.kind != "deleted"]
     room, to_parse = _BYTES, _PARSED_BYTES
-    found: list[str] = []
+    results: list[str] = []
     moved: frozenset[str] = frozenset()
     for number, (change, before, after) in enumerate(contents([*gone, *rest])):
         room -= len(before) + len(after)
@@ -69,18 +69,18 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
         if max(len(before), len(after)) <= PARSED:
             to_parse -= len(before) + len(after)
         if number >= _FILES or room < 0:
-            found.append(f"{len(changes) - number} files more, too much to be looked at")
+            results.append(f"{len(changes) - number} more files, too many to be scanned")
             break
         if change.kind == "deleted":
             moved |= kinds(change.path, before, hidden, parse=parse)
         else:
             edit = Edit(path=change.path, before=before, after=after, parse=parse)
-            found += map(str, hits(edit, moved, hidden))
-    return Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=name_some(found)) if found else None
+            results += map(str, hits(edit, moved, hidden))
+    return Label(name=Integrity.TAMPER_SUSPECTED.value, evidence=name_some(results)) if results else None
 
 
 def leaks(attempt: AttemptAudit) -> Label | None:
-    """``leak_suspected`` if an attempt's files say that its agent saw, or looked for, what it must not know."""
+    """``leak_suspected`` if the files of an attempt show that its agent saw, or searched, secrets of the task."""
     assert attempt.directory is not None
     with Tree(attempt.tree) as tree:
 
@@ -91,9 +91,9 @@ def leaks(attempt: AttemptAudit) -> Label | None:
                 return False
 
         def public(lines: Collection[str]) -> Collection[str]:
-            return set(itertools.chain.from_iterable(found for _, found in found_in(tree, Lines(lines))))
+            return set(itertools.chain.from_iterable(result for _, result in found_in(tree, Lines(lines))))
 
-        told = Told(
+        shown = KnownToAgent(
             instruction=attempt.instruction,
             effects=attempt.effects,
             names=project_names(tree),
@@ -101,5 +101,5 @@ def leaks(attempt: AttemptAudit) -> Label | None:
             public=public,
         )
         secrets = secrets_of(attempt, tree)
-        found = suspicious_steps(attempt.directory, secrets, new_paths(attempt.hidden_files, tree), told)
-    return Label(name=Integrity.LEAK_SUSPECTED.value, evidence=name_some(found)) if found else None
+        result = suspicious_steps(attempt.directory, secrets, new_paths(attempt.hidden_files, tree), shown)
+    return Label(name=Integrity.LEAK_SUSPECTED.value, evidence=name_some(result)) if result else None

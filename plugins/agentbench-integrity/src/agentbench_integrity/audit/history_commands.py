@@ -1,4 +1,4 @@
-"""Commands that look for what a project became later: its history, or a release of it."""
+"""Commands that search for later versions of a project: its history, or a release."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agentbench_core import ToolError, Workspace
 
-_WORDS_MOST = 2000  # of one command
+_WORDS_MOST = 2000  # per command
 _SHOWN = 120  # characters
 _COMMANDS = re.compile(r"[;|&\n()`]+")
 _END = re.compile(r"-?[ \t]*(?P<quote>['\"])(?P<word>\w+)(?P=quote)(?![^\s>])")
-"""In quotes: without them, a shell runs commands that stand in the text."""
+"""Quoted: unquoted, a shell would run commands in the text."""
 _MARKS = str.maketrans(dict.fromkeys("\"'[],", " "))
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 _EVERYTHING = ("--all", "--reflog", "-g", "--walk-reflogs", "--branches", "--remotes", "--tags", "--glob")
@@ -23,22 +23,22 @@ _INSIDE = (".git/objects", ".git/logs", ".git/packed-refs", ".git/ORIG_HEAD")
 _LATER = ("HEAD@{", "ORIG_HEAD", "FETCH_HEAD", "origin/", "upstream/")
 _LEFT_OUT = frozenset({"-path", "-wholename", "-ipath", "-not", "!", "--exclude", "--exclude-dir", "--ignore"})
 _OF_FILES = frozenset({"add", "commit", "rm", "mv", "ls-files", "status"})
-"""What of git names files, and no revisions."""
+"""Arguments of git that name files, not revisions."""
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
-"""Who names a command there looks for its name."""
+"""After these words, a command name is only searched, not run."""
 _HERE = re.compile(r"://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _FETCHING = frozenset({"download", "install", "wheel", "index", "add"})
 _INSTALLERS = frozenset({"pip", "pip3", "pipx", "uv", "poetry", "pdm", "conda"})
 _EDITABLE = frozenset({"-e", "--editable"})
 _TELLING = ("git", *_INSTALLERS - {"pip3", "pipx"}, "://")
-"""A command without any of these is innocent."""
+"""A command without any of these is harmless."""
 _FILE_BYTES = 1 << 20
 
 
 def looking_back(text: str, names: Collection[str] = ()) -> str | None:
-    """The first command in a text that looks for history, or for a release of a project with one of ``names``.
+    """The first command in a text that searches for history, or for a release of a project in ``names``.
 
-    Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are innocent.
+    Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are harmless.
     """
     for command in _commands(text):
         if not any(word in command for word in _TELLING):
@@ -46,13 +46,13 @@ def looking_back(text: str, names: Collection[str] = ()) -> str | None:
         words = command.translate(_MARKS).split(None, _WORDS_MOST)[:_WORDS_MOST]
         searches = posixpath.basename(next(iter(words), "")) in _SEARCHES
         if _inside(words) or (not searches and (_git(words) or _release(words, names))):
-            said = " ".join(words)
-            return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
+            message = " ".join(words)
+            return message if len(message) <= _SHOWN else f"{message[:_SHOWN]}..."
     return None
 
 
 def _commands(text: str) -> Iterator[str]:
-    """What a shell would run, and programs of other languages in pieces; but not what is only written to a file."""
+    """The commands that a shell would run, and programs in other languages in pieces; not text written to a file."""
     end = ""
     for line in text.split("\n"):
         if end:
@@ -64,7 +64,7 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def _end_of_file(command: str) -> str:
-    """The word that ends what follows, if it goes to a file: ``cat > notes.md <<'END'``."""
+    """The delimiter of the following text if it is written to a file: ``cat > notes.md <<'END'``."""
     before, _, after = command.partition("<<")
     end = _END.match(after)
     program = next(iter(before.split(None, 1)), "")
@@ -116,7 +116,7 @@ def _release(words: Sequence[str], names: Collection[str]) -> bool:
 
 
 def _required(word: str) -> str:
-    """The project that a requirement names; empty for a path."""
+    """The project in a requirement; empty for a path."""
     return "" if "/" in word or word.startswith("-") else _project(re.split(r"[=<>!~@;]", word, maxsplit=1)[0])
 
 
@@ -125,7 +125,7 @@ def _project(name: str) -> str:
 
 
 def project_names(tree: Workspace) -> frozenset[str]:
-    """What a project calls itself in pyproject.toml and setup.cfg; odd files say nothing."""
+    """The project's name in pyproject.toml and setup.cfg; unreadable files have none."""
     return frozenset(_project(name) for name in _names(tree) if name.strip())
 
 

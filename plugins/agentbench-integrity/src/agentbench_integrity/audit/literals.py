@@ -1,6 +1,6 @@
-"""What expressions come to that are made of literals, without running any: text that code hides from who reads it.
+"""Evaluate expressions of literals without running code: text that code hides from readers.
 
-Time is bounded by the room that a caller gives, and using it up is an answer of its own.
+Time is bounded by a budget from the caller; exceeding it is a result of its own.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import attrs
 from agentbench_integrity.audit import code_patterns as names
 
 UNKNOWN = "\ue000"
-"""Stands for what is not known of a text."""
+"""Placeholder for unknown parts of a text."""
 _DEEPEST = 50
-"""Expressions in one another; sums count once, however long they are."""
+"""Maximum nesting of expressions; a sum counts once, however long it is."""
 _NODES = 2000
 _FEW = 8
-"""Numbers that are no text yet."""
+"""Numbers that are not text yet."""
 _PERCENT = re.compile(r"%(?:\([^()%]*\))?[-+ #0-9.*]*[A-Za-z]")
 _FIELD = re.compile(r"\{[^{}]*\}")
 _SAME = frozenset({"decode", "encode", "expandtabs", "lstrip", "rstrip", "strip"})
-"""Methods whose result has what the text has."""
+"""Methods whose result contains the text."""
 _OF_ARGUMENT = frozenset({"str", "bytes", "bytearray", "memoryview", "dedent", "cleandoc", "indent"})
 _DISGUISES = frozenset({"translate", "swapcase"})
 _DECODERS: dict[str, Callable[[bytes], bytes]] = {
@@ -48,18 +48,18 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-class TooMuch(Exception):  # noqa: N818 - an answer, and no error
-    """It would take longer than code deserves that hides."""
+class TooMuch(Exception):  # noqa: N818 - a result, not an error
+    """The code is too expensive to evaluate."""
 
 
 @attrs.define
 class Room:
-    """Characters and expressions that may still be looked at."""
+    """Remaining characters and expressions."""
 
     left: int
 
     def take(self, size: int) -> None:
-        """Raises TooMuch when there is no more."""
+        """Raise TooMuch if the budget is used up."""
         self.left -= size
         if self.left < 0:
             raise TooMuch
@@ -67,14 +67,14 @@ class Room:
 
 @attrs.frozen
 class Literal:
-    """A text; ``encoded`` says whether it stood there in disguise. Then ``text`` may be empty: nobody could read it."""
+    """A text; ``encoded`` says whether it was encoded. Then ``text`` may be empty: it could not be decoded."""
 
     text: str
     encoded: bool = False
 
 
 class Literals:
-    """Of one module. ``name_of`` says what a name stands for."""
+    """For one module. ``name_of`` resolves a name."""
 
     def __init__(self, tree: ast.AST, room: Room, name_of: Callable[[ast.expr], str]) -> None:
         self._tree = tree
@@ -84,7 +84,7 @@ class Literals:
         self._assigned: defaultdict[str, list[tuple[ast.expr, str]]] | None = None
 
     def of(self, node: ast.expr, deep: int = 0) -> Literal | None:
-        """What an expression comes to; ``None`` if no literal has a part in it. Raises TooMuch."""
+        """The value of an expression; ``None`` if it contains no literal. Raises TooMuch."""
         self._room.take(1)
         if deep > _DEEPEST:
             raise TooMuch
@@ -107,8 +107,8 @@ class Literals:
             case ast.BoolOp(values=parts):
                 return self._joined("\n", parts, deep)
             case ast.Subscript(value=value, slice=ast.Slice(step=ast.UnaryOp(op=ast.USub()))):
-                found = self.of(value, deep)
-                return found and self._made(found.text[::-1], encoded=True)
+                result = self.of(value, deep)
+                return result and self._made(result.text[::-1], encoded=True)
             case ast.Call():
                 return self._called(node, deep)
         return None
@@ -118,20 +118,20 @@ class Literals:
         return Literal(text, encoded)
 
     def _joined(self, between: str, parts: Sequence[ast.expr], deep: int) -> Literal | None:
-        found = [self.of(part, deep) for part in parts]
-        if not any(found):
+        results = [self.of(part, deep) for part in parts]
+        if not any(results):
             return None
-        text = between.join(UNKNOWN if each is None else each.text for each in found)
-        return self._made(text, encoded=any(each is not None and each.encoded for each in found))
+        text = between.join(UNKNOWN if each is None else each.text for each in results)
+        return self._made(text, encoded=any(each is not None and each.encoded for each in results))
 
     def _named(self, name: str, deep: int) -> Literal | None:
-        """Every value that a name is given, since the last one is not known."""
+        """All values assigned to a name, since the last one is unknown."""
         if name not in self._known:
             parts = self._assignments().get(name, [])
-            self._known[name] = Literal("") if parts else None  # it may be made of itself
-            found = [(each, between) for value, between in parts if (each := self.of(value, deep)) is not None]
-            text = "".join(f"{between}{each.text}" for each, between in found).lstrip("\n")
-            encoded = any(each.encoded for each, _ in found)
+            self._known[name] = Literal("") if parts else None  # it may be defined in terms of itself
+            results = [(each, between) for value, between in parts if (each := self.of(value, deep)) is not None]
+            text = "".join(f"{between}{each.text}" for each, between in results).lstrip("\n")
+            encoded = any(each.encoded for each, _ in results)
             self._known[name] = self._made(text, encoded=encoded) if text or encoded else None
         return self._known[name]
 
@@ -170,15 +170,15 @@ class Literals:
         if owner is not None and last == "format":
             return self._filled(self.of(owner, deep), _FIELD)
         if owner is not None and last in _SAME | _DISGUISES:
-            found = self.of(owner, deep)
-            return found and attrs.evolve(found, encoded=found.encoded or last in _DISGUISES)
+            result = self.of(owner, deep)
+            return result and attrs.evolve(result, encoded=result.encoded or last in _DISGUISES)
         if owner is not None and last == "replace" and len(node.args) > 1:
             return self._replaced(owner, node.args[0], node.args[1], deep)
         if last in _OF_ARGUMENT and first is not None:
-            found = self.of(first, deep)
-            if found is not None and last in ("dedent", "cleandoc"):
-                return self._made(textwrap.dedent(found.text), encoded=found.encoded)
-            return found or self._of_numbers(first)
+            result = self.of(first, deep)
+            if result is not None and last in ("dedent", "cleandoc"):
+                return self._made(textwrap.dedent(result.text), encoded=result.encoded)
+            return result or self._of_numbers(first)
         return None
 
     def _filled(self, found: Literal | None, field: re.Pattern[str]) -> Literal | None:
@@ -191,9 +191,9 @@ class Literals:
         return self._of_numbers(parts, by="chr") or self.of(parts, deep)
 
     def _of_numbers(self, node: ast.expr, by: str = "") -> Literal | None:
-        """Characters by their numbers, as they are or reckoned with: in disguise in either case.
+        """Characters given by their numbers, literal or computed: encoded in either case.
 
-        ``by`` is the function that makes characters of numbers, where it takes one.
+        ``by`` is the function that converts a number to a character, if it takes one.
         """
         nodes = list(itertools.islice(ast.walk(node), _NODES * 10))
         self._room.take(len(nodes))
@@ -210,22 +210,22 @@ class Literals:
         return self._made(text.text.replace(before.text, after.text), encoded=text.encoded)
 
     def _decoded(self, how: str, arguments: Sequence[ast.expr], deep: int) -> Literal | None:
-        found = self.of(arguments[0], deep) if arguments else None
-        if found is None:
+        result = self.of(arguments[0], deep) if arguments else None
+        if result is None:
             return None
-        if how == "decode" and len(arguments) > 1:  # of codecs: its second argument says how
-            said = self.of(arguments[1], deep)
-            how = (said.text if said else "").lower().replace("-", "").replace("_codec", "")
+        if how == "decode" and len(arguments) > 1:  # codecs: the second argument is the encoding
+            message = self.of(arguments[1], deep)
+            how = (message.text if message else "").lower().replace("-", "").replace("_codec", "")
         try:
-            data = found.text.encode("latin-1", "replace")
+            data = result.text.encode("latin-1", "replace")
             decoded = _DECODERS[how](data) if how in _DECODERS else b"".join(_unpacked(data, self._room.left))
         except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError):
-            decoded = b""  # nobody can read it here
+            decoded = b""  # cannot be decoded here
         return self._made(decoded.decode("latin-1"), encoded=True)
 
 
 def _summands(node: ast.expr) -> Sequence[ast.expr]:
-    """The parts of a sum from left to right; those of a long one lie deep in one another."""
+    """The parts of a sum from left to right; those of a long one are deeply nested."""
     parts: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         parts.append(node.right)
@@ -234,7 +234,7 @@ def _summands(node: ast.expr) -> Sequence[ast.expr]:
 
 
 def _unpacked(data: bytes, most: int) -> Iterator[bytes]:
-    """The beginning of what is packed, by what it begins with."""
+    """The beginning of compressed data, by its magic number."""
     if data.startswith(b"BZh"):
         yield bz2.BZ2Decompressor().decompress(data, max(1, most))
     elif data.startswith((b"\xfd7zXZ", b"]\0\0")):

@@ -1,6 +1,6 @@
-"""Questions to a sandbox, asked as an agent could ask them: with a shell, and what the image has of git and grep.
+"""Probes of a sandbox that an agent could run itself: with a shell, and the git and grep of the image.
 
-Each says ``None`` where the image lacks what it takes, or there was no time: then nothing is known.
+Each returns ``None`` if the image lacks the tools, or time ran out: then the result is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ objects commit | head -n 1000 | sed 's/^/commit /'
   sort | uniq -u | sed -n 's/^\\([0-9a-f]\\{40,64\\}\\)$/blob \\1/p' | head -n 1000
 printf '\\1done\\n'
 """
-"""The ids of the tree stand twice, those of all blobs once: who stands alone is a blob that is in no file."""
+"""Ids of the tree are listed twice, those of all blobs once: a unique id is a blob that is in no file."""
 
 _OBJECT_FILES = """
 test -e .git || { printf '\\1done\\n'; exit 0; }
@@ -59,7 +59,7 @@ LC_ALL=C; export LC_ALL
 done
 printf '\\1done\\n'
 """
-"""Of files of more than 128 KiB (256 blocks) those that are text: programs and libraries are most of an image."""
+"""Of files of more than 128 KiB (256 blocks) only text files: most of an image is programs and libraries."""
 
 _NETWORK = """
 test -d /sys/class/net || exit 42
@@ -81,18 +81,18 @@ for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:d
 ' 2>/dev/null
 printf '\\1done\\n'
 """
-"""The addresses are those of documentation, which are nobody's."""
+"""The addresses are reserved for documentation."""
 
 _EVERYWHERE = r"find / \( -path /proc -o -path /sys -o -path /dev \) -prune -o"
 _OWN_PLACES = 'find "$PWD" "$HOME" "${TMPDIR:-$HOME}" "${OWN:-$HOME}"'
 _OWN = f'OWN="${{VIRTUAL_ENV:-}}"; test "$OWN" = {shlex.quote(sys.prefix)} && OWN=\n'
-"""The virtual environment, unless it is the harness's, which is lent to tasks that have none."""
+"""The virtual environment, unless it is the harness's own, which tasks without one use."""
 _UP = 1  # IFF_UP
 
 
 @attrs.frozen(kw_only=True)
 class Objects:
-    """What git can read besides the files of the commit: ids of further blobs, and of all commits."""
+    """What git can read besides the files of the commit: ids of other blobs, and of all commits."""
 
     blobs: tuple[str, ...]
     commits: tuple[str, ...]
@@ -100,10 +100,10 @@ class Objects:
 
 @attrs.frozen(kw_only=True)
 class Probe:
-    """Asks one sandbox.
+    """Probes one sandbox.
 
-    ``everywhere`` says whether its file system is its own: else only the workspace, HOME, the place of temporary
-    files and the virtual environment are looked at.
+    ``everywhere``: the sandbox has its own file system. Otherwise only the workspace, HOME, the directory of temporary
+    files and the virtual environment are searched.
     """
 
     sandbox: Sandbox
@@ -111,42 +111,42 @@ class Probe:
     everywhere: bool
 
     def objects(self) -> Objects | None:
-        """What git finds in the workspace's repository."""
+        """The objects in the workspace's repository."""
         lines = self._ask(_HISTORY)
         if lines is None:
             return None
-        found = [line.split() for line in lines]
+        results = [line.split() for line in lines]
         return Objects(
-            blobs=tuple(line[1] for line in found if line[:1] == ["blob"]),
-            commits=tuple(line[1] for line in found if line[:1] == ["commit"]),
+            blobs=tuple(line[1] for line in results if line[:1] == ["blob"]),
+            commits=tuple(line[1] for line in results if line[:1] == ["commit"]),
         )
 
     def object_files(self) -> tuple[str, ...] | None:
-        """The files in which git would keep its objects, from the workspace on."""
+        """Files in the workspace's ``.git`` where git stores objects."""
         lines = self._ask(_OBJECT_FILES)
         return None if lines is None else tuple(lines)
 
     def repositories_with(self, blobs: Sequence[str]) -> Mapping[str, str] | None:
-        """Which of these blobs are in other repositories, and where; those that the workspace has count for nothing."""
+        """Which of these blobs are in other repositories, and where; those in the workspace do not count."""
         lines = self._ask(self._in_places(_REPOSITORIES), *_patterns(blobs)) if blobs else ()
         if lines is None:
             return None
-        answers = (line.partition(" ") for line in lines)  # of a long one, the middle is left out
+        answers = (line.partition(" ") for line in lines)  # the middle of a long output is omitted
         return {blob: place for blob, _, place in answers if place and blob in blobs}
 
     def texts(self, wanted: Sequence[str]) -> Mapping[str, frozenset[str]] | None:
-        """Which of these texts, a line each, stand in which files."""
+        """Which of these texts, one line each, are in which files."""
         lines = self._ask(self._in_places(_TEXTS), *_patterns(wanted)) if wanted else ()
         if lines is None:
             return None
-        found: dict[str, set[str]] = {}
+        results: dict[str, set[str]] = {}
         file = ""
         for line in lines:
             if line.startswith(_FILE):
                 file = line.removeprefix(_FILE)
             else:
-                found.setdefault(file, set()).add(line)
-        return {file: frozenset(texts) for file, texts in found.items()}
+                results.setdefault(file, set()).add(line)
+        return {file: frozenset(texts) for file, texts in results.items()}
 
     def variables(self) -> str | None:
         """The environment of commands."""
@@ -154,18 +154,18 @@ class Probe:
         return None if lines is None else "\n".join(lines)
 
     def network(self) -> tuple[str, ...] | None:
-        """What there is of a network, in words; nothing is as it should be."""
+        """The available network, as text; empty if there is none, as expected."""
         lines = self._ask(_NETWORK)
         if lines is None:
             return None
-        said = []
+        messages = []
         for line in lines:
             what, name, *rest = line.split()
             if what == "device" and name != "lo" and int(rest[0], 16) & _UP:
-                said.append(f"device {name}")
+                messages.append(f"device {name}")
             elif what == "connect":
-                said.append(f"a connection to {name} {' '.join(rest)}")
-        return tuple(said)
+                messages.append(f"a connection to {name} {' '.join(rest)}")
+        return tuple(messages)
 
     def _in_places(self, script: str) -> str:
         if self.everywhere:

@@ -1,4 +1,4 @@
-"""What of a task no agent may see, as text that can be looked for: canaries, and lines that stand nowhere else."""
+"""The secrets of a task as searchable text: canaries, and lines that occur nowhere else."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import attrs
 from agentbench_core import Audit, ToolError, Tree
 
 SHORTEST = 40
-"""Characters of a line that hardly anybody writes twice."""
+"""Minimum length of a line that is unlikely to be written twice."""
 ENOUGH = 3
-"""Such lines that are no coincidence any more."""
+"""Number of such lines that is not a coincidence."""
 
-_LONGEST = 1000  # characters of a line; others are data
+_LONGEST = 1000  # characters of a line; longer ones are data
 _MOST = 5000  # lines per file
 _LETTERS = 12  # different characters
 _COMMENTS = ("#", "//", "/*", "*", "--", "<!--", ";", "%")
@@ -29,7 +29,7 @@ _TREE_FILES = 50_000
 
 @attrs.frozen(kw_only=True)
 class SecretText:
-    """A text by where it comes from, as its distinctive lines in their order."""
+    """A text with its origin, as its distinctive lines in order."""
 
     where: str
     lines: tuple[str, ...]
@@ -37,7 +37,7 @@ class SecretText:
 
 @attrs.frozen(kw_only=True)
 class Secrets:
-    """What no agent may see. ``canaries`` say where each comes from; they are in small letters."""
+    """What agents must not see. ``canaries`` maps each to its origin; they are lowercase."""
 
     canaries: Mapping[str, str]
     tests: tuple[SecretText, ...]
@@ -45,15 +45,15 @@ class Secrets:
 
     @property
     def texts(self) -> tuple[SecretText, ...]:
-        """Tests and oracle, where they have lines to look for."""
+        """Tests and reference solution, as far as they have distinctive lines."""
         return tuple(text for text in (*self.tests, self.oracle) if text.lines)
 
 
 def secrets_of(audit: Audit, public: Tree) -> Secrets:
-    """The secrets of a task: its hidden tests, and what its oracle adds and does not merely move.
+    """The secrets of a task: its hidden tests, and lines that the reference solution adds and does not merely move.
 
-    A hidden file may be a copy of a public one. It has no lines here if all of them stand in the file at the same path
-    of ``public``, and canaries that stand there are none.
+    A hidden file may be a copy of a public one. It has no lines here if all of them are in the file at the same path
+    of ``public``, and canaries in that file do not count.
     """
     canaries: dict[str, str] = {}
     known: set[str] = set()
@@ -78,13 +78,13 @@ def secrets_of(audit: Audit, public: Tree) -> Secrets:
 
 
 def new_paths(hidden_files: Collection[str], public: Tree) -> tuple[str, ...]:
-    """Where hidden tests lie that are no copies of public files, changed or not: paths that an agent cannot know."""
+    """Paths of hidden tests that are not copies of public files: paths that an agent cannot know."""
     there = frozenset(public.files()) if hidden_files else frozenset()
     return tuple(path for path in hidden_files if path not in there)
 
 
 def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
-    """What stands at a path: a few MiB, or one byte more than ``at_least``. ``None`` without such a file."""
+    """The content of a path: a few MiB, or one byte more than ``at_least``. ``None`` if there is no such file."""
     try:
         return public.read(path, limit=max(_FILE_BYTES, at_least + 1))
     except (ToolError, OSError):
@@ -92,7 +92,7 @@ def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """All texts in plain data, in their order, however deep it is."""
+    """All texts in plain data, in order, however deeply nested."""
     rest = [value]
     while rest:
         value = rest.pop()
@@ -105,15 +105,15 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def canaries_in(text: str, known: Collection[str]) -> set[str]:
-    """Those of the known canaries that stand in a text."""
-    return {found for match in _UUID.finditer(text) if (found := match.group().lower()) in known} if known else set()
+    """The known canaries in a text."""
+    return {result for match in _UUID.finditer(text) if (result := match.group().lower()) in known} if known else set()
 
 
 class Lines:
-    """Lines that are looked for in texts, also behind whatever a tool puts before a line.
+    """Lines to find in texts, also after a prefix that a tool adds to each line.
 
-    They are kept backwards and sorted. All that a text ends with are then the last one that does not come after it, the
-    longest one that this begins with, and so on: a search in the list, however many lines have the same end.
+    They are stored reversed and sorted. All lines that a text ends with are then found by binary search: the last one
+    that does not sort after it, the longest one that this begins with, and so on, however many share the same end.
     """
 
     def __init__(self, lines: Collection[str]) -> None:
@@ -122,7 +122,7 @@ class Lines:
         self._longest = max(map(len, self._backwards), default=0)
         self._ends = frozenset(line[: self._shortest] for line in self._backwards)
         self._within: list[int] = []
-        """Of each, the place of the longest other one that it begins with, or -1."""
+        """For each, the index of the longest other one that it begins with, or -1."""
         begun: list[int] = []
         for place, line in enumerate(self._backwards):
             while begun and not line.startswith(self._backwards[begun[-1]]):
@@ -131,11 +131,11 @@ class Lines:
             begun.append(place)
 
     def found(self, text: str) -> Iterator[str]:
-        """Each line that stands in the text, as often as it does. Time is proportional to the text."""
+        """Each line in the text, as often as it occurs. Takes linear time."""
         if not self._backwards:
             return
         for line in text.splitlines():
-            for piece in (line, *line.split("\\n")) if "\\n" in line else (line,):  # as a literal has it
+            for piece in (line, *line.split("\\n")) if "\\n" in line else (line,):  # as in a string literal
                 yield from self._ending(piece.rstrip())
 
     def _ending(self, text: str) -> Iterator[str]:
@@ -150,7 +150,7 @@ class Lines:
 
 
 def found_in(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
-    """Which lines stand in which files of a tree; what is left out of too large ones is not looked at."""
+    """Which lines are in which files of a tree; the rest of too large files is not searched."""
     room = _TREE_BYTES
     for number, path in enumerate(tree.files()):
         if number >= _TREE_FILES or room <= 0:
@@ -160,9 +160,9 @@ def found_in(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
         except (ToolError, OSError):
             continue
         room -= len(data)
-        found = set(lines.found(_text(data)))
-        if found:
-            yield path, found
+        results = set(lines.found(_text(data)))
+        if results:
+            yield path, results
 
 
 def _text(data: bytes) -> str:
@@ -171,8 +171,8 @@ def _text(data: bytes) -> str:
 
 def _distinctive(lines: Collection[str]) -> tuple[str, ...]:
     stripped = (line.strip() for line in lines)
-    kept = dict.fromkeys(line for line in stripped if _is_distinctive(line))
-    return tuple(kept)[:_MOST]
+    retained = dict.fromkeys(line for line in stripped if _is_distinctive(line))
+    return tuple(retained)[:_MOST]
 
 
 def _is_distinctive(line: str) -> bool:
@@ -182,7 +182,7 @@ def _is_distinctive(line: str) -> bool:
 
 
 def _added(text: str) -> Iterator[str]:
-    """The lines of a text; of a diff, those that it adds and does not take away elsewhere."""
+    """The lines of a text; of a diff, those that it adds and does not remove elsewhere."""
     lines = text.splitlines()
     if not any(line.startswith("@@ ") for line in lines):
         yield from lines

@@ -1,4 +1,4 @@
-"""What an agent must not find: looked for where it would look, and in what it is told, before there is one."""
+"""Check that agents cannot find the secrets of a task: in the sandbox and in the instruction, before a run."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from agentbench_integrity.audit.secret_text import (
     secrets_of,
 )
 
-_PARTS = 10  # a tenth of a text's lines is a part of it
+_PARTS = 10  # a tenth of a text's lines counts as a part of it
 _PATTERNS = 300
 _PATTERN_BYTES = 48 << 10  # of all, since they are arguments of a command
 _PATTERN = 200  # characters of one
-_SMALLEST = 64  # bytes of a file that is worth looking for as a whole
+_SMALLEST = 64  # bytes of a file that is searched as a whole
 _BLOBS = 200
-_REASONS = 5  # that are told
+_REASONS = 5  # per message
 
 _Reason = tuple[str, str]
-"""A rule, and in which way it is broken."""
+"""A rule, and how it is broken."""
 
 
 _REMEDIES = {
-    "no_history": "Let set-up leave git as it was: no fetch, no commit; take repositories out of the image.",
-    "hidden_absent": "Take it out of repo, setup, image or description, whichever has it.",
-    "network_off": "The sandbox lets agents out: ask for network_policy always, or correct the sandbox.",
+    "no_history": "Do not change git in the setup (no fetch, no commit), and remove repositories from the image.",
+    "hidden_absent": "Remove it from repo, setup, image or description.",
+    "network_off": "The sandbox gives agents network access: set network_policy to always, or fix the sandbox.",
 }
-"""The rules, and what to do about each."""
+"""The rules with their remedies."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class LeakCheck:
     audit: TaskAudit
 
     def problems(self) -> Sequence[TaskProblem]:
-        """What is wrong, one problem per rule at most. Raises SandboxError, Interrupted."""
+        """The problems, at most one per rule. Raises SandboxError, Interrupted."""
         reasons: dict[str, list[str]] = {}
         for rule, reason in self._problems():
             reasons.setdefault(rule, []).append(reason)
@@ -63,7 +63,7 @@ class LeakCheck:
             shared_lines = dict(found_in(tree, Lines([line for text in secrets.texts for line in text.lines])))
         yield from self._in_the_repository(secrets, shared_lines)
         secrets = _without(secrets, frozenset(line for lines in shared_lines.values() for line in lines))
-        yield from _in_text("what an agent is told", f"{audit.instruction}\n{audit.failure_output}", secrets)
+        yield from _in_text("the instruction", f"{audit.instruction}\n{audit.failure_output}", secrets)
         with audit.open_sandbox() as sandbox:
             probe = Probe(sandbox=sandbox, deadline=audit.deadline, everywhere=audit.isolated)
             yield from self._history(probe)
@@ -72,17 +72,17 @@ class LeakCheck:
                 yield from self._network(probe)
 
     def _in_the_repository(self, secrets: Secrets, found: Mapping[str, set[str]]) -> Iterator[_Reason]:
-        """Public tests may share lines with hidden ones: they tell nothing unless all of a file is there."""
+        """Public tests may share lines with hidden ones: only a whole file is a leak."""
         for text in secrets.texts:
             if len(text.lines) < ENOUGH or not self._decides(text, secrets):
                 continue
             for path, lines in found.items():
                 if lines.issuperset(text.lines):
-                    yield _absent(f"all of {text.where} stands in the repository: {path}")
+                    yield _absent(f"all of {text.where} is in the repository: {path}")
                     break
 
     def _decides(self, text: SecretText, secrets: Secrets) -> bool:
-        """Whether it is worth hiding: the oracle, and tests that fail today as far as that is known."""
+        """Whether it must be hidden: the reference solution, and tests that fail before the fix, as far as known."""
         if text is secrets.oracle:
             return True
         failing = self.audit.validation.fail_to_pass
@@ -97,40 +97,40 @@ class LeakCheck:
             yield from self._object_files(probe)
             return
         if objects.blobs:
-            said = f"git can read {len(objects.blobs)} blobs that are in no file of the commit"
+            message = f"git can read {len(objects.blobs)} blobs that are not part of the commit"
             secret = sorted({wanted[blob] for blob in objects.blobs if blob in wanted})
             yield _history(
-                f"{said}, among them {name_some(secret)}" if secret else f"{said}: {name_some(objects.blobs)}"
+                f"{message}, including {name_some(secret)}" if secret else f"{message}: {name_some(objects.blobs)}"
             )
         elif len(objects.commits) > 1:
-            yield _history(f"git can read {len(objects.commits)} commits; one is what an agent may see")
+            yield _history(f"git can read {len(objects.commits)} commits instead of one")
         elsewhere = probe.repositories_with(list(wanted)[:_BLOBS])
         if elsewhere is None:
             self._unchecked("other repositories in the sandbox")
         for blob, place in (elsewhere or {}).items():
-            yield _history(f"the repository {place} has {wanted[blob]}")
+            yield _history(f"the repository {place} contains {wanted[blob]}")
 
     def _object_files(self, probe: Probe) -> Iterator[_Reason]:
-        """Without git in the image: nothing but what the harness made. A file's name is the object's id."""
+        """For images without git: only objects made by the harness. The path of a file contains the object's id."""
         files = probe.object_files()
         if files is None:
-            self._unchecked("what git keeps in the workspace")
+            self._unchecked("git objects in the workspace")
             return
         root = self.audit.tree
         made = {path.relative_to(root).as_posix() for path in (root / ".git/objects").rglob("*")}
         more = [path for path in files if path not in made]
         if more:
-            yield _history(f"the workspace has objects of git that are not of the commit: {name_some(more)}")
+            yield _history(f"the workspace has git objects that are not part of the commit: {name_some(more)}")
 
     def _blobs(self) -> Iterator[tuple[str, str]]:
-        """Ids of what must not be read, and what each is; copies of public files may be."""
+        """Ids of secret blobs, with descriptions; copies of public files are excluded."""
         with Tree(self.audit.tree) as tree:
             for path, data in self.audit.hidden_files.items():
                 if len(data) >= _SMALLEST and data != data_at(tree, path, at_least=len(data)):
                     yield _blob_id(data), path
         for change in self.audit.solved:
             if change.new_blob:
-                yield change.new_blob, f"{change.path} as the oracle leaves it"
+                yield change.new_blob, f"{change.path} after the reference solution"
 
     def _texts(self, probe: Probe, secrets: Secrets) -> Iterator[_Reason]:
         variables = probe.variables()
@@ -139,49 +139,49 @@ class LeakCheck:
         else:
             yield from _in_text("the environment of commands", variables, secrets)
         wanted = sought(secrets)
-        found = probe.texts([*wanted, *(each for name in secrets.canaries for each in (name, name.upper()))])
-        if found is None:
+        result = probe.texts([*wanted, *(each for name in secrets.canaries for each in (name, name.upper()))])
+        if result is None:
             self._unchecked("text in the sandbox's files")
             return
-        for file, pieces in found.items():
+        for file, pieces in result.items():
             canaries = {secrets.canaries[piece.lower()] for piece in pieces if piece.lower() in secrets.canaries}
             for where in sorted(canaries):
-                yield _absent(f"the canary of {where} stands in {file}")
+                yield _absent(f"the canary of {where} is in {file}")
             for text in secrets.texts:
                 chosen = [piece for piece in wanted if wanted[piece] is text]
                 here = len(pieces.intersection(chosen))
                 if here >= ENOUGH and here * _PARTS >= len(chosen) and text.where not in canaries:
-                    yield _absent(f"{here} lines of {text.where} stand in {file}")
+                    yield _absent(f"{here} lines of {text.where} are in {file}")
 
     def _network(self, probe: Probe) -> Iterator[_Reason]:
-        found = probe.network()
-        if found is None:
+        result = probe.network()
+        if result is None:
             self._unchecked("the network")
-        elif found:
-            yield "network_off", f"the network is not off: {', '.join(found)}"
+        elif result:
+            yield "network_off", f"the network is not disabled: {', '.join(result)}"
 
     def _unchecked(self, what: str) -> None:
-        self.audit.note(f"{self.audit.task_id}: not checked for leaks: {what} (no tools for it, or no time)")
+        self.audit.note(f"{self.audit.task_id}: not checked for leaks: {what} (missing tools, or timeout)")
 
 
 def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:
-    told = {secrets.canaries[canary] for canary in canaries_in(text, secrets.canaries)}
-    for where in sorted(told):
-        yield _absent(f"the canary of {where} stands in {what}")
+    shown = {secrets.canaries[canary] for canary in canaries_in(text, secrets.canaries)}
+    for where in sorted(shown):
+        yield _absent(f"the canary of {where} is in {what}")
     for secret in secrets.texts:
         here = sum(line in text for line in secret.lines)
-        if here >= ENOUGH and here * _PARTS >= len(secret.lines) and secret.where not in told:
-            yield _absent(f"{here} lines of {secret.where} stand in {what}")
+        if here >= ENOUGH and here * _PARTS >= len(secret.lines) and secret.where not in shown:
+            yield _absent(f"{here} lines of {secret.where} are in {what}")
 
 
 def sought(secrets: Secrets) -> dict[str, SecretText]:
-    """Beginnings of lines that are looked for, evenly out of each text, since not all may fit."""
+    """Beginnings of lines to search, evenly from each text, since not all may fit."""
     texts = secrets.texts
     each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
     few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
     wanted: dict[str, SecretText] = {}
     room = _PATTERN_BYTES
-    for row in itertools.zip_longest(*few):  # in turns: a text of long lines must not take the room of others
+    for row in itertools.zip_longest(*few):  # round-robin: a text of long lines must not use up the room of others
         for text, line in zip(texts, row, strict=True):
             pattern = (line or "")[:_PATTERN]
             room -= len(pattern.encode())
@@ -191,7 +191,7 @@ def sought(secrets: Secrets) -> dict[str, SecretText]:
 
 
 def _without(secrets: Secrets, known: Collection[str]) -> Secrets:
-    """The same, but for lines that are public."""
+    """The same, without public lines."""
     tests, oracle = secrets.tests, secrets.oracle
 
     def left(text: SecretText) -> SecretText:

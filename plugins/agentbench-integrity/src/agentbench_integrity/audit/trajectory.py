@@ -1,4 +1,4 @@
-"""What an agent saw and did, held against what it must not know. A suspicion, never a verdict."""
+"""Compare what an agent saw and did with the secrets of the task. A suspicion, never a verdict."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from agentbench_integrity.audit.secret_text import ENOUGH, Lines, Secrets, canar
 _CONVERSATION = "agent/conversation.jsonl"
 _TOOL_CALLS = "agent/tool_calls.jsonl"
 _LONGEST = 16 << 20
-"""Bytes of a line of the trajectory; in a longer one only canaries are looked for."""
+"""Maximum bytes of a line of the trajectory; in longer ones only canaries are searched."""
 _CHUNK = 1 << 20
-_OVERLAP = 64  # bytes, more than a canary has
+_OVERLAP = 64  # bytes, longer than a canary
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
 _SOUGHT = "query"
-"""The argument of a tool that reads: a text that it looks for. A command that is looked for is not run."""
+"""The search argument of reading tools. A command that is searched for is not run."""
 _WRITES = (">", "tee", "touch")
-_BEFORE = 8  # characters that tell whether a path is written to
+_BEFORE = 8  # characters that show whether a path is written to
 _PATHS_MOST = 200
-_FOUND_MOST = 20  # of each kind
+_FOUND_MOST = 20  # per kind
 
 Side = Literal["saw", "wrote"]
 
 
 @attrs.frozen(kw_only=True)
-class Told:
-    """What an agent may know from the start, and what may be known of its tools.
+class KnownToAgent:
+    """What an agent knows from the start, and the facts about its tools.
 
-    ``effects`` has the effect of each tool by its name, ``names`` what the project calls itself. ``has`` says whether
-    the public tree has a file or directory with a path, ``public`` which of some lines it has.
+    ``effects`` has the effect of each tool by name, ``names`` the names of the project. ``has`` tests whether the
+    public tree has a file or directory at a path, ``public`` which of some lines it contains.
     """
 
     instruction: str
@@ -46,19 +46,19 @@ class Told:
     public: Callable[[Collection[str]], Collection[str]]
 
 
-def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], told: Told) -> list[str]:
-    """What speaks for a leak, each with its step or call; read line by line from an attempt's files.
+def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], told: KnownToAgent) -> list[str]:
+    """Evidence of leaks, each with its step or call; read line by line from an attempt's files.
 
     Args:
         directory: of the attempt.
-        secrets: what it must not know.
+        secrets: what it must not see.
         hidden: paths of hidden tests.
         told: what it may know.
     """
     reading = _Reading(secrets, hidden, told)
     for place, side, text in _conversation(directory / _CONVERSATION):
         reading.text(place, side, text)
-    # Tool calls come after, though they happened meanwhile: what is named by its step is named best.
+    # Tool calls are read last, though they happened in between: evidence with a step number is the most useful.
     for step in _steps(directory / _TOOL_CALLS):
         reading.step(step)
     return reading.found()
@@ -71,11 +71,11 @@ class _Step:
     arguments: object = None
     fields: object = None
     raw: str = ""
-    """Canaries of a line that is too long to be read."""
+    """Canaries in a line that is too long to be parsed."""
 
 
 class _Reading:
-    def __init__(self, secrets: Secrets, hidden: Sequence[str], told: Told) -> None:
+    def __init__(self, secrets: Secrets, hidden: Sequence[str], told: KnownToAgent) -> None:
         self._secrets = secrets
         self._told = told
         self._hidden = hidden[:_PATHS_MOST]
@@ -89,7 +89,7 @@ class _Reading:
         self._back: list[str] = []
 
     def text(self, place: str, side: Side, text: str) -> None:
-        """A text that came to the agent or from it. What it wrote before anything showed it is its own."""
+        """A text sent to the agent or by it. What it wrote before seeing it is its own."""
         for canary in canaries_in(text, self._secrets.canaries):
             _place(self._canaries, canary, place)
         for line in self._lines.found(text):
@@ -141,10 +141,10 @@ class _Reading:
                     yield path, written
 
     def found(self) -> list[str]:
-        """In words, for people."""
+        """The evidence as text."""
         where = self._secrets.canaries
-        said = [f"{place}: the canary of {where[canary]}" for canary, place in sorted(self._canaries.items())]
-        return [*said, *self._lines_seen(), *self._paths_named(), *dict.fromkeys(self._back)]
+        messages = [f"{place}: the canary of {where[canary]}" for canary, place in sorted(self._canaries.items())]
+        return [*messages, *self._lines_seen(), *self._paths_named(), *dict.fromkeys(self._back)]
 
     def _lines_seen(self) -> Iterator[str]:
         if len(self._seen) < ENOUGH:
@@ -160,8 +160,8 @@ class _Reading:
 
     def _paths_named(self) -> Iterator[str]:
         for path, place in self._named.items():
-            if not self._told.has(posixpath.dirname(path)):  # else anybody could guess it
-                yield f"{place}: names {path}, which nothing had shown"
+            if not self._told.has(posixpath.dirname(path)):  # otherwise the path can be guessed
+                yield f"{place}: refers to {path}, which is not public"
 
 
 def _conversation(path: Path) -> Iterator[tuple[str, Side, str]]:
@@ -193,7 +193,7 @@ def _steps(path: Path) -> Iterator[_Step]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any] | str]:
-    """Each line as an object; of one that is too long, or none, as a text its parts that may have a canary."""
+    """Each line as an object; of one that is too long, or not JSON, the parts that may contain a canary as text."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -215,7 +215,7 @@ def _records(path: Path) -> Iterator[dict[str, Any] | str]:
 
 
 def _place(places: dict[str, str], what: str, place: str) -> None:
-    """Keep the first place, but rather a step than a call of the model."""
+    """Keep the first position, but prefer a step to a model call."""
     if not places.get(what, "").startswith("step") and (what not in places or place.startswith("step")):
         places[what] = place
 

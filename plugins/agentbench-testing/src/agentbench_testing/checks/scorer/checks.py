@@ -43,7 +43,7 @@ class VerdictChecks(ScorerHooks):
         """By the same scorer after others, and by a new one: nothing stays behind in it."""
         expected, _ = _told(court.fixed.score), court.wrong.score
         for scorer in (court.scorer, self.make_scorer()):
-            assert _told(court.judged(self.fixed, scorer=scorer, each_test=True).score) == expected
+            assert _told(court.judged(self.fixed, scorer=scorer, per_test=True).score) == expected
 
     def test_two_at_once(self, court: Court) -> None:
         """One scorer judges attempts in several threads: each gets its own verdict."""

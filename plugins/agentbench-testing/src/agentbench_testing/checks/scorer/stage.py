@@ -124,12 +124,12 @@ class Court:
     @cached_property
     def fixed(self) -> Judged:
         """The verdict on the fix, for all checks that look at it."""
-        return self.judged(self.hooks.fixed, each_test=True)
+        return self.judged(self.hooks.fixed, per_test=True)
 
     @cached_property
     def wrong(self) -> Judged:
         """The same of a change that does not help."""
-        return self.judged(self.hooks.wrong, each_test=True)
+        return self.judged(self.hooks.wrong, per_test=True)
 
     @cached_property
     def hanging(self) -> Judged:
@@ -154,7 +154,7 @@ class Court:
         scorer: Scorer | None = None,
         passing_command: str | None = None,
         expected: Sequence[str] = (),
-        each_test: bool = False,
+        per_test: bool = False,
         network: bool = False,
         deadline: Deadline | None = None,
         failing: Collection[str] = (),
@@ -204,7 +204,7 @@ class Court:
             network=network,
             deadline=deadline,
             save_output=saved.append,
-            each_test=each_test,
+            per_test=per_test,
         )
         future = in_thread(lambda: (scorer or self.scorer).score(context))
         wait_for([future], timeout=self.hooks.patience)

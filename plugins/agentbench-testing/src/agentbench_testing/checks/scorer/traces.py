@@ -75,7 +75,7 @@ class TraceChecks(ScorerHooks):
                     put(path)
                 return ExecResult(exit_code=exit_code)
 
-            judged = court.judged(self.fixed, answering=written, each_test=True)
+            judged = court.judged(self.fixed, answering=written, per_test=True)
             if judged.environment.results:  # who goes by the exit code says so: WEAK_VERDICT
                 passed = judged.score.passed and (exit_code != 0 or not is_weak(judged.score))
                 assert not passed, f"a result file that is {how}, exit code {exit_code}: {judged.score}"
