@@ -125,7 +125,7 @@ class Replay:
     def _warnings(self) -> Iterator[str]:
         if any(again.changes for again in self._run.manifest.resumed):
             yield (
-                f"{self._from} was resumed with --changed-ok: its attempts did not all use the same settings, "
+                f"{self._from} was resumed with --allow-changes: its attempts did not all use the same settings, "
                 "tasks and versions, so it cannot be replayed as one run"
             )
 

@@ -38,7 +38,7 @@ class Check:
 
     name: str
     status: Literal["ok", "warning", "failed"]
-    found: str
+    detail: str
     remedy: str = ""
 
 
@@ -53,24 +53,24 @@ def doctor(app: App, as_json: bool) -> int:
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            say(f"{check.status:7}  {check.name:{width}}  {check.found}")
+            say(f"{check.status:7}  {check.name:{width}}  {check.detail}")
             for line in check.remedy.splitlines() if check.status != "ok" else ():
                 say(f"{'':7}  {'':{width}}  -> {line}")
     return 3 if any(check.status == "failed" for check in checks) else 0
 
 
 def _python() -> Check:
-    return Check(name="python", status="ok", found=f"{platform.python_version()} at {sys.executable}")
+    return Check(name="python", status="ok", detail=f"{platform.python_version()} at {sys.executable}")
 
 
 def _git() -> Check:
     try:
         answer = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return Check(name="git", status="failed", found="not found", remedy="Install git.")
+        return Check(name="git", status="failed", detail="not found", remedy="Install git.")
     version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
     status: Literal["ok", "failed"] = "ok" if version >= _OLDEST_GIT else "failed"
-    return Check(name="git", status=status, found=answer.strip(), remedy="Install git 2.31 or newer.")
+    return Check(name="git", status=status, detail=answer.strip(), remedy="Install git 2.31 or newer.")
 
 
 def _temporary() -> Check:
@@ -79,7 +79,7 @@ def _temporary() -> Check:
     return Check(
         name="disk",
         status="ok" if free >= _LOW_DISK else "warning",
-        found=f"{free >> 20} MiB free in {place}",
+        detail=f"{free >> 20} MiB free in {place}",
         remedy="Workspaces are created there. Free disk space, or set TMPDIR.",
     )
 
@@ -89,17 +89,17 @@ def _project(app: App) -> Iterator[Check]:
         resolved = resolve(base_layers(app), app.registry.name_of)
         settings = resolved.settings
     except AgentBenchError as error:
-        yield Check(name="settings", status="failed", found=error.message, remedy=error.remedy or "Fix that file.")
+        yield Check(name="settings", status="failed", detail=error.message, remedy=error.remedy or "Fix that file.")
         return
     for wrong in wrong_components(resolved, app.registry):
-        yield Check(name="settings", status="warning", found=f"{PROJECT_FILE}: {wrong.message}", remedy=wrong.remedy)
+        yield Check(name="settings", status="warning", detail=f"{PROJECT_FILE}: {wrong.message}", remedy=wrong.remedy)
     yield _tasks(Path(settings.run.tasks))
     out = Path(settings.run.out)
     existing = next(path for path in (out, *out.resolve().parents) if path.exists())
     yield Check(
         name="results",
         status="ok" if os.access(existing, os.W_OK) else "failed",
-        found=f"{out} {'is writable' if os.access(existing, os.W_OK) else 'is not writable'}",
+        detail=f"{out} {'is writable' if os.access(existing, os.W_OK) else 'is not writable'}",
         remedy="Choose another directory: --out DIR",
     )
 
@@ -109,11 +109,11 @@ def _tasks(root: Path) -> Check:
     try:
         counts = [f"{name} ({len(read_suite(root, name))})" for name in names]
     except AgentBenchError as error:
-        return Check(name="tasks", status="warning", found=error.message, remedy=error.remedy or "Fix that file.")
+        return Check(name="tasks", status="warning", detail=error.message, remedy=error.remedy or "Fix that file.")
     return Check(
         name="tasks",
         status="ok" if counts else "warning",
-        found=f"suites in {root}: {', '.join(counts) or 'none'}",
+        detail=f"suites in {root}: {', '.join(counts) or 'none'}",
         remedy="Change to the directory that contains ./tasks, or create a task: agentbench tasks new ID --suite NAME",
     )
 
@@ -132,7 +132,7 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
             yield Check(
                 name=f"plugin {plugin.source.plugin}",
                 status="warning",
-                found=f"{plugin.source.distribution} {plugin.source.version} is broken: {plugin.problem}",
+                detail=f"{plugin.source.distribution} {plugin.source.version} is broken: {plugin.problem}",
                 remedy=f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}\n"
                 f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
             )
@@ -140,14 +140,14 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
             yield Check(
                 name=f"plugin {plugin.source.plugin}",
                 status="warning",
-                found=f"{plugin.source.distribution} {plugin.source.version}: {note}",
+                detail=f"{plugin.source.distribution} {plugin.source.version}: {note}",
                 remedy=f"Report it to the plugin's author. See: agentbench plugins check {plugin.source.plugin}",
             )
     for kind, name in sorted(app.registry.conflicts()):
         yield Check(
             name=f"{kind} {name}",
             status="warning",
-            found="registered by more than one plugin",
+            detail="registered by more than one plugin",
             remedy="Disable one of them: --no-plugin NAME. See: agentbench plugins list",
         )
     sandboxes = app.registry.all("sandbox")
@@ -155,7 +155,7 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
         yield from _sandbox(component, patience)
     if not sandboxes:
         remedy = f"{comes_with('sandbox', Settings().sandbox.name)}."
-        yield Check(name="sandbox", status="failed", found="none installed; a run requires one", remedy=remedy)
+        yield Check(name="sandbox", status="failed", detail="none installed; a run requires one", remedy=remedy)
 
 
 def _sandbox(component: Component, patience: float) -> Iterator[Check]:
@@ -168,16 +168,16 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
         finally:
             provider.close()
     except AgentBenchError as error:
-        yield Check(name=name, status="warning", found=error.message, remedy=error.remedy)
+        yield Check(name=name, status="warning", detail=error.message, remedy=error.remedy)
         return
     except Exception as error:  # noqa: BLE001 - a sandbox may raise anything; it fails only its own check
         result = f"{type(error).__name__}: {error}"
         yield Check(
-            name=name, status="warning", found=result, remedy=f"Contact the author of {component.source.distribution}."
+            name=name, status="warning", detail=result, remedy=f"Contact the author of {component.source.distribution}."
         )
         return
     isolated = "isolates" if "isolated" in component.capabilities else "works, but is not isolated"
-    yield Check(name=name, status="ok", found=isolated)
+    yield Check(name=name, status="ok", detail=isolated)
     for warning in warnings:
         result, _, remedy = warning.partition("\n")
-        yield Check(name=name, status="warning", found=result, remedy=remedy)
+        yield Check(name=name, status="warning", detail=result, remedy=remedy)

@@ -66,7 +66,7 @@ def variant_for_tasks(app: App, typed: Mapping[str, Any], name: str) -> Variant:
 
 
 def resumed_group(
-    app: App, directories: Sequence[str], typed: Mapping[str, Any], *, changed_ok: bool, allow_unisolated: bool
+    app: App, directories: Sequence[str], typed: Mapping[str, Any], *, allow_changes: bool, allow_unisolated: bool
 ) -> RunPlan:
     """The plan to resume runs, with their settings and tasks, and flags on top. Raises InputError.
 
@@ -99,7 +99,7 @@ def resumed_group(
         for task in tasks
         if (entry := planned.get(task.spec.id)) is not None
     }
-    return attrs.evolve(group, resumed=by_variant, changed_ok=changed_ok, quarantined=aside)
+    return attrs.evolve(group, resumed=by_variant, allow_changes=allow_changes, quarantined=aside)
 
 
 def replayed_group(

@@ -50,7 +50,7 @@ _UNISOLATED = click.option(
     help="Repeat the plan of a run, as a new run.",
 )
 @click.option(
-    "--changed-ok", is_flag=True, help="With --resume: continue although tasks, settings or versions have changed."
+    "--allow-changes", is_flag=True, help="With --resume: continue although tasks, settings or versions have changed."
 )
 @_UNISOLATED
 @click.pass_obj
@@ -60,7 +60,7 @@ def run(
     task_globs: tuple[str, ...],
     resumed: tuple[str, ...],
     like: tuple[str, ...],
-    changed_ok: bool,
+    allow_changes: bool,
     allow_unisolated: bool,
     **typed: Any,
 ) -> int:
@@ -84,15 +84,15 @@ def run(
     """
     if resumed and like:
         raise click.UsageError("--resume continues a run and --like starts a new one; pass only one of them")
-    if changed_ok and not resumed:
-        raise click.UsageError("--changed-ok is only valid with --resume")
+    if allow_changes and not resumed:
+        raise click.UsageError("--allow-changes is only valid with --resume")
     for flag, given in (("--resume", resumed), ("--like", like)):
         if given and task_globs:
             raise click.UsageError(f"{flag} uses the tasks of the run; remove --task")
     if like:
         return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
     if resumed:
-        group = resumed_group(app, resumed, typed, changed_ok=changed_ok, allow_unisolated=allow_unisolated)
+        group = resumed_group(app, resumed, typed, allow_changes=allow_changes, allow_unisolated=allow_unisolated)
         return _run(app, group, allow_unisolated)
 
     def find(settings: RunSettings) -> Sequence[Task]:

@@ -29,15 +29,15 @@ _NAMED = 5  # tasks listed in one note
 class EnvironmentChecks:
     """Failures that are not the grader's: a failed setup, a broken sandbox."""
 
-    looks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
+    checks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
     failed: int = option(help="how many of them failed", minimum=0)
-    rate: float = option(help="`failed` by `looks`", minimum=0, maximum=1)
+    rate: float = option(help="`failed` by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
     high: float = option(help="upper end", minimum=0, maximum=1)
 
     def __attrs_post_init__(self) -> None:
-        if self.failed > self.looks:
-            raise FieldValueError("failed", f"{self.failed} of {self.looks} checks cannot have failed")
+        if self.failed > self.checks:
+            raise FieldValueError("failed", f"{self.failed} of {self.checks} checks cannot have failed")
 
 
 @attrs.frozen(kw_only=True)
@@ -48,19 +48,19 @@ class Measured:
     date: str = option(help="of the last measurement", pattern=_DATE)
     expires: str = option(help="the last day on which this entry counts", pattern=_DATE)
     harness: str = option(help="version of AgentBench of the last measurement")
-    looks: int = option(help="number of grader checks: baseline, empty patch and reference solution", minimum=1)
-    flaked: int = option(
+    checks: int = option(help="number of grader checks: baseline, empty patch and reference solution", minimum=1)
+    flaky: int = option(
         help="number of wrong results: the reference solution failed, the empty patch passed, ...", minimum=0
     )
-    rate: float = option(help="`flaked` by `looks`", minimum=0, maximum=1)
+    rate: float = option(help="`flaky` by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
     high: float = option(help="upper end", minimum=0, maximum=1)
     environment: EnvironmentChecks = option(help="failed setups and sandboxes, which do not affect verdicts")
     quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
 
     def __attrs_post_init__(self) -> None:
-        if self.flaked > self.looks:
-            raise FieldValueError("flaked", f"{self.flaked} of {self.looks} checks cannot be flaky")
+        if self.flaky > self.checks:
+            raise FieldValueError("flaky", f"{self.flaky} of {self.checks} checks cannot be flaky")
 
 
 @attrs.frozen(kw_only=True)
@@ -126,11 +126,11 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
         entry = files[suite].tasks.get(task.spec.id)
         if entry is None:
             continue
-        result, flaked, old = _standing(entry, task.digest, sandbox, today.isoformat())
+        result, flakes_seen, old = _standing(entry, task.digest, sandbox, today.isoformat())
         if result:
             reasons[task.spec.id] = "; ".join(result)
-        if flaked:
-            flaky[task.spec.id] = "; ".join(flaked)
+        if flakes_seen:
+            flaky[task.spec.id] = "; ".join(flakes_seen)
         if old:
             stale.setdefault(suite, []).append(task)
     notes = tuple(_out_of_date(suite, old) for suite, old in stale.items())
@@ -141,7 +141,7 @@ def _standing(
     entry: TaskFlakes, digest: str, sandbox: str | None, today: str
 ) -> tuple[Sequence[str], Sequence[str], bool]:
     """Why a task is quarantined, its measured flakes, and whether a part of its entry is outdated."""
-    result, flaked, old = [], [], False
+    result, flakes_seen, old = [], [], False
     if entry.quarantined:
         if entry.digest not in ("", digest) or (entry.expires and entry.expires < today):
             old = True
@@ -152,14 +152,14 @@ def _standing(
             continue
         if measured.digest != digest or measured.expires < today:
             old = True
-        elif measured.quarantined or measured.flaked:
-            share = f"{measured.flaked} of {measured.looks} checks were flaky in {name}"
-            if measured.flaked == measured.looks:  # edited by hand: a task that always fails is broken, not flaky
-                share = f"all {measured.looks} checks failed in {name}"
-            seen = f"{share}, {rate_text(measured.flaked, measured.looks)}, {measured.date}"
+        elif measured.quarantined or measured.flaky:
+            share = f"{measured.flaky} of {measured.checks} checks were flaky in {name}"
+            if measured.flaky == measured.checks:  # edited by hand: a task that always fails is broken, not flaky
+                share = f"all {measured.checks} checks failed in {name}"
+            seen = f"{share}, {rate_text(measured.flaky, measured.checks)}, {measured.date}"
             result += [seen] * measured.quarantined
-            flaked += [seen] * bool(measured.flaked)
-    return result, flaked, old
+            flakes_seen += [seen] * bool(measured.flaky)
+    return result, flakes_seen, old
 
 
 def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:

@@ -105,7 +105,7 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
     assert "description: |" in shown
     again = agentbench("tasks", "new", "my-task", "--suite", "own")
     assert (again.code, "exists already" in again.err) == (2, True)
-    assert "no task id" in agentbench("tasks", "new", "../evil", "--suite", "own").err
+    assert "not a valid task id" in agentbench("tasks", "new", "../evil", "--suite", "own").err
 
 
 def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:

@@ -37,8 +37,8 @@ def task(make_task: Any) -> Task:
     return read_task(make_task())
 
 
-def seen(looks: int, flaked: int = 0, environment_failed: int = 0) -> CheckCounts:
-    return CheckCounts(looks=looks, flaked=flaked, environment_looks=looks, environment_failed=environment_failed)
+def seen(checks: int, flaky: int = 0, environment_failed: int = 0) -> CheckCounts:
+    return CheckCounts(checks=checks, flaky=flaky, environment_checks=checks, environment_failed=environment_failed)
 
 
 def add(task: Task, tally: CheckCounts, *, sandbox: str = "local", today: datetime.date = TODAY) -> Measured | None:
@@ -94,13 +94,13 @@ def test_an_entry_says_all(task: Task) -> None:
                         "date": "2026-01-10",
                         "expires": "2026-04-10",
                         "harness": "0.1.0",
-                        "looks": 20,
-                        "flaked": 2,
+                        "checks": 20,
+                        "flaky": 2,
                         "rate": 0.1,
                         "low": pytest.approx(0.0279, abs=1e-4),
                         "high": pytest.approx(0.3010, abs=1e-4),
                         "environment": {
-                            "looks": 20,
+                            "checks": 20,
                             "failed": 1,
                             "rate": 0.05,
                             "low": pytest.approx(0.0089, abs=1e-4),
@@ -125,11 +125,11 @@ def test_looks_of_one_digest_and_sandbox_add_up(task: Task) -> None:
     assert "one" in standing(task).reasons
     now = add(task, seen(40))
     assert now is not None
-    assert (now.looks, now.flaked, now.environment.looks, now.quarantined) == (60, 1, 60, False)
+    assert (now.checks, now.flaky, now.environment.checks, now.quarantined) == (60, 1, 60, False)
     assert standing(task).reasons == {}
     other = add(task, seen(3, 1), sandbox="docker")
     assert other is not None
-    assert (other.looks, other.quarantined) == (3, True)
+    assert (other.checks, other.quarantined) == (3, True)
     assert standing(task).reasons == {}
     assert "in docker" in standing(task, "docker").reasons["one"]
     assert "in docker" in standing(task, None).reasons["one"]
@@ -145,11 +145,11 @@ def test_another_digest_starts_anew(task: Task) -> None:
     assert aside.notes == (f"{suite}/flakes.yaml is out of date for one: validate again ({again})",)
     now = add(changed, seen(10))
     assert now is not None
-    assert (now.looks, now.flaked) == (10, 0)
+    assert (now.checks, now.flaky) == (10, 0)
 
 
 def test_what_has_expired_counts_no_more(task: Task) -> None:
-    """Up to its last day it does; after it, new looks do not add up with it either."""
+    """Up to its last day it does; after it, new checks do not add up with it either."""
     add(task, seen(20, 5))
     last = TODAY + datetime.timedelta(days=90)
     after = last + datetime.timedelta(days=1)
@@ -159,19 +159,19 @@ def test_what_has_expired_counts_no_more(task: Task) -> None:
     assert standing(task, "docker", after).notes == ()  # the entry of another sandbox
     now = add(task, seen(10), today=after)
     assert now is not None
-    assert now.looks == 10
+    assert now.checks == 10
 
 
 def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
     """Nothing is written of it, unless it was fair before."""
     path = task.directory.parent / "flakes.yaml"
     assert add(task, seen(3, 3)) is None
-    assert add(task, CheckCounts(looks=0, flaked=0, environment_looks=1, environment_failed=1)) is None
+    assert add(task, CheckCounts(checks=0, flaky=0, environment_checks=1, environment_failed=1)) is None
     assert not path.exists()
     add(task, seen(10))
     now = add(task, seen(3, 3))
     assert now is not None
-    assert (now.looks, now.flaked) == (13, 3)
+    assert (now.checks, now.flaky) == (13, 3)
 
 
 def test_what_people_wrote_stays(task: Task) -> None:
@@ -216,7 +216,7 @@ def test_two_commands_at_once_lose_nothing(task: Task) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert read_flakes(task.directory.parent).tasks["one"].measured["local"].looks == 8
+    assert read_flakes(task.directory.parent).tasks["one"].measured["local"].checks == 8
 
 
 # --- what is read ------------------------------------------------------------------------------------------------
@@ -226,12 +226,12 @@ FINE = {
     "date": "2026-01-10",
     "expires": "2026-04-10",
     "harness": "0.1.0",
-    "looks": 20,
-    "flaked": 0,
+    "checks": 20,
+    "flaky": 0,
     "rate": 0.0,
     "low": 0.0,
     "high": 0.2,
-    "environment": {"looks": 1, "failed": 0, "rate": 0.0, "low": 0.0, "high": 0.8},
+    "environment": {"checks": 1, "failed": 0, "rate": 0.0, "low": 0.0, "high": 0.8},
     "quarantined": False,
 }
 
@@ -244,10 +244,10 @@ FINE = {
         ({"expires_after_days": 0}, "expires_after_days: 0 is below 1"),
         ({"tasks": {"one": {"quarantined": True}}}, "tasks.one.reason: missing: a quarantined task needs a reason"),
         ({"tasks": {"one": {"expires": "soon"}}}, "tasks.one.expires: 'soon' does not match"),
-        ({"tasks": {"one": {"measured": {"local": FINE | {"looks": 0}}}}}, "measured.local.looks: 0 is below 1"),
+        ({"tasks": {"one": {"measured": {"local": FINE | {"checks": 0}}}}}, "measured.local.checks: 0 is below 1"),
         (
-            {"tasks": {"one": {"measured": {"local": FINE | {"flaked": 21}}}}},
-            "local.flaked: 21 of 20 checks cannot be",
+            {"tasks": {"one": {"measured": {"local": FINE | {"flaky": 21}}}}},
+            "local.flaky: 21 of 20 checks cannot be",
         ),
         (
             {"tasks": {"one": {"measured": {"local": FINE | {"date": "2026-13-01"}}}}},
@@ -275,7 +275,7 @@ def test_a_link_that_leads_nowhere_is_no_empty_file(task: Task) -> None:
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-NAMES = st.sampled_from(["one", "tasks", "measured", "local", "quarantined", "reason", "expires", "digest", "looks"])
+NAMES = st.sampled_from(["one", "tasks", "measured", "local", "quarantined", "reason", "expires", "digest", "checks"])
 WILD = st.recursive(
     SCALARS | st.just(FINE),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=4), inner, max_size=4),
@@ -317,8 +317,8 @@ def test_wild_files_are_read_or_refused(task: Task, data: Any) -> None:
     for name, entry in before.tasks.items():
         now = after.tasks[name]
         assert attrs.evolve(now, measured={}) == attrs.evolve(entry, measured={})
-        kept = {sandbox: one.looks for sandbox, one in entry.measured.items() if sandbox != "other"}
-        assert {sandbox: now.measured[sandbox].looks for sandbox in kept} == kept
+        kept = {sandbox: one.checks for sandbox, one in entry.measured.items() if sandbox != "other"}
+        assert {sandbox: now.measured[sandbox].checks for sandbox in kept} == kept
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -119,7 +119,7 @@ def test_a_sandbox_that_misbehaves_before_a_run(
     assert not Path("artifacts").exists()
     rows = {row["name"]: row for row in json.loads(agentbench("doctor", "--json").out)}
     assert rows["sandbox moon"]["status"] == "warning"
-    assert problem in rows["sandbox moon"]["found"]
+    assert problem in rows["sandbox moon"]["detail"]
     assert rows["sandbox local"]["status"] == "ok"
 
 

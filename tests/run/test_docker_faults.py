@@ -504,7 +504,7 @@ def test_no_daemon(
     check = sandbox_check(agentbench)
     assert check["status"] == "warning"
     for word in words:
-        assert word in check["found"] + check["remedy"]
+        assert word in check["detail"] + check["remedy"]
 
 
 def sandbox_check(agentbench: Any) -> dict[str, str]:
@@ -522,7 +522,7 @@ def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkey
         told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
         check = sandbox_check(agentbench)
     assert check["status"] == "warning"
-    assert words[0] in check["found"]
+    assert words[0] in check["detail"]
     assert words[1] in check["remedy"]
 
 

@@ -45,13 +45,13 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
 
     done = agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes", "--json")
     seen = {found["task"]: found["flakes"] for found in json.loads(done.out)}
-    assert (seen["one"]["looks"], seen["one"]["flaked"], seen["one"]["rate"]) == (4, 1, 0.25)
-    assert (seen["two"]["environment_looks"], seen["two"]["environment_failed"]) == (4, 0)
+    assert (seen["one"]["checks"], seen["one"]["flaky"], seen["one"]["rate"]) == (4, 1, 0.25)
+    assert (seen["two"]["environment_checks"], seen["two"]["environment_failed"]) == (4, 0)
     assert "one: quarantined in local: 1 of 4 checks were flaky, 25.0%" in done.err
     assert "two: not quarantined in local: 0 of 4 checks were flaky" in done.err
     agentbench("validate-tasks", *SUITE, "--times", "2", "--flakes", "--task", "one")
-    assert (measured()["looks"], measured()["flaked"], measured()["quarantined"]) == (6, 1, True)
-    assert measured("two")["looks"] == 4
+    assert (measured()["checks"], measured()["flaky"], measured()["quarantined"]) == (6, 1, True)
+    assert measured("two")["checks"] == 4
 
     why = "1 of 6 checks were flaky in local, 16.7%"
     done = agentbench("run", *SUITE, "--agent", "scripted", "--repeats", "2")
@@ -93,7 +93,7 @@ def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbenc
     (directory,) = Path("artifacts/runs").iterdir()
     assert [task.quarantined for task in open_run(directory).manifest.tasks] == ["", ""]
     done = agentbench("validate-tasks", *SUITE, "--flakes", "--times", "1")
-    assert (measured()["looks"], measured()["flaked"]) == (1, 0)
+    assert (measured()["checks"], measured()["flaky"]) == (1, 0)
     plain = yaml.safe_load(FLAKES.read_text())
     yesterday = datetime.date.today() - datetime.timedelta(days=1)
     plain["tasks"]["one"]["measured"]["local"] |= {"expires": yesterday.isoformat(), "quarantined": True}
@@ -135,7 +135,7 @@ def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any
     assert re.search(r"^one +- +0 of 1 +unknown: it failed 1 of 1 times$", done.out, re.MULTILINE)
     assert " flaky " not in done.out.replace("not flaky", "")
     (found,) = json.loads(agentbench("validate-tasks", *SUITE, "--times", "2", "--json").out)
-    assert (found["verdict"], found["flakes"]["failed_every_time"], found["flakes"]["flaked"]) == ("invalid", True, 0)
+    assert (found["verdict"], found["flakes"]["failed_every_time"], found["flakes"]["flaky"]) == ("invalid", True, 0)
     assert found["flakes"]["rate"] is None
     assert not FLAKES.exists()
 

@@ -225,7 +225,7 @@ def test_other_plans_are_refused(make_task: Any, agentbench: Any) -> None:
         ("--temperature", "0"),
         ("--task", "one"),
         ("--resume", run),
-        ("--changed-ok",),
+        ("--allow-changes",),
     ):
         refused = agentbench("run", "--like", run, *flags)
         assert refused.code == 2

@@ -237,7 +237,9 @@ def test_a_key_that_is_refused_stops_the_run(make_task: Any, run: Run, records: 
     assert ends(records) == [("completed", None, True), ("llm_error", "LLM_ERROR", False)]
     assert len(seen()) == 2
     assert open_run(only_run()).status() == "stopped"
-    more = agentbench("run", "--resume", str(only_run()), "--allow-unisolated", "--set", "llm.plan=ok", "--changed-ok")
+    more = agentbench(
+        "run", "--resume", str(only_run()), "--allow-unisolated", "--set", "llm.plan=ok", "--allow-changes"
+    )
     assert more.code == 0, more.err
     assert "3 of 3 scored attempts passed" in more.out
 

@@ -208,9 +208,9 @@ def test_a_run_of_changed_parts_is_told(make_task: Any, agentbench: Any) -> None
     agentbench("run", "--agent", "asks", *FLAGS, *plan)
     recorded = only_run()
     more = ("--set", "llm.plan=ok", "--set", "limits.max_steps=9")
-    assert agentbench("run", "--resume", str(recorded), "--allow-unisolated", "--changed-ok", *more).code == 0
+    assert agentbench("run", "--resume", str(recorded), "--allow-unisolated", "--allow-changes", *more).code == 0
     done = replay(agentbench, recorded)
-    assert f"{recorded.resolve()} was resumed with --changed-ok" in done.err
+    assert f"{recorded.resolve()} was resumed with --allow-changes" in done.err
     assert "it cannot be replayed as one run" in done.err
 
 

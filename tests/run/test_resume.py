@@ -175,7 +175,7 @@ def test_a_finished_run_has_nothing_left(make_task: Any, agentbench: Any) -> Non
     run = only_run()
     records, manifest = (run / "attempts.jsonl").read_bytes(), (run / "run.json").read_bytes()
     make_task(description="another one since")
-    done = agentbench("run", "--resume", str(run), "--changed-ok")
+    done = agentbench("run", "--resume", str(run), "--allow-changes")
     assert "mixed" not in done.out
     assert (run / "run.json").read_bytes() == manifest
     assert "all 2 attempts are already recorded; nothing to do" in done.err
@@ -271,7 +271,7 @@ def test_other_settings_are_refused(make_task: Any, agentbench: Any, plugin: Any
     refused = agentbench("run", "--resume", str(run), *flags)
     assert refused.code == 2
     assert said in refused.err
-    assert "--changed-ok" in refused.err
+    assert "--allow-changes" in refused.err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"} == {
         path: data for path, data in before.items() if path.name != ".lock"
     }
@@ -293,8 +293,8 @@ def test_another_environment_stops_the_run_unless_told(
     stopped = agentbench("run", "--resume", run, "--allow-unisolated")
     assert stopped.code == 4
     assert "the environment of one has changed since this run started: sha256:" in stopped.err
-    assert "--changed-ok" in stopped.err
-    assert "2 of 2 scored" in agentbench("run", "--resume", run, "--changed-ok", "--allow-unisolated").out
+    assert "--allow-changes" in stopped.err
+    assert "2 of 2 scored" in agentbench("run", "--resume", run, "--allow-changes", "--allow-unisolated").out
 
 
 def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench: Any) -> None:
@@ -302,10 +302,10 @@ def test_fewer_repeats_are_no_change_that_may_be_told(make_task: Any, agentbench
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2")
     run = str(only_run())
-    refused = agentbench("run", "--resume", run, "--repeats", "1", "--changed-ok")
+    refused = agentbench("run", "--resume", run, "--repeats", "1", "--allow-changes")
     assert refused.code == 2
     assert "was planned with 2 repeats; 1 is less" in refused.err
-    assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--changed-ok").out
+    assert "3 of 3 scored" in agentbench("run", "--resume", run, "--repeats", "3", "--allow-changes").out
 
 
 def test_options_of_any_shape_come_back_as_they_were(make_task: Any, agentbench: Any, plugin: Any) -> None:
@@ -386,7 +386,7 @@ def test_a_task_that_has_changed_is_refused_unless_told(make_task: Any, agentben
     assert refused.code == 2
     assert "task b: sha256:" in refused.err
     assert "task a:" not in refused.err
-    done = agentbench("run", "--resume", str(run), "--changed-ok")
+    done = agentbench("run", "--resume", str(run), "--allow-changes")
     assert "2 of 2 scored attempts passed" in done.out
     manifest = open_run(run).manifest
     (again,) = manifest.resumed
@@ -413,7 +413,7 @@ def test_a_task_that_is_gone_or_elsewhere(make_task: Any, agentbench: Any, tmp_p
     missing = agentbench("run", "--resume", str(run), "--tasks", "moved")
     assert missing.code == 2
     assert "no longer exist: b" in missing.err
-    assert agentbench("run", "--resume", str(run), "--tasks", "moved", "--changed-ok").code == 2
+    assert agentbench("run", "--resume", str(run), "--tasks", "moved", "--allow-changes").code == 2
 
 
 def test_a_plugin_of_another_version_is_refused_if_it_is_used(

@@ -158,7 +158,7 @@ class _Attempt:
         if before not in (None, digest):
             raise RunStoppedError(
                 f"the environment of {self.plan.task.spec.id} has changed since this run started: {before} -> {digest}",
-                remedy="Restore the image or interpreter it was built from, or accept the mix with --changed-ok.",
+                remedy="Restore the image or interpreter it was built from, or accept the mix with --allow-changes.",
             )
 
     def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:

@@ -40,8 +40,8 @@ _SHOWN = 10  # names or differences in one message
 class RunPlan:
     """The plan of a command: variants, their tasks, and settings of the run.
 
-    ``resumed`` maps variants to run directories to resume; without it all runs are new. ``changed_ok``: resume even if
-    something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run.
+    ``resumed`` maps variants to run directories to resume; without it all runs are new. ``allow_changes``: resume even
+    if something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run.
     ``like`` maps variants to the run directories whose plan is repeated.
     ``presets`` is the version of the model presets behind the settings.
     ``quarantined`` has the reason of each quarantined task, by id; they are attempted, but excluded from headlines.
@@ -58,7 +58,7 @@ class RunPlan:
     argv: Sequence[str]
     plugins: Sequence[Provenance]
     resumed: Mapping[str, RunDirectory] = attrs.field(factory=dict)
-    changed_ok: bool = False
+    allow_changes: bool = False
     like: Mapping[str, RunDirectory] = attrs.field(factory=dict)
     presets: str = "none"
     max_cost_usd: float | None = None
@@ -113,10 +113,10 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     _check_plan(before, group)
     list(before.every_record())  # detect damage before writing anything
     different = blocking_changes(before.manifest, cleaned, variant.plugins)
-    if different and not group.changed_ok:
+    if different and not group.allow_changes:
         raise InputError(
             "\n  ".join([f"{before.directory} does not match the current installation:", *_some(different)]),
-            remedy="Restore it, or accept the mix with --changed-ok (recorded in run.json).",
+            remedy="Restore it, or accept the mix with --allow-changes (recorded in run.json).",
         )
     again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
@@ -141,7 +141,7 @@ def _some(differences: Sequence[str]) -> Sequence[str]:
 
 
 def _check_plan(before: RunDirectory, group: RunPlan) -> None:
-    """Recorded attempts must stay in the plan, even with ``changed_ok``."""
+    """Recorded attempts must stay in the plan, even with ``allow_changes``."""
     manifest = before.manifest
     if not (before.directory / EVENTS).exists():
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
@@ -190,7 +190,7 @@ def open_run_writer(
         for note in store.recovery:
             store.emit(Warning_(message=note))
             observer.note(f"{directory.name}: {note}")
-        rest = resume(before, store, plans, changed_ok=group.changed_ok)
+        rest = resume(before, store, plans, allow_changes=group.allow_changes)
         if rest.plans:  # otherwise the manifest stays as it is, whatever has changed since
             store.write_manifest(manifest)
         (directory / SUMMARY).unlink(missing_ok=True)  # it becomes outdated

@@ -42,8 +42,8 @@ class Remaining:
     recorded: int
 
 
-def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, changed_ok: bool) -> Remaining:
-    """The remaining attempts of the plan; unless ``changed_ok``, bound to the environments of the run.
+def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, allow_changes: bool) -> Remaining:
+    """The remaining attempts of the plan; unless ``allow_changes``, bound to the environments of the run.
 
     An attempt that ended with a crash of the harness is recorded as interrupted. A retried attempt supersedes the
     earlier record and archives its evidence.
@@ -58,7 +58,7 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, cha
     rest = []
     for place, planned in by_place.items():
         record = last.get(place)
-        plan = planned if changed_ok else attrs.evolve(planned, environment_digest=environments.get(place[0]))
+        plan = planned if allow_changes else attrs.evolve(planned, environment_digest=environments.get(place[0]))
         if record is None:
             store.archive_attempt(*place, plan.attempt_id)  # of an attempt with damaged events
             rest.append(plan)

@@ -155,7 +155,7 @@ def test_a_superseded_record_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_task_that_changed_under_a_run_takes_no_place_twice(tmp_path: Path) -> None:
-    """Resumed with ``--changed-ok``: some records are of the task as it was, and nothing is missing for that."""
+    """Resumed with ``--allow-changes``: some records are of the task as it was, and nothing is missing for that."""
 
     def older(record: AttemptRecord) -> AttemptRecord:
         changed = record.task_id == "a" and record.repeat == 1

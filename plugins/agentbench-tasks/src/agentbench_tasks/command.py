@@ -86,10 +86,10 @@ def validate_tasks(
     suite = Path(settings.tasks) / settings.suite
     if flakes:
         read_flakes(suite)  # report errors in it before measuring anything
-    looks = times or _TIMES
-    progress = _Progress(len(tasks) * looks)
+    checks = times or _TIMES
+    progress = _Progress(len(tasks) * checks)
     try:
-        validate(tasks, variant, progress, times=looks, workers=settings.workers, per_test=write, strict=strict)
+        validate(tasks, variant, progress, times=checks, workers=settings.workers, per_test=write, strict=strict)
         interrupted = False
     except KeyboardInterrupt:
         interrupted = True
@@ -115,22 +115,22 @@ def validate_tasks(
 class _Progress(Watcher):
     """One line per check with its result; output is printed once for each reason."""
 
-    def __init__(self, looks: int) -> None:
+    def __init__(self, checks: int) -> None:
         self.findings: dict[str, TaskReport] = {}
-        self._looks = looks
+        self._checks = checks
         self._finished = 0
         self._shown: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
+    def looked(self, task: Task, number: int, check: TaskCheck) -> None:
         """One line; also reports how often there was no problem."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
-        first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in look.problems] or [""]
+        first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in check.problems] or [""]
         with self._lock:
             self._finished += 1
-            place = f"[{self._finished}/{self._looks}]"
-            say(f"{place} {name}  {f'broken: {first}' if first else 'valid'}  {look.duration_sec:.1f} s", err=True)
-            for message, problem in zip((first, *more), look.problems, strict=False):
+            place = f"[{self._finished}/{self._checks}]"
+            say(f"{place} {name}  {f'broken: {first}' if first else 'valid'}  {check.duration_sec:.1f} s", err=True)
+            for message, problem in zip((first, *more), check.problems, strict=False):
                 if message != first:
                     say(f"      broken: {message}", err=True)
                 if problem.output and (task.spec.id, message) not in self._shown:
@@ -165,7 +165,7 @@ def _print(findings: Sequence[TaskReport]) -> None:
 
 def _calibrated(finding: TaskReport) -> Iterator[str]:
     """The scorer's notes on a task, and why verdicts on it are weak."""
-    if (result := finding.looks[0].calibration) is not None:
+    if (result := finding.checks[0].calibration) is not None:
         yield from result.summary
         if result.weakness:
             yield f"weak_verdict: {result.weakness}"
@@ -176,12 +176,12 @@ def _print_flakes(findings: Sequence[TaskReport]) -> None:
     rows = []
     for finding in findings:
         tally = finding.tally
-        flaked = "-" if tally.broken else f"{tally.flaked} of {tally.looks}"
-        broke = f"{tally.environment_failed} of {tally.environment_looks}"
-        rate = rate_text(tally.flaked, tally.looks) if tally.looks else "not known"
+        flaky = "-" if tally.broken else f"{tally.flaky} of {tally.checks}"
+        broke = f"{tally.environment_failed} of {tally.environment_checks}"
+        rate = rate_text(tally.flaky, tally.checks) if tally.checks else "not known"
         if tally.broken:
-            rate = f"unknown: it failed {tally.flaked} of {tally.looks} times"
-        rows.append((finding.task.spec.id, flaked, broke, rate))
+            rate = f"unknown: it failed {tally.flaky} of {tally.checks} times"
+        rows.append((finding.task.spec.id, flaky, broke, rate))
     print_table(("TASK", "FLAKED", "ENVIRONMENT FAILED", "FLAKE RATE"), rows)
 
 
@@ -199,12 +199,12 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
         now = written.get(name)
         if now is None:
             broken = "every check failed, so it is broken and not flaky"
-            why = broken if finding.tally.looks else "no check reached a verdict"
+            why = broken if finding.tally.checks else "no check reached a verdict"
             yield f"{name}: nothing written: {why}"
         else:
             fate = "quarantined" if now.quarantined else "not quarantined"
-            rate = rate_text(now.flaked, now.looks)
-            yield f"{name}: {fate} in {sandbox}: {now.flaked} of {now.looks} checks were flaky, {rate}"
+            rate = rate_text(now.flaky, now.checks)
+            yield f"{name}: {fate} in {sandbox}: {now.flaky} of {now.checks} checks were flaky, {rate}"
     yield f"{suite / FLAKES_FILE}: {len(written)} of {len(findings)} tasks written"
 
 
@@ -213,13 +213,13 @@ def _rows(finding: TaskReport) -> Iterator[tuple[str, ...]]:
     messages = [f"{_how_often(finding, n)}{p.reason}" for p, n in finding.problems]
     reasons = [shortened(reason, 100) for reason in (*messages, *(f"note: {note.reason}" for note in finding.notes))]
     first, *more = reasons or [""]
-    times, seconds = str(len(finding.looks)), f"{finding.duration_sec:.1f}"
+    times, seconds = str(len(finding.checks)), f"{finding.duration_sec:.1f}"
     yield finding.task.spec.id, finding.verdict, times, seconds, first
     yield from (("", "", "", "", reason) for reason in more)
 
 
 def _how_often(finding: TaskReport, times: int) -> str:
-    return "" if times == len(finding.looks) else f"{times} of {len(finding.looks)} times: "
+    return "" if times == len(finding.checks) else f"{times} of {len(finding.checks)} times: "
 
 
 def _plain(finding: TaskReport) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _plain(finding: TaskReport) -> dict[str, Any]:
         "task": finding.task.spec.id,
         "directory": str(finding.task.directory),
         "verdict": finding.verdict,
-        "times": len(finding.looks),
+        "times": len(finding.checks),
         "duration_sec": round(finding.duration_sec, 3),
         "flakes": _plain_flakes(finding.tally),
         "calibration": list(_calibrated(finding)),
@@ -247,13 +247,13 @@ def _plain(finding: TaskReport) -> dict[str, Any]:
 
 def _plain_flakes(tally: CheckCounts) -> dict[str, Any]:
     """A task that always fails is not flaky, and has no rate."""
-    rate = rate_of(tally.flaked, tally.looks)
+    rate = rate_of(tally.flaky, tally.checks)
     return {
-        "looks": tally.looks,
+        "checks": tally.checks,
         "failed_every_time": tally.broken,
-        "flaked": 0 if tally.broken else tally.flaked,
+        "flaky": 0 if tally.broken else tally.flaky,
         **(dict.fromkeys(rate) if tally.broken else rate),
-        "environment_looks": tally.environment_looks,
+        "environment_checks": tally.environment_checks,
         "environment_failed": tally.environment_failed,
     }
 

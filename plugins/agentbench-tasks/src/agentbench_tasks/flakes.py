@@ -36,17 +36,17 @@ _DIGITS = 6  # of a rate
 
 @attrs.frozen(kw_only=True)
 class CheckCounts:
-    """Counts of checks. ``environment_looks`` counts setups and sandboxes."""
+    """Counts of checks. ``environment_checks`` counts setups and sandboxes."""
 
-    looks: int
-    flaked: int
-    environment_looks: int
+    checks: int
+    flaky: int
+    environment_checks: int
     environment_failed: int
 
     @property
     def broken(self) -> bool:
         """Whether every check failed: then the task is broken, not flaky."""
-        return 0 < self.looks == self.flaked
+        return 0 < self.checks == self.flaky
 
     def __add__(self, other: CheckCounts) -> CheckCounts:
         mine, theirs = attrs.asdict(self), attrs.asdict(other)
@@ -74,7 +74,7 @@ def add_checks(
             before = entry.measured.get(sandbox)
             adds_up = before is not None and before.digest == task.digest and before.expires >= today.isoformat()
             tally = new + _tally(before) if before is not None and adds_up else new
-            if tally.flaked == tally.looks:
+            if tally.flaky == tally.checks:
                 continue
             now = _measured(task.digest, tally, flakes, harness, today)
             written[task.spec.id] = now
@@ -87,9 +87,9 @@ def add_checks(
 def _tally(measured: Measured) -> CheckCounts:
     around = measured.environment
     return CheckCounts(
-        looks=measured.looks,
-        flaked=measured.flaked,
-        environment_looks=around.looks,
+        checks=measured.checks,
+        flaky=measured.flaky,
+        environment_checks=around.checks,
         environment_failed=around.failed,
     )
 
@@ -100,15 +100,15 @@ def _measured(digest: str, tally: CheckCounts, flakes: Flakes, harness: str, tod
         date=today.isoformat(),
         expires=(today + datetime.timedelta(days=flakes.expires_after_days)).isoformat(),
         harness=harness,
-        looks=tally.looks,
-        flaked=tally.flaked,
-        **rate_of(tally.flaked, tally.looks),
+        checks=tally.checks,
+        flaky=tally.flaky,
+        **rate_of(tally.flaky, tally.checks),
         environment=EnvironmentChecks(
-            looks=tally.environment_looks,
+            checks=tally.environment_checks,
             failed=tally.environment_failed,
-            **rate_of(tally.environment_failed, tally.environment_looks),
+            **rate_of(tally.environment_failed, tally.environment_checks),
         ),
-        quarantined=tally.flaked / tally.looks > flakes.quarantine_above,
+        quarantined=tally.flaky / tally.checks > flakes.quarantine_above,
     )
 
 
@@ -128,7 +128,7 @@ def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, Task
         name: attrs.evolve(
             entry,
             measured={
-                sandbox: attrs.evolve(one, quarantined=one.flaked / one.looks > above)
+                sandbox: attrs.evolve(one, quarantined=one.flaky / one.checks > above)
                 for sandbox, one in entry.measured.items()
             },
         )

@@ -35,7 +35,7 @@ _GRADER = frozenset(
 class Watcher(RunObserver):
     """Also receives the progress of a validation; called from several threads."""
 
-    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
+    def looked(self, task: Task, number: int, check: TaskCheck) -> None:
         """A task was checked for the ``number``-th time."""
 
     def finished(self, finding: TaskReport) -> None:
@@ -59,21 +59,21 @@ class TaskReport:
     """The result of all checks of a task. ``strict``: a note makes it invalid, like a broken rule."""
 
     task: Task
-    looks: tuple[TaskCheck, ...]
+    checks: tuple[TaskCheck, ...]
     strict: bool = False
 
     @property
     def problems(self) -> Sequence[tuple[Problem, int]]:
         """Each broken rule as first seen, with its count; rules that were always broken come first."""
-        times = Counter(problem.rule for look in self.looks for problem in look.problems)
-        first = {problem.rule: problem for look in reversed(self.looks) for problem in reversed(look.problems)}
-        ordered = [problem for look in self.looks for problem in look.problems if first[problem.rule] is problem]
+        times = Counter(problem.rule for check in self.checks for problem in check.problems)
+        first = {problem.rule: problem for check in reversed(self.checks) for problem in reversed(check.problems)}
+        ordered = [problem for check in self.checks for problem in check.problems if first[problem.rule] is problem]
         return sorted(((p, times[p.rule]) for p in ordered), key=lambda pair: -pair[1])
 
     @property
     def verdict(self) -> Literal["valid", "flaky", "invalid"]:
         """Invalid if no check succeeded; flaky if some did and some did not."""
-        if all(look.problems for look in self.looks) or (self.strict and self.notes):
+        if all(check.problems for check in self.checks) or (self.strict and self.notes):
             return "invalid"
         return "flaky" if self.problems else "valid"
 
@@ -83,13 +83,13 @@ class TaskReport:
         rules = {problem.rule for problem, _ in self.problems}
         if not rules <= {Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS, Rule.ORACLE_PASSES}:
             return False
-        return Rule.ORACLE_PASSES not in rules or all(map(self._passes_what_is_left, self.looks))
+        return Rule.ORACLE_PASSES not in rules or all(map(self._passes_what_is_left, self.checks))
 
-    def _passes_what_is_left(self, look: TaskCheck) -> bool:
+    def _passes_what_is_left(self, check: TaskCheck) -> bool:
         """Whether the solution only fails because of missing tests, except those of a file that fails to load."""
-        if Rule.ORACLE_PASSES not in {problem.rule for problem in look.problems}:
+        if Rule.ORACLE_PASSES not in {problem.rule for problem in check.problems}:
             return True
-        tests = look.after or {}
+        tests = check.after or {}
         absent = set(hidden_paths(self.task)) - {test.partition("::")[0] for test in tests}
         bad = [test for test in self.task.spec.validation.expected_tests if tests.get(test) != "passed"]
         return bool(bad) and not any(test in tests or test.partition("::")[0] in absent for test in bad)
@@ -97,12 +97,12 @@ class TaskReport:
     @property
     def notes(self) -> Sequence[Note]:
         """The notes, without repetition."""
-        return list(dict.fromkeys(note for look in self.looks for note in look.notes))
+        return list(dict.fromkeys(note for check in self.checks for note in check.notes))
 
     @property
     def duration_sec(self) -> float:
         """Total of all checks; the first one includes the setup."""
-        return sum(look.duration_sec for look in self.looks)
+        return sum(check.duration_sec for check in self.checks)
 
     @property
     def tally(self) -> CheckCounts:
@@ -110,21 +110,23 @@ class TaskReport:
 
         The setup is shared by all checks, so a failed one counts once.
         """
-        broken = [{problem.rule for problem in look.problems} for look in self.looks]
+        broken = [{problem.rule for problem in check.problems} for check in self.checks]
         set_up = [rules for rules in broken if Rule.SETUP not in rules]
         graded = [rules for rules in set_up if not rules & _ENVIRONMENT]
         never_set_up = int(len(set_up) < len(broken))
         return CheckCounts(
-            looks=len(graded),
-            flaked=sum(bool(rules & _GRADER) for rules in graded),
-            environment_looks=len(set_up) + never_set_up,
+            checks=len(graded),
+            flaky=sum(bool(rules & _GRADER) for rules in graded),
+            environment_checks=len(set_up) + never_set_up,
             environment_failed=len(set_up) - len(graded) + never_set_up,
         )
 
     def expected_tests(self) -> ExpectedTests | None:
         """The tests for ``fail_to_pass`` and ``pass_to_pass``; ``None`` if the scorer does not report tests."""
-        pairs = [(look.before, look.after) for look in self.looks if look.before is not None and look.after is not None]
-        if len(pairs) < len(self.looks):
+        pairs = [
+            (check.before, check.after) for check in self.checks if check.before is not None and check.after is not None
+        ]
+        if len(pairs) < len(self.checks):
             return None
         before, after = zip(*pairs, strict=True)
         seen = sorted({name for tests in after for name in tests})
@@ -180,12 +182,12 @@ def validate(
         stack.callback(session.stop.end, Interrupted("the validation ended"))
 
         def find(task: Task) -> TaskReport:
-            looks: list[TaskCheck] = []
+            checks: list[TaskCheck] = []
             for number in range(1, times + 1):
-                audited = looks[0].audited if looks else None
-                looks.append(check_task(task, variant, session, per_test=per_test, audited=audited))
-                watcher.looked(task, number, looks[-1])
-            finding = TaskReport(task=task, looks=tuple(looks), strict=strict)
+                audited = checks[0].audited if checks else None
+                checks.append(check_task(task, variant, session, per_test=per_test, audited=audited))
+                watcher.looked(task, number, checks[-1])
+            finding = TaskReport(task=task, checks=tuple(checks), strict=strict)
             watcher.finished(finding)
             return finding
 
