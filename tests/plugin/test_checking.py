@@ -77,117 +77,121 @@ def variant(settings: str) -> str:
 
 
 WRONG = {
-    "says no version": (GOOD.replace("AGENTBENCH_API = 1", ""), "advice", "for which version of the plugin API"),
-    "is broken": ("import surely_not_there", "problem", "No module named 'surely_not_there'"),
-    "registers nothing": ("AGENTBENCH_API = 1", "problem", "it registers nothing"),
-    "prints": (f"print('Welcome!')\n{GOOD}", "problem", "it prints when loaded: 'Welcome!'"),
-    "imports what is heavy": (f"import yaml\n{GOOD}", "problem", "loading it imports yaml, for every command"),
+    "says no version": (
+        GOOD.replace("AGENTBENCH_API = 1", ""),
+        "warning",
+        "does not declare the version of the plugin API",
+    ),
+    "is broken": ("import surely_not_there", "error", "No module named 'surely_not_there'"),
+    "registers nothing": ("AGENTBENCH_API = 1", "error", "it registers nothing"),
+    "prints": (f"print('Welcome!')\n{GOOD}", "error", "it prints when loaded: 'Welcome!'"),
+    "imports what is heavy": (f"import yaml\n{GOOD}", "error", "loading it imports yaml, for every command"),
     "starts threads": (
         f"import threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n{GOOD}",
-        "problem",
+        "error",
         "loading it changes running threads",
     ),
     "changes variables": (
         f"import os\nos.environ['SURELY_NEW'] = '1'\n{GOOD}",
-        "problem",
+        "error",
         "loading it changes variables of the environment",
     ),
-    "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "advice", "s, for every command"),
+    "is slow": (f"import time\ntime.sleep(0.6)\n{GOOD}", "warning", "s, for every command"),
     "options that change": (
         GOOD.replace("@attrs.frozen(kw_only=True)", "@attrs.define(kw_only=True)"),
-        "problem",
-        "the options of agent 'greeter' can be changed after they were written down",
+        "error",
+        "the options of agent 'greeter' are mutable",
     ),
-    "asks for a secret": (
+    "contains a secret": (
         GOOD.replace("    word: str", "    api_key: str = option('', help='the key')\n    word: str"),
-        "problem",
-        "option 'api_key' of agent 'greeter' asks for a secret",
+        "error",
+        "option 'api_key' of agent 'greeter' contains a secret",
     ),
     "options that cannot be written": (
         GOOD.replace("word: str", "word: complex"),
-        "problem",
-        "the options of agent 'greeter' cannot be read and written",
+        "error",
+        "the options of agent 'greeter' cannot be converted",
     ),
     "options without default": (
         GOOD.replace('option("hello", ', "option("),
-        "advice",
-        "agent 'greeter' cannot be tried, since options have no default: word",
+        "warning",
+        "agent 'greeter' cannot be created, because options have no default: word",
     ),
     "a factory that raises": (
         GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"),
-        "problem",
+        "error",
         "agent 'greeter' of agentbench-mine cannot be created: ZeroDivisionError",
     ),
     "no such method": (
         GOOD.replace("def solve", "def sovle"),
-        "problem",
+        "error",
         "has no method 'solve': is it 'sovle'?",
     ),
     "a default below its minimum": (
         GOOD.replace('word: str = option("hello",', "word: float = option(-1.0, minimum=0.0,"),
-        "problem",
-        "the defaults of agent 'greeter' break their own rules: ",
+        "error",
+        "the defaults of agent 'greeter' violate their own constraints: ",
     ),
     "a method with other parameters": (
         GOOD.replace("def solve(self, context)", "def solve(self)"),
-        "problem",
-        "agent 'greeter': 'solve' cannot be called as it will be: too many positional arguments",
+        "error",
+        "agent 'greeter': 'solve' cannot be called by the harness: too many positional arguments",
     ),
-    "no summary": (GOOD.replace('summary="says hello"', 'summary=" "'), "problem", "agent 'greeter' has no summary"),
+    "no summary": (GOOD.replace('summary="says hello"', 'summary=" "'), "error", "agent 'greeter' has no summary"),
     "a long summary": (
         GOOD.replace('summary="says hello"', 'summary="hello " * 30'),
-        "advice",
+        "warning",
         "the summary of agent 'greeter' does not fit on a line",
     ),
     "a command that is not there": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "goodbye"),
-        "problem",
-        "command 'hi' cannot be looked at: AttributeError",
+        "error",
+        "command 'hi' cannot be checked: AttributeError",
     ),
     "a command without help": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "hello"),
-        "problem",
+        "error",
         "command 'hi' has no help",
     ),
     "a command that is none": (
         COMMAND.replace("NAME,", "'hi',").replace("TARGET", "pathlib"),
-        "problem",
+        "error",
         "is not a click command",
     ),
     "a command of the core": (
         COMMAND.replace("NAME,", "'run',").replace("TARGET", "hello"),
-        "problem",
-        "command 'run' can never be typed",
+        "error",
+        "command 'run' cannot be used",
     ),
     "a command that ends the program": (
         COMMAND.replace("NAME,", "'hi',") + "\ndef __getattr__(name):\n    raise SystemExit(3)\n",
-        "problem",
-        "command 'hi' cannot be looked at: SystemExit: 3",
+        "error",
+        "command 'hi' cannot be checked: SystemExit: 3",
     ),
     "a factory that prints": (
         GOOD.replace("lambda options: Greeter()", "lambda options: print('loading ...') or Greeter()"),
-        "problem",
+        "error",
         "agent 'greeter': it prints when made: 'loading ...'",
     ),
     "a tool of another name": (
         TOOL.replace("SPEC", "ToolSpec(name='other', description='x', parameters={'type': 'object'})"),
-        "problem",
+        "error",
         "tool 'mine' of agentbench-mine has the name 'other' in its spec: both names must be equal",
     ),
     "a tool that raises when it is asked": (
         TOOL.replace("SPEC", "1 / 0"),
-        "problem",
+        "error",
         "tool 'mine' of agentbench-mine cannot be created: ZeroDivisionError",
     ),
     "a variant of nobody": (
         variant("{'agent': 'surely-not-there'}"),
-        "problem",
-        "variant 'mine' cannot be used: no agent 'surely-not-there'",
+        "error",
+        "variant 'mine' is invalid: no agent 'surely-not-there'",
     ),
     "a variant with a wrong option": (
         variant("{'agent': {'name': 'baseline', 'surely': 1}}"),
-        "problem",
-        "variant 'mine' cannot be used: options of agent 'baseline': surely: unknown field",
+        "error",
+        "variant 'mine' is invalid: options of agent 'baseline': surely: unknown field",
     ),
 }
 
@@ -201,12 +205,12 @@ def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
     assert done.code == 0
     assert done.out.splitlines() == [
         "agentbench-mine 1.0, plugin 'mine'",
-        "  ok       loads alone, imports nothing heavy, prints nothing",
-        "  ok       written for version 1 of the plugin API, which this core has",
-        "  ok       agent 'greeter': 1 option, frozen, with help; its factory gives what the kind demands",
+        "  ok       imports cleanly: nothing heavy, no output",
+        "  ok       requires version 1 of the plugin API, which this core provides",
+        "  ok       agent 'greeter': 1 option, frozen, with help; its factory returns a valid component",
         "  ok       requires agentbench-core<0.2,>=0.1",
         "",
-        "looked at 1 plugin: 0 problems, 0 to think about",
+        "checked 1 plugin: 0 errors, 0 warnings",
     ]
     for name in ("agentbench-mine", "greeter"):
         assert agentbench("plugins", "check", name).out == done.out
@@ -223,7 +227,7 @@ def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None
     (looked_at,) = json.loads(done.out)
     found = [finding for finding in looked_at["findings"] if finding["level"] != "ok"]
     assert [(f["level"], text in f["text"]) for f in found] == [(level, True)], found
-    assert done.code == (1 if level == "problem" else 0)
+    assert done.code == (1 if level == "error" else 0)
 
 
 def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> None:
@@ -262,7 +266,7 @@ def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
     ("requires", "text"),
     [
         ("", "agentbench-mine does not require agentbench-core"),
-        ("Requires-Dist: agentbench-core>=0.1\n", "takes every later agentbench-core"),
+        ("Requires-Dist: agentbench-core>=0.1\n", "allows every later agentbench-core"),
         ("Requires-Dist: agentbench-core>=0.1; extra == 'test'\n", "does not require agentbench-core"),
     ],
 )
@@ -280,7 +284,7 @@ def test_everything_that_comes_with_agentbench_is_well(agentbench: Any) -> None:
     """Its own plugins pass their own check, without so much as advice."""
     done = agentbench("plugins", "check")
     assert done.code == 0, done.out
-    assert done.out.splitlines()[-1].endswith(": 0 problems, 0 to think about")
+    assert done.out.splitlines()[-1].endswith(": 0 errors, 0 warnings")
 
 
 def test_a_name_that_nothing_has_gets_help(agentbench: Any) -> None:

@@ -100,7 +100,7 @@ def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command
     """``plugins check``: neither a problem nor an advice; how long the import takes is the machine's."""
     done = agentbench("plugins", "check", f"my-{kind}")
     assert (done.code, done.err) == (0, "")
-    assert "looked at 1 plugin: 0 problems, " in done.out
+    assert "checked 1 plugin: 0 errors, " in done.out
     assert [line for line in done.out.splitlines() if "advice" in line and "loading it takes" not in line] == []
 
 
@@ -217,20 +217,20 @@ def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "why", "remedy"),
     [
-        ("My.Fixer", "is no name for a plugin", "Try: my-fixer"),
-        ("größe", "is no name for a plugin", "Try: gr-e"),
-        ("fixer-", "is no name for a plugin", "Try: fixer"),
-        ("", "is no name for a plugin", "Try a name such as: my-agent"),
-        ("x" * 65, "is no name for a plugin", f"Try: {'x' * 64}"),
-        ("../up", "is no name for a plugin", "Try: up"),
-        ("123", "it is no text", "Try: my-123"),
-        ("123-", "is no name for a plugin", "Try: my-123"),
-        ("on", "it is no text", "Try: my-on"),
-        ("idle", "a component of the kind agent called 'idle' already", "Choose another name"),
-        ("core", "agentbench-core is installed already", "Choose another name"),
-        ("agentbench-core", "agentbench-core is installed already", "Choose another name"),
-        ("report_", "is no name for a plugin", "Try: report"),
-        ("taken", "agentbench-taken exists already", "another place: --into DIR"),
+        ("My.Fixer", "is not a valid name for a plugin", "Try: my-fixer"),
+        ("größe", "is not a valid name for a plugin", "Try: gr-e"),
+        ("fixer-", "is not a valid name for a plugin", "Try: fixer"),
+        ("", "is not a valid name for a plugin", "Try a name such as: my-agent"),
+        ("x" * 65, "is not a valid name for a plugin", f"Try: {'x' * 64}"),
+        ("../up", "is not a valid name for a plugin", "Try: up"),
+        ("123", "does not read it as text", "Try: my-123"),
+        ("123-", "is not a valid name for a plugin", "Try: my-123"),
+        ("on", "does not read it as text", "Try: my-on"),
+        ("idle", "a component 'idle' of kind agent already exists", "Choose another name"),
+        ("core", "agentbench-core is already installed", "Choose another name"),
+        ("agentbench-core", "agentbench-core is already installed", "Choose another name"),
+        ("report_", "is not a valid name for a plugin", "Try: report"),
+        ("taken", "agentbench-taken exists already", "another directory: --into DIR"),
     ],
 )
 def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) -> None:
@@ -246,7 +246,7 @@ def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) 
 def test_a_name_that_is_only_spelt_in_another_way_is_taken(installed: Made, tmp_path: Path) -> None:
     """pip takes ``agentbench_my__agent`` for ``agentbench-my-agent``."""
     for name in ("my_agent", "my--agent", "agentbench_my_agent"):
-        with pytest.raises(InputError, match="agentbench-my-agent is installed already"):
+        with pytest.raises(InputError, match="agentbench-my-agent is already installed"):
             write_plugin(tmp_path, name, "tool")
 
 
@@ -258,7 +258,8 @@ def test_an_unknown_kind(new: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("into", "why"), [("nowhere", "there is no directory"), ("file", "no directory file"), ("/proc", "cannot write")]
+    ("into", "why"),
+    [("nowhere", "directory not found"), ("file", "directory not found: file"), ("/proc", "cannot write")],
 )
 def test_a_place_that_will_not_do(new: Command, into: str, why: str) -> None:
     """Said with what to do; the exit code is that of bad input."""

@@ -101,7 +101,7 @@ def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
     assert both["idle"]["sandbox.workspace_mb"] == "999 (there.yaml)"
     refused = agentbench(*show, "here.yaml")
     assert refused.code == 2
-    assert "the variants use different sandboxes: there docker, here local" in refused.err
+    assert "variants use different sandboxes: there docker, here local" in refused.err
     assert agentbench(*show, "here.yaml", "--sandbox", "local").code == 0
 
 

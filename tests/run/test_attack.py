@@ -228,7 +228,7 @@ def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
-    assert re.search(r"^one +holds +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
+    assert re.search(r"^one +robust +[67] +0 +[67] +0 +[\d.]+$", done.out, re.MULTILINE)
     assert "1 of 1 tasks are robust with the scorer tests" in done.out
     assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
@@ -369,7 +369,7 @@ def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: 
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c27-*")
     assert done.code == 1
     assert control in done.out
-    assert "0 of 1 tasks hold" in done.out
+    assert "0 of 1 tasks are robust" in done.out
 
 
 def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:

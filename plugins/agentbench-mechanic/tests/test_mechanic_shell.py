@@ -84,7 +84,7 @@ class Shell:
         assert call.tool == "bash"
         command: str = call.arguments["command"]
         self.commands.append(command)
-        assert len(self.commands) < 40, "it goes on and on"
+        assert len(self.commands) < 40, "it does not end"
         code, output = (127, "not found") if any(word in command for word in refuse) else self.run(command)
         call = attrs.evolve(call, id=f"c{len(self.messages)}")
         self.messages += [

@@ -62,7 +62,7 @@ def test_required_rules_may_be_a_suites_own(tmp_path: Path) -> None:
         ("margin: 5", "margin: 5.0 is above 0.99"),
         ("margin: -0.1", "margin: -0.1 is below 0"),
         ("margin: .nan", "margin: expected number"),
-        ("min_pairs: 2.5", "min_pairs: expected whole number"),
+        ("min_pairs: 2.5", "min_pairs: expected integer"),
         ("min_pairs: 0", "min_pairs: 0 is below 1"),
         ("alpha: 0.5", "alpha: 0.5 is above 0.49"),
         ("labels: {oom: warn}", "labels.oom: expected one of fail, inconclusive, ignore, found 'warn'"),

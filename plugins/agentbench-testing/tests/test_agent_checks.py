@@ -70,7 +70,7 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 def test_a_class_without_an_agent_says_so() -> None:
     """Who forgets the only hook that must be given hears its name."""
-    with pytest.raises(NotImplementedError, match="AgentConformance must say how its agent is made"):
+    with pytest.raises(NotImplementedError, match="AgentConformance must define how its agent is created"):
         AgentConformance.make_agent()
 
 
@@ -90,8 +90,8 @@ def result(id_: str) -> Message:
         ([said("a")], "no result for 'a'"),
         ([said("a"), Message(role="user"), result("a")], "no result for 'a' before the next message"),
         ([said("a"), said("b"), result("b")], "no result for 'a' before the next message"),
-        ([said("a", "b"), result("b"), result("a")], "a result for 'b', which was not asked for there"),
-        ([said("a"), result("a"), result("a")], "a result for 'a', which was not asked for there"),
+        ([said("a", "b"), result("b"), result("a")], "a result for 'b', which was not requested there"),
+        ([said("a"), result("a"), result("a")], "a result for 'a', which was not requested there"),
     ],
 )
 def test_calls_without_results_are_found(messages: list[Message], problem: str) -> None:

@@ -71,5 +71,5 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 
 def test_who_forgets_the_hook_hears_its_name() -> None:
-    with pytest.raises(NotImplementedError, match="AuditorConformance must say how its auditor is made"):
+    with pytest.raises(NotImplementedError, match="AuditorConformance must define how its auditor is created"):
         AuditorConformance.make_auditor()

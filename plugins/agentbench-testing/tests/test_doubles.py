@@ -113,5 +113,5 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 def test_a_class_without_a_provider_says_so() -> None:
     """Who forgets the only hook that must be given hears its name."""
-    with pytest.raises(NotImplementedError, match="SandboxConformance must say how its provider is made"):
+    with pytest.raises(NotImplementedError, match="SandboxConformance must define how its provider is created"):
         SandboxConformance.make_provider()

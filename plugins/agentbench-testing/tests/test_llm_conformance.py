@@ -62,7 +62,9 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 def test_classes_without_hooks_say_so() -> None:
     """Who forgets the hook that must be given hears its name, and no check is skipped for it."""
-    with pytest.raises(NotImplementedError, match="LLMConformance must say how its provider is made to answer"):
+    with pytest.raises(
+        NotImplementedError, match="LLMConformance must define how its provider returns scripted responses"
+    ):
         LLMConformance().test_words()
-    with pytest.raises(NotImplementedError, match="RemoteLLMConformance must say how its provider is served"):
+    with pytest.raises(NotImplementedError, match="RemoteLLMConformance must define how its provider is served"):
         RemoteLLMConformance().test_words()

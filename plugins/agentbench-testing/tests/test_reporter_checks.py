@@ -62,5 +62,5 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 
 def test_who_forgets_the_hook_hears_its_name() -> None:
-    with pytest.raises(NotImplementedError, match="ReporterConformance must say how its reporter is made"):
+    with pytest.raises(NotImplementedError, match="ReporterConformance must define how its reporter is created"):
         ReporterConformance.make_reporter()

@@ -58,5 +58,5 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 
 def test_who_forgets_the_hook_hears_its_name() -> None:
-    with pytest.raises(NotImplementedError, match="ScorerConformance must say how its scorer is made"):
+    with pytest.raises(NotImplementedError, match="ScorerConformance must define how its scorer is created"):
         ScorerConformance.make_scorer()

@@ -74,10 +74,10 @@ def test_every_kind_of_answer() -> None:
 
 def test_a_script_that_is_over() -> None:
     """Says so; one that is a function or endless never is."""
-    with pytest.raises(LLMError, match="no answer to request 1"):
+    with pytest.raises(LLMError, match="no response for request 1"):
         Script([]).answer(ASKED)
-    for endless in (Script(lambda _: "on and on"), Script(itertools.repeat("on and on"))):
-        assert {endless.answer(ASKED).message.content for _ in range(20)} == {"on and on"}
+    for endless in (Script(lambda _: "does not end"), Script(itertools.repeat("does not end"))):
+        assert {endless.answer(ASKED).message.content for _ in range(20)} == {"does not end"}
 
 
 def test_what_a_script_raises() -> None:
@@ -88,7 +88,7 @@ def test_what_a_script_raises() -> None:
         script.answer(ASKED)
     assert caught.value is error
     assert script.answer(ASKED).message.content == "words"
-    with pytest.raises(TypeError, match="3 is no answer"):
+    with pytest.raises(TypeError, match="3 is not a response"):
         script.answer(ASKED)
 
 

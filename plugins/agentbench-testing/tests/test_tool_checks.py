@@ -57,9 +57,9 @@ def test_every_check_says_what_is_asked_for() -> None:
 
 def test_classes_without_hooks_say_so() -> None:
     """Who forgets a hook that must be given hears its name."""
-    with pytest.raises(NotImplementedError, match="ToolConformance must say how its tool is made"):
+    with pytest.raises(NotImplementedError, match="ToolConformance must define how its tool is created"):
         ToolConformance.make_tool()
-    with pytest.raises(NotImplementedError, match="ToolConformance must give arguments"):
+    with pytest.raises(NotImplementedError, match="ToolConformance must define arguments"):
         ToolConformance.good_arguments()
 
 

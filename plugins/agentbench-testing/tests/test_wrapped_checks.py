@@ -37,5 +37,5 @@ def test_each_check_fails_on_its_double(check: str, workbench: Workbench, capfd:
 
 def test_a_class_without_an_agent_says_so() -> None:
     """Who forgets the only hook that must be given hears its name."""
-    with pytest.raises(NotImplementedError, match="WrappedAgentConformance must say how an agent is made"):
+    with pytest.raises(NotImplementedError, match="WrappedAgentConformance must define how an agent"):
         WrappedAgentConformance.make_agent()

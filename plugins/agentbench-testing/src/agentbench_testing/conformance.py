@@ -1,7 +1,7 @@
-"""The classes of checks, one for each kind of component: what plugin authors derive their tests from.
+"""The classes of checks, one for each kind of component, from which plugin authors derive their tests.
 
 =========================  =====================================================  =========================
-a plugin's                 is checked by                                          which must be given
+a plugin's                 is checked by                                          required methods
 =========================  =====================================================  =========================
 sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
 provider of models         LLMConformance                                         answering
@@ -19,8 +19,8 @@ auditor                    AuditorConformance                                   
 Checks of agents, tools, scorers and auditors run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on
 the class to run them in each of these; the ids of the tests name the sandbox.
 
-What else an author may say is on the class of hooks of each kind, in ``checks/``. Each check says in its
-docstring what is asked for; each is itself checked, on a double that is broken in just that respect.
+Other hooks for authors are on the class of hooks of each kind, in ``checks/``. The docstring of a check describes the
+requirement; each check is itself tested, on a double that is broken in exactly that respect.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class IsolatedSandboxConformance(IsolationChecks, PrivilegeChecks, LimitChecks, 
 
 
 class LLMConformance(AnswerChecks, LifeChecks):
-    """Checks for every provider, wherever its answers come from."""
+    """Checks for every provider, wherever its responses come from."""
 
 
 class RemoteLLMConformance(TrafficChecks, FaultChecks, LLMConformance):
-    """Checks for providers that ask a server, which may fail, on top of those for every provider."""
+    """Checks for providers that use a server, which may fail, in addition to those for every provider."""
 
 
 class AgentConformance(AgentLifeChecks):
@@ -77,21 +77,21 @@ class AgentConformance(AgentLifeChecks):
 
 
 class ModelAgentConformance(AgentTalkChecks, AgentConformance):
-    """Checks for agents with the capability ``needs_llm``, on top of those for every agent."""
+    """Checks for agents with the capability ``needs_llm``, in addition to those for every agent."""
 
     needs_llm: ClassVar[bool] = True
 
 
 class WrappedAgentConformance(WrappedAgentChecks):
-    """Checks for an agent that starts a program which talks to a model by itself.
+    """Checks for an agent that starts a program which uses a model by itself.
 
-    No model is scripted here: shell commands stand in for the program. What the program asks its model is not seen, so
-    that the checks of ``ModelAgentConformance`` cannot be made.
+    No model is scripted here: shell commands replace the program. Its requests to a model are not visible, so the
+    checks of ``ModelAgentConformance`` do not apply.
     """
 
 
 class AdversaryConformance(AdversaryChecks):
-    """Checks for agents with the capability ``adversary``, beside those of ``AgentConformance``."""
+    """Checks for agents with the capability ``adversary``, in addition to ``AgentConformance``."""
 
     adversary: ClassVar[bool] = True
 

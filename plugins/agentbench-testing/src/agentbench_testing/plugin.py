@@ -12,5 +12,5 @@ _COMMANDS = "agentbench_testing.authoring.commands"
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Add what authors of plugins need to the group ``agentbench plugins``."""
-    register("plugins check", f"{_COMMANDS}:check_plugins", summary="look for what is wrong with plugins")
-    register("plugins new", f"{_COMMANDS}:new_plugin", summary="make a plugin that works, to be turned into yours")
+    register("plugins check", f"{_COMMANDS}:check_plugins", summary="check plugins for errors")
+    register("plugins new", f"{_COMMANDS}:new_plugin", summary="create a working plugin as a starting point")

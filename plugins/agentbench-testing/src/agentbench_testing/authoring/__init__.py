@@ -1,1 +1,1 @@
-"""Make a plugin, and look for what is wrong with one: ``agentbench plugins new`` and ``agentbench plugins check``."""
+"""Create and check plugins: ``agentbench plugins new`` and ``agentbench plugins check``."""

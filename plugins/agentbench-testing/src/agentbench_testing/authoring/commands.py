@@ -1,4 +1,4 @@
-"""``agentbench plugins new``, a plugin to begin with, and ``agentbench plugins check``, what is wrong with one."""
+"""``agentbench plugins new``, which creates a working plugin, and ``agentbench plugins check``."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ _LOADED_ANYWAY = ("agentbench_core.cli.main", "agentbench_core.plugin.discovery"
 
 @click.command("new")
 @click.argument("name")
-@click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="What it adds to AgentBench.")
+@click.option("--kind", type=OneOf(list(PLUGIN_KINDS)), required=True, help="Kind of component.")
 @click.option(
     "--into",
     metavar="DIR",
     type=click.Path(path_type=Path),
     default=Path(),
     show_default=".",
-    help="Where its directory is made.",
+    help="Parent directory of the new plugin.",
 )
 @click.pass_obj
 def new_plugin(app: App, name: str, kind: str, into: Path) -> None:
-    """Make a plugin that works, to be turned into your own: a distribution with code, tests, README and CI.
+    """Create a working plugin as a starting point: a distribution with code, tests, README and CI.
 
-    NAME is what users will say, such as my-agent; the distribution is then agentbench-my-agent.
+    NAME is the name that users type, such as my-agent; the distribution is then agentbench-my-agent.
     """
     taken = {each for component in app.registry.all(kind) for each in component.names}
     made = write_plugin(into, name, kind, taken=taken)
-    say(f"made {made.directory}: {PLUGIN_KINDS[kind].summary}")
+    say(f"created {made.directory}: {PLUGIN_KINDS[kind].summary}")
     say()
     for command in _steps(made):
         say(f"  {command}")
     say()
-    say(f"then make it your own: {made.directory / 'src' / made.names.module / 'plugin.py'}")
+    say(f"then edit: {made.directory / 'src' / made.names.module / 'plugin.py'}")
 
 
 def _steps(made: NewPlugin) -> Iterator[str]:
-    """What to type next, word for word, from where the user is."""
+    """The next commands, as typed in the current directory."""
     directory, agentbench = _with_slash(made.directory), _program("agentbench")
     yield f"{_program('pip')} install -e {shlex.quote(f'{directory}[test]')}"
     yield f"{agentbench} plugins check {made.names.component}"
@@ -71,26 +71,26 @@ def _steps(made: NewPlugin) -> Iterator[str]:
 
 
 def _with_slash(directory: Path) -> str:
-    """As pip needs it, which takes a bare name for that of a distribution on an index."""
+    """The path in a form that pip does not read as the name of a distribution."""
     text = str(directory)
     return text if os.sep in text else f"./{text}"
 
 
 def _program(name: str) -> str:
-    """How a program of this environment is started: by its name, where a shell finds this one by it."""
+    """How to start a program of this environment: by name, if a shell would find this one."""
     ours = Path(sys.executable).parent / name
-    found = shutil.which(name)
-    if not ours.exists() or (found is not None and Path(found).absolute() == ours):
+    result = shutil.which(name)
+    if not ours.exists() or (result is not None and Path(result).absolute() == ours):
         return name
     here = Path.cwd()
     return shlex.quote(str(ours.relative_to(here) if ours.is_relative_to(here) else ours))
 
 
 def _some_task(root: Path, suite: str) -> Path | None:
-    """A task of the usual suite, or of another one."""
-    found = sorted(root.glob("*/*/task.yaml"))
-    usual = [path for path in found if path.parent.parent.name == suite]
-    return next((path.parent for path in (*usual, *found)), None)
+    """A task of the default suite, or of another one."""
+    results = sorted(root.glob("*/*/task.yaml"))
+    usual = [path for path in results if path.parent.parent.name == suite]
+    return next((path.parent for path in (*usual, *results)), None)
 
 
 @click.command("check")
@@ -98,17 +98,16 @@ def _some_task(root: Path, suite: str) -> Path | None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:
-    """Look at the plugin NAME (or that of the component or distribution NAME), or at all of them.
+    """Check the plugin NAME (or that of the component or distribution NAME), or all of them.
 
-    What can be seen without a task: how it loads, what it registers, its options, the methods of what it makes, its
-    metadata. That it also does what its kind must do is shown by the classes of agentbench_testing. Exits 1 when
-    there is a problem.
+    Checks everything that needs no task: loading, registration, options, methods of components, metadata. Use the
+    classes of agentbench_testing to check that components behave as required. Exits with 1 if there is an error.
     """
     looked_at = {
         plugin: [*check_plugin(plugin, app.plugins, _LOADED_ANYWAY), *_others(app, plugin)]
         for plugin in _chosen(app, name)
     }
-    found = [finding for findings in looked_at.values() for finding in findings]
+    results = [finding for findings in looked_at.values() for finding in findings]
     if as_json:
         print_json(
             [
@@ -123,9 +122,9 @@ def check_plugins(app: App, name: str | None, as_json: bool) -> int:
     else:
         for plugin, findings in looked_at.items():
             _print(plugin, findings, whole=name is not None)
-        problems, advised = (sum(finding.level == level for finding in found) for level in ("problem", "advice"))
-        say(f"looked at {_count(len(looked_at), 'plugin')}: {_count(problems, 'problem')}, {advised} to think about")
-    return 1 if any(finding.level == "problem" for finding in found) else 0
+        problems, advised = (sum(finding.level == level for finding in results) for level in ("error", "warning"))
+        say(f"checked {_count(len(looked_at), 'plugin')}: {_count(problems, 'error')}, {_count(advised, 'warning')}")
+    return 1 if any(finding.level == "error" for finding in results) else 0
 
 
 def _count(number: int, noun: str) -> str:
@@ -133,7 +132,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _chosen(app: App, name: str | None) -> Sequence[Plugin]:
-    """By the plugin's own name, its distribution's, or that of a component."""
+    """Select by the plugin's name, its distribution's, or that of a component."""
     everything = app.plugins.plugins
     if name is None:
         return everything
@@ -151,7 +150,7 @@ def _chosen(app: App, name: str | None) -> Sequence[Plugin]:
 
 
 def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
-    """The kinds that only the command line knows: commands and variants."""
+    """Checks of commands and variants, which only the command line can load."""
     for component in app.registry.all():
         if component.source == plugin.source and component.kind == "command":
             yield from surviving(_command(component), f"command {component.name!r}")
@@ -161,31 +160,33 @@ def _others(app: App, plugin: Plugin) -> Iterator[Finding]:
 
 def _command(component: Component) -> Iterator[Finding]:
     if component.name in TAKEN:
-        yield problem(f"command {component.name!r} can never be typed: the core has one", "Choose another name.")
+        yield problem(
+            f"command {component.name!r} cannot be used: the core has a command of that name", "Choose another name."
+        )
         return
     module, _, attribute = component.target.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, click.Command):
+    result = getattr(importlib.import_module(module), attribute)
+    if not isinstance(result, click.Command):
         yield problem(f"command {component.name!r}: {component.target} is not a click command")
-    elif not found.help:
+    elif not result.help:
         yield problem(f"command {component.name!r} has no help", "Give it a docstring.")
     else:
-        yield ok(f"command {component.name!r}: loads, and has its help")
+        yield ok(f"command {component.name!r}: loads, and has a help text")
 
 
 def _variant(app: App, component: Component) -> Iterator[Finding]:
     where = f"variant {component.name!r}"
     try:
         resolved = resolve([layer(where, component.target, sections=SECTIONS)], app.registry.name_of)
-        default_options(resolved, app.registry)  # finds every component that it names, and checks its options
+        default_options(resolved, app.registry)  # resolves every named component, and validates its options
     except AgentBenchError as error:
-        yield problem(f"{where} cannot be used: {error.message.removeprefix(f'{where}: ')}", error.remedy)
+        yield problem(f"{where} is invalid: {error.message.removeprefix(f'{where}: ')}", error.remedy)
         return
-    yield ok(f"{where}: settings that can be used")
+    yield ok(f"{where}: valid settings")
 
 
 def _print(plugin: Plugin, findings: Sequence[Finding], *, whole: bool) -> None:
-    """All that was found of one plugin; where many are looked at, what is well is only counted."""
+    """Print all results of one plugin; for several plugins, passed checks are only counted."""
     say(f"{plugin.source.distribution} {plugin.source.version}, plugin {plugin.source.plugin!r}")
     good = sum(finding.level == "ok" for finding in findings)
     if good and not whole:

@@ -1,4 +1,4 @@
-"""What can be said of one component without letting it work: its options, and the methods of what its factory makes."""
+"""Check one component without running it: its options, and the methods of what its factory returns."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _LONGEST_SUMMARY = 100  # characters
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """One thing that was looked at: as it should be, worth a change, or wrong; with what to do."""
+    """The result of one check: passed, a warning, or an error, with a remedy."""
 
-    level: Literal["ok", "advice", "problem"]
+    level: Literal["ok", "warning", "error"]
     text: str
     remedy: str = ""
 
 
 def ok(text: str) -> Finding:
-    """As it should be."""
+    """A passed check."""
     return Finding(level="ok", text=text)
 
 
 def advice(text: str, remedy: str = "") -> Finding:
-    """It works, and could be better."""
-    return Finding(level="advice", text=text, remedy=remedy)
+    """It works, but should be improved."""
+    return Finding(level="warning", text=text, remedy=remedy)
 
 
 def problem(text: str, remedy: str = "") -> Finding:
-    """It will let somebody down."""
-    return Finding(level="problem", text=text, remedy=remedy)
+    """It will fail for some users."""
+    return Finding(level="error", text=text, remedy=remedy)
 
 
 def surviving(findings: Iterable[Finding], what: str) -> Iterator[Finding]:
-    """What is found; and where that ended, if what is looked at raises whatever it likes."""
+    """Yield findings; if checked code raises, the exception becomes a finding."""
     try:
         yield from findings
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is another's code, and all else is still looked at
-        said = str(error).strip().partition("\n")[0]
-        yield problem(f"{what} cannot be looked at: {type(error).__name__}: {said}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others; continue with the other checks
+        message = str(error).strip().partition("\n")[0]
+        yield problem(f"{what} cannot be checked: {type(error).__name__}: {message}")
 
 
 def check_component(component: Component) -> Iterator[Finding]:
-    """Its summary, and for the kinds that have options these and what is made with their defaults."""
+    """Check the summary and, for kinds with options, these and the component created with defaults."""
     who = f"{component.kind} {component.name!r}"
     yield from _check_summary(component, who)
     if component.options is None:
@@ -68,7 +68,7 @@ def check_component(component: Component) -> Iterator[Finding]:
 def _check_summary(component: Component, who: str) -> Iterator[Finding]:
     summary = component.summary.strip()
     if not summary:
-        yield problem(f"{who} has no summary", "Say in a few words what it does: register(..., summary=...)")
+        yield problem(f"{who} has no summary", "Add a short description: register(..., summary=...)")
     elif len(summary) > _LONGEST_SUMMARY or "\n" in summary:
         yield advice(
             f"the summary of {who} does not fit on a line", f"Use fewer than {_LONGEST_SUMMARY} characters on one line."
@@ -78,13 +78,13 @@ def _check_summary(component: Component, who: str) -> Iterator[Finding]:
 def _check_options(options: type, who: str) -> Iterator[Finding]:
     if not _frozen(options):
         yield problem(
-            f"the options of {who} can be changed after they were written down",
+            f"the options of {who} are mutable",
             f"Decorate {options.__name__} with @attrs.frozen(kw_only=True)",
         )
     for field in attrs.fields(options):
         if _SECRETS.search(field.name):
             yield problem(
-                f"option {field.name!r} of {who} asks for a secret, which would be in run.json",
+                f"option {field.name!r} of {who} contains a secret, which would be written to run.json",
                 f"Let the option name an environment variable: {field.name}_env",
             )
     try:
@@ -93,11 +93,14 @@ def _check_options(options: type, who: str) -> Iterator[Finding]:
         if all(field.default is not attrs.NOTHING for field in attrs.fields(options)):
             load(dump(load({}, options, where=who)), options, where=who)
     except InputError as error:
-        yield problem(f"the defaults of {who} break their own rules: {error.message}", "Mend the default or the rule.")
-    except Exception as error:  # noqa: BLE001 - types of strangers break the converter in many ways
         yield problem(
-            f"the options of {who} cannot be read and written: {type(error).__name__}: {error}",
-            "Use text, numbers, booleans, enums, Literal, lists and mappings of these, and classes made so.",
+            f"the defaults of {who} violate their own constraints: {error.message}",
+            "Fix the default or the constraint.",
+        )
+    except Exception as error:  # noqa: BLE001 - foreign types may break the converter in any way
+        yield problem(
+            f"the options of {who} cannot be converted: {type(error).__name__}: {error}",
+            "Use text, numbers, booleans, enums, Literal, lists and mappings of these, and attrs classes of these.",
         )
 
 
@@ -108,7 +111,7 @@ def _frozen(options: type) -> bool:
         setattr(empty, name, None)
     except attrs.exceptions.FrozenInstanceError:
         return True
-    except Exception:  # noqa: BLE001 - a validator of a class that can be changed
+    except Exception:  # noqa: BLE001 - a validator of a mutable class
         return False
     return False
 
@@ -118,8 +121,8 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
     required = [field.name for field in attrs.fields(component.options) if field.default is attrs.NOTHING]
     if required:
         yield advice(
-            f"{who} cannot be tried, since options have no default: {', '.join(required)}",
-            "Give them defaults, if that is possible: then it can be used without reading anything.",
+            f"{who} cannot be created, because options have no default: {', '.join(required)}",
+            "Add defaults, if possible, so that it works without configuration.",
         )
         return
     notes: list[str] = []
@@ -133,29 +136,31 @@ def _check_made(component: Component, who: str) -> Iterator[Finding]:
                 if hasattr(contract, "close") and callable(close := getattr(made, "close", None)):
                     close()
     except AgentBenchError as error:
-        yield problem(error.message, error.remedy or "A factory only makes it: what can fail comes later.")
+        yield problem(
+            error.message, error.remedy or "A factory should only create the component. Do work that can fail later."
+        )
         return
     wrong += [problem(f"{who}: {note}", "Every run would print it: remove it.") for note in notes]
     yield from wrong
     if not wrong:
         count = len(attrs.fields(component.options))
-        said = f"{count} option{'' if count == 1 else 's'}, frozen, with help" if count else "no options"
-        yield ok(f"{who}: {said}; its factory gives what the kind demands")
+        message = f"{count} option{'' if count == 1 else 's'}, frozen, with help" if count else "no options"
+        yield ok(f"{who}: {message}; its factory returns a valid component")
 
 
 def _check_methods(made: Any, contract: type, who: str) -> Iterator[Finding]:
-    """Every method that the contract has, callable as the harness calls it."""
+    """Check that every method of the contract exists and accepts the harness's arguments."""
     for name, member in vars(contract).items():
         if name.startswith("_"):
             continue
         if not hasattr(made, name):
             yield problem(f"{who} has no {name!r}", _signature_of(name, member))
         elif inspect.isfunction(member) and (why := _misfit(getattr(made, name), member)):
-            yield problem(f"{who}: {name!r} cannot be called as it will be: {why}", _signature_of(name, member))
+            yield problem(f"{who}: {name!r} cannot be called by the harness: {why}", _signature_of(name, member))
 
 
 def _misfit(method: Any, contract: Any) -> str:
-    """Why ``method`` does not take what the contract's is given; empty when it does."""
+    """Why ``method`` does not accept the arguments of the contract's method; empty if it does."""
     if not callable(method):
         return f"it is {method!r}"
     positional: list[None] = []
@@ -169,7 +174,7 @@ def _misfit(method: Any, contract: Any) -> str:
         inspect.signature(method).bind(*positional, **named)
     except TypeError as error:
         return str(error)
-    except ValueError:  # not written in Python: nobody knows
+    except ValueError:  # not written in Python: unknown
         return ""
     return ""
 

@@ -1,7 +1,7 @@
-"""Import one module in a process of its own, and write down what that did.
+"""Import one module in a separate process, and report the effects.
 
-``python -m agentbench_testing.authoring.import_probe MODULE FILE [BEFORE ...]`` writes JSON to the file; the modules
-``BEFORE``, which every command has, are imported first. What the module prints goes where this process prints.
+``python -m agentbench_testing.authoring.import_probe MODULE FILE [BEFORE ...]`` writes JSON to the file. The modules
+``BEFORE``, which every command imports, are imported first. Output of the module goes to the output of this process.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 
 
 def probe(module: str, loaded_anyway: Iterable[str]) -> dict[str, Any]:
-    """Import ``module`` on top of what every command has loaded anyway.
+    """Import ``module`` on top of the modules that every command has loaded.
 
-    Returns: ``seconds`` it took; ``modules``, the top-level names that came with it and are neither its own, nor the
-    core's, nor Python's; and ``changed``, what is not in this process as it was, in words.
+    Returns: ``seconds`` it took; ``modules``, the top-level names imported with it that are neither its own, nor the
+    core's, nor Python's; and ``changed``, descriptions of changed process state.
     """
     for name in loaded_anyway:
         importlib.import_module(name)
@@ -58,4 +58,4 @@ if __name__ == "__main__":
     Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # threads that the module has started would be waited for
+    os._exit(0)  # do not wait for threads started by the module

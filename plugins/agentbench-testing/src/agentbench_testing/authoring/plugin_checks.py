@@ -1,4 +1,4 @@
-"""What can be said of a plugin without running it on a task; the conformance kit says the rest."""
+"""Check a plugin without running it on a task; the conformance classes check behaviour."""
 
 from __future__ import annotations
 
@@ -30,23 +30,22 @@ _LOOKS = 3
 
 
 def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str]) -> Iterator[Finding]:
-    """Look at one plugin: how it loads, what it registers, what its distribution says.
+    """Check one plugin: how it loads, what it registers, the metadata of its distribution.
 
-    Its module is imported in a process of its own, after the modules that are ``loaded_anyway`` by every command. Its
-    factories are called here, with the defaults of their options, and nothing else. Commands and variants are left to
-    who knows what they may be.
+    Its module is imported in a separate process, after the modules that are ``loaded_anyway`` by every command. Its
+    factories are called here with default options. Commands and variants are checked by the caller.
     """
     if plugin.status == "disabled":
-        yield advice(f"not looked at: {plugin.problem}")
+        yield advice(f"not checked: {plugin.problem}")
         return
     if plugin.status == "broken":
-        ours = isinstance(plugin.error, PluginError)  # which says all that there is to say
+        ours = isinstance(plugin.error, PluginError)  # its message is sufficient
         traceback = f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}"
         yield problem(plugin.problem, "" if ours else traceback)
         return
     yield from _check_import(plugin, plugins.environ, loaded_anyway)
     for note in plugin.notes:
-        if not note.startswith("it prints"):  # which the import alone has shown better
+        if not note.startswith("it prints"):  # already reported by the separate import
             yield advice(note)
     yield from surviving(_check_version(plugin), "its module")
     registry = plugins.registry
@@ -61,58 +60,60 @@ def check_plugin(plugin: Plugin, plugins: Plugins, loaded_anyway: Sequence[str])
                 owners = ", ".join(sorted(f"{source.distribution} (plugin {source.plugin!r})" for source in others))
                 yield problem(
                     f"{component.kind} {name!r} is also registered by {owners}",
-                    "Choose another name: whoever has both installed can use neither.",
+                    "Choose another name: if both are installed, neither can be used.",
                 )
         yield from surviving(check_component(component), f"{component.kind} {component.name!r}")
     yield from surviving(_check_metadata(plugin), "its metadata")
 
 
 def _check_import(plugin: Plugin, environ: Mapping[str, str], loaded_anyway: Sequence[str]) -> Iterator[Finding]:
-    """The module alone in a fresh process: what it loads, prints and changes."""
+    """Import the module in a fresh process: what it loads, prints and changes."""
     module = module_of(entry_point_of(plugin.source))
-    exit_code, said, found = _probe(module, environ, loaded_anyway)
-    for _ in range(_LOOKS - 1):  # the machine may have been busy
-        if found is not None and found["seconds"] > _SLOW_SEC:
-            exit_code, said, found = _probe(module, environ, loaded_anyway)
+    exit_code, message, result = _probe(module, environ, loaded_anyway)
+    for _ in range(_LOOKS - 1):  # repeat, since the machine may be busy
+        if result is not None and result["seconds"] > _SLOW_SEC:
+            exit_code, message, result = _probe(module, environ, loaded_anyway)
     if exit_code is None:
-        yield problem(f"importing {module} alone takes more than {_IMPORT_SEC:g} s", "Work belongs into the factory.")
+        yield problem(f"importing {module} takes more than {_IMPORT_SEC:g} s", "Move work into the factory.")
         return
-    if found is None:
-        last = (said.splitlines() or [f"exit code {exit_code}"])[-1]
-        yield problem(f"{module} cannot be imported alone: {last}")
+    if result is None:
+        last = (message.splitlines() or [f"exit code {exit_code}"])[-1]
+        yield problem(f"{module} cannot be imported: {last}")
         return
     wrong = []
-    if said:
+    if message:
         wrong.append(
-            problem(f"it prints when loaded: {said.splitlines()[0]!r}", "Every command would print it: remove it.")
+            problem(f"it prints when loaded: {message.splitlines()[0]!r}", "Every command would print it: remove it.")
         )
-    if found["modules"]:
+    if result["modules"]:
         wrong.append(
             problem(
-                f"loading it imports {', '.join(found['modules'])}, for every command",
+                f"loading it imports {', '.join(result['modules'])}, for every command",
                 "Import these inside the factory, or in a module that only the factory imports.",
             )
         )
-    if found["changed"]:
-        wrong.append(problem(f"loading it changes {', '.join(found['changed'])}", "Do that in the factory, or never."))
+    if result["changed"]:
+        wrong.append(
+            problem(f"loading it changes {', '.join(result['changed'])}", "Move that into the factory, or remove it.")
+        )
     yield from wrong
-    if found["seconds"] > _SLOW_SEC:
-        yield advice(f"loading it takes {found['seconds']:.2f} s, for every command")
+    if result["seconds"] > _SLOW_SEC:
+        yield advice(f"loading it takes {result['seconds']:.2f} s, for every command")
     elif not wrong:
-        yield ok("loads alone, imports nothing heavy, prints nothing")
+        yield ok("imports cleanly: nothing heavy, no output")
 
 
 def _probe(
     module: str, environ: Mapping[str, str], loaded_anyway: Sequence[str]
 ) -> tuple[int | None, str, dict[str, Any] | None]:
-    """Exit code, what is printed, and what ``import_probe`` found, if the process got so far.
+    """Exit code, output, and the report of ``import_probe``, if there is one.
 
-    The code is None if it did not end in time. What it has started ends with it.
+    The exit code is None after a timeout. All child processes are killed.
     """
     path = os.pathsep.join(part for part in sys.path if part)
     with tempfile.TemporaryDirectory(prefix="agentbench-check-") as place:
         written, printed = Path(place) / "found.json", Path(place) / "printed.txt"
-        # Without -P, files of the working directory would be found before Python's own.
+        # Without -P, files in the working directory would shadow Python's own.
         command = [
             sys.executable,
             "-P",
@@ -139,17 +140,17 @@ def _probe(
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        said = printed.read_text(encoding="utf-8", errors="replace").strip()
-        found = json.loads(written.read_text(encoding="utf-8")) if exit_code == 0 and written.exists() else None
-    return exit_code, said, found
+        message = printed.read_text(encoding="utf-8", errors="replace").strip()
+        result = json.loads(written.read_text(encoding="utf-8")) if exit_code == 0 and written.exists() else None
+    return exit_code, message, result
 
 
 def _check_version(plugin: Plugin) -> Iterator[Finding]:
     if hasattr(import_entry_point(entry_point_of(plugin.source)), "AGENTBENCH_API"):
-        yield ok(f"written for version {hookspecs.API_VERSION} of the plugin API, which this core has")
+        yield ok(f"requires version {hookspecs.API_VERSION} of the plugin API, which this core provides")
     else:
         yield advice(
-            "it does not say for which version of the plugin API it was written",
+            "it does not declare the version of the plugin API",
             f"Add to its module: AGENTBENCH_API = {hookspecs.API_VERSION}",
         )
 
@@ -163,7 +164,7 @@ def _check_metadata(plugin: Plugin) -> Iterator[Finding]:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            yield problem(f"{name} requires {text!r}, which pip does not understand")
+            yield problem(f"{name} requires {text!r}, which pip cannot parse")
             continue
         if canonicalize_name(requirement.name) == _CORE and requirement.marker is None:
             needs = requirement
@@ -173,8 +174,8 @@ def _check_metadata(plugin: Plugin) -> Iterator[Finding]:
         )
     elif not any(part.operator in ("<", "<=", "==", "~=") for part in needs.specifier):
         yield advice(
-            f"{name} takes every later {_CORE}: {needs}",
-            "Bound it, so that pip never pairs it with what breaks it: <0.2",
+            f"{name} allows every later {_CORE}: {needs}",
+            "Add an upper bound, so that pip never installs an incompatible version: <0.2",
         )
     else:
         yield ok(f"requires {needs}")

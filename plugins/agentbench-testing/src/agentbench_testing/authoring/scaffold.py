@@ -1,4 +1,4 @@
-"""The files of a new plugin: a whole distribution that can be installed, runs and passes its tests."""
+"""The files of a new plugin: a complete distribution that can be installed, runs and passes its tests."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 @attrs.frozen(kw_only=True)
 class KindTexts:
-    """What is said of a new plugin of one kind."""
+    """The texts for a new plugin of one kind."""
 
     summary: str
     run: str
-    """Flags of ``agentbench run-task`` that make it do its work."""
+    """Flags of ``agentbench run-task`` that use it."""
     needs: str = ""
-    """Another distribution of this project without which it does not work."""
+    """Another distribution of this project that it requires."""
 
 
 PLUGIN_KINDS: Mapping[str, KindTexts] = {
@@ -42,7 +42,7 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent {name}",
     ),
     "sandbox": KindTexts(
-        summary="the sandbox local with a time zone of its own; NO isolation",
+        summary="the sandbox local with another time zone; NOT ISOLATED",
         run="--agent scripted --sandbox {name}",
         needs="agentbench-local",
     ),
@@ -51,28 +51,28 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent baseline --llm {name} --model example --allow-unisolated",
     ),
     "tool": KindTexts(
-        summary="a line of a file among its neighbours",
+        summary="a line of a file with its context",
         run='--agent scripted --set "tools=[read_file,apply_patch,run,{name}]"',
     ),
     "scorer": KindTexts(
-        summary="wants the passing command to pass several times in a row",
+        summary="requires the passing command to pass several times",
         run="--agent scripted --set scorer={name}",
     ),
     "auditor": KindTexts(
-        summary="points out large changes, and tasks that need one",
+        summary="labels large changes, and tasks that need one",
         run="--agent scripted --set auditor.{name}.lines=1",
     ),
     "reporter": KindTexts(
-        summary="badge.json, the numbers of a badge",
+        summary="badge.json, the data of a badge",
         run='--agent scripted --set "reporters=[console,{name}]"',
     ),
 }
-"""The kinds that a plugin can be made for: those with a directory of templates."""
+"""The kinds with a directory of templates."""
 
 
 @attrs.frozen(kw_only=True)
 class PluginNames:
-    """What a new plugin is called: by users, by pip, by Python."""
+    """The names of a new plugin: for users, for pip, for Python."""
 
     component: str
     distribution: str
@@ -89,7 +89,7 @@ class NewPlugin:
 
     @property
     def run(self) -> str:
-        """Flags of ``agentbench run-task`` that make it do its work."""
+        """Flags of ``agentbench run-task`` that use it."""
         return PLUGIN_KINDS[self.kind].run.format(name=self.names.component)
 
 
@@ -102,13 +102,13 @@ def plugin_names(name: str) -> PluginNames:
         distribution = None
     if distribution is None or not re.fullmatch(_NAME, component):
         raise InputError(
-            f"{name!r} is no name for a plugin: small letters, digits, '-' and '_', the first and the last a letter "
-            "or a digit, at most 64",
+            f"{name!r} is not a valid name for a plugin: use at most 64 lowercase letters, digits, '-' and '_', "
+            "starting and ending with a letter or digit",
             remedy=_instead(name),
         )
     if not _is_text(component):
         raise InputError(
-            f"{name!r} is no name for a plugin: where YAML is read, as for --set, it is no text",
+            f"{name!r} is not a valid name for a plugin: YAML, as in --set, does not read it as text",
             remedy=_instead(name),
         )
     return PluginNames(component=component, distribution=distribution, module=distribution.replace("-", "_"))
@@ -130,9 +130,9 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
     _check_free(names, kind, taken)
     target = into / names.distribution
     if target.exists() or target.is_symlink():
-        raise InputError(f"{target} exists already", remedy="Choose another name, or another place: --into DIR")
+        raise InputError(f"{target} exists already", remedy="Choose another name, or another directory: --into DIR")
     if not into.is_dir():
-        raise InputError(f"there is no directory {into}", remedy=f"Make it: mkdir -p {into}")
+        raise InputError(f"directory not found: {into}", remedy=f"Create it: mkdir -p {into}")
     try:
         draft = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=into))
         try:
@@ -145,7 +145,7 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         raise InputError(
-            f"cannot write {target}: {error.strerror or error}", remedy="Choose another place: --into DIR"
+            f"cannot write {target}: {error.strerror or error}", remedy="Choose another directory: --into DIR"
         ) from None
     return NewPlugin(kind=kind, names=names, directory=target)
 
@@ -154,13 +154,13 @@ def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
     """Whether nobody in this environment has one of these names."""
     if names.component in taken:
         raise InputError(
-            f"there is a component of the kind {kind} called {names.component!r} already",
-            remedy="Choose another name: whoever has both installed can use neither.",
+            f"a component {names.component!r} of kind {kind} already exists",
+            remedy="Choose another name: if both are installed, neither can be used.",
         )
     if names.distribution in _installed():
-        raise InputError(f"{names.distribution} is installed already", remedy="Choose another name, or uninstall it.")
+        raise InputError(f"{names.distribution} is already installed", remedy="Choose another name, or uninstall it.")
     if importlib.util.find_spec(names.module) is not None:
-        raise InputError(f"there is a module {names.module} in this environment already", remedy="Choose another name.")
+        raise InputError(f"a module {names.module} already exists in this environment", remedy="Choose another name.")
 
 
 def _installed() -> Collection[str]:

@@ -1,4 +1,4 @@
-"""The list of models that a loopback server offers, and what its answers cost."""
+"""The list of models of a loopback server, and the cost of its responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model(
     supported_parameters: Iterable[str] = ("tools", "tool_choice", "max_tokens", "temperature", "top_p"),
     **more: Any,
 ) -> dict[str, Any]:
-    """One entry of ``GET /models``; ``more`` are further fields, or others in place of these."""
+    """One entry of ``GET /models``; ``more`` are additional or replaced fields."""
     prices = {"prompt": usd_per_million_input, "completion": usd_per_million_output}
     pricing = {kind: _plain(Decimal(str(price)) / 1_000_000) for kind, price in prices.items()}
     return {
@@ -44,7 +44,7 @@ def model(
 
 
 def _plain(price: Decimal) -> str:
-    """Without an exponent, as OpenRouter writes prices."""
+    """Without an exponent, like OpenRouter's prices."""
     return f"{price:f}"
 
 
@@ -56,20 +56,20 @@ KEY: Mapping[str, Any] = {
     "is_free_tier": False,
     "rate_limit": {"requests": -1, "interval": "10s"},
 }
-"""What ``GET /key`` says of a key without a limit."""
+"""The response of ``GET /key`` for a key without a limit."""
 
 
 def tokens_of(value: object) -> int:
-    """About how many tokens some JSON is: a quarter of its bytes, and at least one."""
+    """Approximate number of tokens of some JSON: a quarter of its bytes, at least one."""
     return max(len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) // _BYTES_PER_TOKEN, 1)
 
 
 def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage block of an answer: what was asked and what is answered, at these prices per token."""
+    """The usage block of a response: tokens of request and response, at these prices per token."""
     choices = body.get("choices")
-    said = choices[0].get("message") if isinstance(choices, list) and choices else None
+    message = choices[0].get("message") if isinstance(choices, list) and choices else None
     prompt = tokens_of([request.get("messages"), request.get("tools")])
-    completion = tokens_of(said) if said is not None else 0
+    completion = tokens_of(message) if message is not None else 0
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -82,7 +82,7 @@ def counted(request: Mapping[str, Any], body: Mapping[str, Any], pricing: Mappin
 
 
 def cost_of(usage: object, pricing: Mapping[str, Any]) -> float:
-    """US dollars that a usage block stands for: what it says, or else its tokens at these prices."""
+    """The cost of a usage block in US dollars: as reported, or computed from its tokens at these prices."""
     if not isinstance(usage, Mapping):
         return 0.0
     cost = usage.get("cost")

@@ -1,4 +1,4 @@
-"""Connections on loopback, with HTTP/1.1 on them; each has a thread."""
+"""HTTP/1.1 connections on loopback, each with a thread."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _LOOK_EVERY_SEC = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """A request as it came over a connection."""
+    """A request as it arrived."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Names are lowercase."""
     body: bytes
     connection: int
-    """From 1."""
+    """Numbered from 1."""
 
 
 class Listener:
-    """Listens, asks for a reply to each request, and sends it. Thread-safe."""
+    """Accepts connections, requests a reply for each HTTP request, and sends it. Thread-safe."""
 
     def __init__(self, port: int, reply_to: Callable[[Arrival], Reply]) -> None:
         self._http = _Http(port, reply_to)
@@ -43,15 +43,15 @@ class Listener:
 
     @property
     def most_at_once(self) -> int:
-        """How many requests were being answered at the same time, at most."""
+        """Maximum number of requests that were processed at the same time."""
         return self._http.peak
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start accepting."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, end every connection, and wait for their threads. Idempotent."""
+        """Stop accepting, end every connection, and wait for their threads. Idempotent."""
         self._http.closing.set()
         if self._thread.is_alive():
             self._http.shutdown()
@@ -61,10 +61,10 @@ class Listener:
 
 
 class _Http(ThreadingHTTPServer):
-    """Keeps a list of its connections, so that they can be ended."""
+    """Tracks its connections, so that they can be ended."""
 
     daemon_threads = True
-    request_queue_size = 1024  # hundreds of clients may begin at the same moment
+    request_queue_size = 1024  # hundreds of clients may connect at the same time
 
     def __init__(self, port: int, reply_to: Callable[[Arrival], Reply]) -> None:
         self.reply_to = reply_to
@@ -77,14 +77,14 @@ class _Http(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind, and no more: HTTPServer would ask a name server who 127.0.0.1 is."""
+        """Only bind: HTTPServer would also resolve the name of 127.0.0.1."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a connection."""
+        """Start a connection."""
         with self._changed:
             self._accepted += 1
             self._open[request] = self._accepted
@@ -98,12 +98,12 @@ class _Http(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def number_of(self, request: socket.socket) -> int:
-        """Which connection this is."""
+        """The number of this connection."""
         with self._changed:
             return self._open[request]
 
     def end_connections(self) -> None:
-        """End all of them, and wait until their threads are done."""
+        """End all connections, and wait until their threads are done."""
         with self._changed:
             for request in self._open:
                 with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ class _Http(ThreadingHTTPServer):
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """Count a request as being answered."""
+        """Count a request as in progress."""
         with self._changed:
             self._under_way += 1
             self.peak = max(self.peak, self._under_way)
@@ -136,20 +136,20 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Reply."""
         self._answer(b"")
 
     def do_POST(self) -> None:
-        """Read a body, and answer."""
+        """Read a body, and reply."""
         self._answer(self._body())
 
     def handle(self) -> None:
-        """Answer until the client goes, or a reply ends the connection."""
+        """Reply until the client disconnects, or a reply ends the connection."""
         with contextlib.suppress(OSError):
             super().handle()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the server has a list of its requests."""
+        """Log nothing: the server has a list of its requests."""
 
     def _answer(self, body: bytes) -> None:
         arrival = Arrival(

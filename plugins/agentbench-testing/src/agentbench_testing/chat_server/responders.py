@@ -1,4 +1,4 @@
-"""Responders: who decides what a loopback server answers."""
+"""Responders: functions that select the reply of a loopback server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentbench_testing.chat_server.server import Responder, Seen
 
 
 def always(reply: Reply) -> Responder:
-    """The same every time."""
+    """The same reply every time."""
     return lambda _request, _seen: reply
 
 
 def in_turn(*replies: Reply) -> Responder:
-    """One after the other, and the last one for ever."""
-    assert replies, "somebody has to be answered"
+    """One reply after the other; the last one is repeated."""
+    assert replies, "the list of replies is empty"
     last = replies[-1]
     coming = itertools.chain(replies, itertools.repeat(last))
     lock = threading.Lock()
@@ -32,7 +32,7 @@ def in_turn(*replies: Reply) -> Responder:
 
 
 def after(seconds: float, then: Reply | Responder) -> Responder:
-    """A reply, or what a responder says, so many seconds later."""
+    """A reply, or that of a responder, after a delay in seconds."""
 
     def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
         reply = then if isinstance(then, Reply) else then(request, seen)
@@ -42,9 +42,9 @@ def after(seconds: float, then: Reply | Responder) -> Responder:
 
 
 def failing_from(responder: Responder, first: int, reply: Reply, *, until: int | None = None) -> Responder:
-    """A fault in the middle of a run: calls ``first`` to ``until`` get ``reply``.
+    """A temporary fault: calls ``first`` to ``until`` get ``reply``.
 
-    Both count, and calls are counted from 1 as they come, whoever makes them; ``None``: for ever.
+    Both are inclusive, and calls are numbered from 1 in order of arrival; ``None``: no end.
     """
     calls = itertools.count(1)
     lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""How a reply goes out on a socket, with what is to go wrong on the way."""
+"""Sends a reply on a socket, with its transport faults."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class GoneError(Exception):
 
 
 def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]) -> None:
-    """Send a reply. ``pause`` waits so many seconds, or raises GoneError when the server is closing.
+    """Send a reply. ``pause`` waits that many seconds, or raises GoneError if the server is closing.
 
     Raises:
-        GoneError: the connection is over, as the reply wants it.
-        OSError: the client has gone.
+        GoneError: the reply ends the connection.
+        OSError: the client has disconnected.
     """
     if reply.delay:
         pause(reply.delay)
@@ -47,7 +47,7 @@ def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]
 
 
 def _pieces(reply: Reply) -> Iterator[bytes]:
-    """What is sent, in pieces; without dripping there is one."""
+    """The bytes to send, in pieces; by default one."""
     body = reply.body()
     header = _header(reply, len(body))
     if not reply.drip:
@@ -85,12 +85,12 @@ def _lines(start: str, reply: Reply, size: int) -> bytes:
 
 
 def _wait_for_the_end(connection: socket.socket) -> None:
-    """Until the client has gone, or the server shuts the connection down."""
+    """Wait until the client disconnects, or the server shuts the connection down."""
     while connection.recv(_AT_ONCE):
         pass
 
 
 def _reset(connection: socket.socket) -> None:
-    """End the connection by RST. It is taken from the socket first: whoever closes that later would send a FIN."""
+    """End the connection by RST. It is detached from the socket first: a later close would send a FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os.close(connection.detach())

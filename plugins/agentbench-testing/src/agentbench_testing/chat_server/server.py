@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that speaks as OpenRouter does; what it answers is up to a responder."""
+"""A real HTTP server on loopback with OpenRouter's API; a responder selects its replies."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Seen:
     """From 1, in order of arrival."""
     method: str
     path: str
-    """Below the base URL, such as ``/chat/completions``; with its query."""
+    """Relative to the base URL, such as ``/chat/completions``; with its query."""
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Names are lowercase."""
     body: Any
-    """Parsed JSON; ``None`` when it was none."""
+    """Parsed JSON; ``None`` if it is not JSON."""
     raw: bytes
-    """The body as it was."""
+    """The raw body."""
     at: float
-    """``time.monotonic()`` when it had been read."""
+    """``time.monotonic()`` after it was read."""
     connection: int
-    """Which connection it came over, from 1."""
+    """The number of its connection, from 1."""
 
 
 Responder = Callable[[Mapping[str, Any], Seen], Reply]
-"""From a chat request to a reply. Called in many threads at once."""
+"""Maps a chat request to a reply. Called in many threads at once."""
 
 _NOTHING_HERE = Reply(status=404, json={"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}})
 _NO_KEY = error(401, "No auth credentials found")
@@ -49,10 +49,10 @@ _NO_OBJECT = error(400, 'Input required: specify "prompt" or "messages"')
 
 
 class LoopbackServer:
-    """Listens on 127.0.0.1 while its ``with`` block runs. Thread-safe.
+    """Listens on 127.0.0.1 inside its ``with`` block. Thread-safe.
 
-    ``responder`` may be replaced at any time. When a responder raises, the client gets a 500, and leaving the block
-    raises what it raised: a mistake of a test is not to look like a fault of the client.
+    ``responder`` may be replaced at any time. If a responder raises, the client gets a 500, and leaving the block
+    raises the exception: an error in a test must not look like an error of the client.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class LoopbackServer:
         """Prepare a server.
 
         Args:
-            responder: answers chat requests; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
-            models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as some servers have it.
-            key: what ``/key`` says of the key; ``None``: 404, as with every server but OpenRouter.
-            require_key: the only key that is accepted; everybody else gets a 401.
-            generations: whether ``/generation?id=`` knows the answers that were given.
-            port: 0 takes a free one.
+            responder: replies to chat requests; see :func:`.answer`, :func:`.error` and :mod:`.responders`.
+            models: entries of ``/models`` (see :func:`.model`), or just names; ``None``: 404, as on some servers.
+            key: the response of ``/key``; ``None``: 404, as on all servers but OpenRouter.
+            require_key: the only accepted key; all others get a 401.
+            generations: whether ``/generation?id=`` returns earlier responses.
+            port: 0 selects a free one.
         """
         self.responder = responder
         self._models = None if models is None else [model(m) if isinstance(m, str) else dict(m) for m in models]
@@ -90,12 +90,12 @@ class LoopbackServer:
 
     @property
     def base_url(self) -> str:
-        """What a client takes: ``http://127.0.0.1:PORT/api/v1``."""
+        """The base URL for clients: ``http://127.0.0.1:PORT/api/v1``."""
         return f"http://127.0.0.1:{self._listener.port}{PREFIX}"
 
     @property
     def requests(self) -> list[Seen]:
-        """Everything that has arrived, in order."""
+        """All requests, in order of arrival."""
         with self._lock:
             return list(self._seen)
 
@@ -106,13 +106,13 @@ class LoopbackServer:
 
     @property
     def billed_usd(self) -> float:
-        """What everything cost that was answered, whether or not the answer arrived."""
+        """Total cost of all responses, whether or not they arrived."""
         with self._lock:
             return math.fsum(self._costs)
 
     @property
     def most_at_once(self) -> int:
-        """How many requests were being answered at the same time, at most."""
+        """Maximum number of requests that were processed at the same time."""
         return self._listener.most_at_once
 
     def __enter__(self) -> LoopbackServer:
@@ -125,7 +125,7 @@ class LoopbackServer:
             raise self._problem
 
     def _reply_to(self, arrival: Arrival) -> Reply:
-        """What to answer; entered in the lists and in the bill."""
+        """The reply; recorded in the lists and in the bill."""
         seen = self._enter(arrival)
         if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
             return _NO_KEY
@@ -170,7 +170,7 @@ class LoopbackServer:
     def _completion(self, request: Mapping[str, Any], seen: Seen) -> Reply:
         try:
             reply = self.responder(request, seen)
-        except BaseException as problem:  # noqa: BLE001 - raised when the block is left
+        except BaseException as problem:  # noqa: BLE001 - raised at the end of the block
             with self._lock:
                 self._problem = self._problem or problem
             return error(500, f"the responder failed: {problem!r}")

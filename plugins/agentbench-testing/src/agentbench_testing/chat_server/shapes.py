@@ -1,4 +1,4 @@
-"""Answers that servers have really given and that are not what their documentation says, by name.
+"""Responses of real servers that differ from their documentation, by name.
 
 All are HTTP 200, as far as HTTP is concerned.
 """
@@ -34,7 +34,7 @@ _STREAM = (
 )
 
 UNUSUAL: Mapping[str, Reply] = {
-    # no answer in it
+    # no completion
     "choices_null": Reply(json={"id": "gen-1", "choices": None}),
     "choices_empty": Reply(json={"id": "gen-1", "choices": []}),
     "choices_absent": Reply(json={"id": "gen-1"}),
@@ -48,7 +48,7 @@ UNUSUAL: Mapping[str, Reply] = {
     "not_utf8": Reply(raw=b'{"choices": "\xff\xfe"}'),
     "deep_json": Reply(raw=b"[" * 100_000),
     "stream": Reply(raw=_STREAM.encode(), content_type="text/event-stream"),
-    # errors after a provider was asked
+    # errors of the upstream provider
     "error_at_top": error(503, "no provider", http_status=200),
     "error_choices_null": error(502, "provider gone", http_status=200, around={"choices": None}),
     "error_choices_empty": error(502, "provider gone", http_status=200, around={"choices": []}),
@@ -60,7 +60,7 @@ UNUSUAL: Mapping[str, Reply] = {
     ),
     "finish_error": answer("I was ab", finish="error"),
     "error_billed": error(502, "provider gone", http_status=200, around={"usage": {**_COUNTS, "cost": 0.25}}),
-    # an answer in an odd dress
+    # unusual formats
     "nothing_said": answer(None),
     "empty_text": answer(""),
     "no_usage": answer("done", usage=ABSENT),

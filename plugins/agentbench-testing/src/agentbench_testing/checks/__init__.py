@@ -1,1 +1,1 @@
-"""What every component of a kind must do. ``conformance`` has the classes that authors use."""
+"""The checks for components of each kind. ``conformance`` has the classes for plugin authors."""

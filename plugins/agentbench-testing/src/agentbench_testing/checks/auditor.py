@@ -1,4 +1,4 @@
-"""Checks of auditors, and what they work with: attempts at a small program, and the program as a task."""
+"""Checks of auditors, with their environment: attempts at a small program, and the program as a task."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TORN = b'{"torn": [\xff\x00\n' + b"[" * 100_000
 
 @attrs.frozen
 class Attempt:
-    """What an agent left: its files as they are now (``None``: deleted), and evidence, where that was recorded."""
+    """What an agent left: its changed files (``None``: deleted), and the recorded evidence, if any."""
 
     after: Mapping[str, bytes | None]
     evidence: Files | None = attrs.field(factory=dict)
@@ -58,34 +58,34 @@ ATTEMPTS: Mapping[str, Attempt] = {
         _REPAIR, {"agent/conversation.jsonl": _TORN, "agent/tool_calls.jsonl": _TORN, "agent/more.jsonl": b""}
     ),
 }
-"""Attempts of every kind that an auditor meets."""
+"""Attempts of every kind that an auditor gets."""
 
 
 class AuditorHooks(WithWorkbench):
-    """What the author of an auditor says about it. ``make_auditor`` must be given."""
+    """The hooks of an auditor's author. ``make_auditor`` is required."""
 
     patience: ClassVar[float] = 30.0
-    """Seconds within which a look at a very small program must have ended, on the slowest machine."""
+    """Seconds within which an audit of a very small program must end, even on a slow machine."""
 
     @classmethod
     def make_auditor(cls) -> Auditor:
-        """A new auditor, made with the same options each time."""
-        raise NotImplementedError(f"{cls.__name__} must say how its auditor is made")
+        """A new auditor, always with the same options."""
+        raise NotImplementedError(f"{cls.__name__} must define how its auditor is created")
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Stage:
-        """Where attempts and tasks are laid out."""
+        """The directory of attempts and tasks."""
         return Stage(tmp_path)
 
 
 @attrs.define
 class Stage:
-    """Makes what an auditor is given, each time in directories of its own and otherwise the same."""
+    """Creates the data for auditors, each time in new directories and otherwise the same."""
 
     place: Path
     _made: int = 0
     opened: int = 0
-    """Sandboxes that an auditor has asked for."""
+    """Sandboxes opened by an auditor."""
     closed: int = 0
 
     def attempt(self, kind: str) -> AttemptAudit:
@@ -113,7 +113,7 @@ class Stage:
         )
 
     def task(self, workbench: Workbench, *, solution: bool = True, broken: bool = False) -> TaskAudit:
-        """The program as a task; ``broken``: no sandbox can be opened."""
+        """The program as a task; ``broken``: opening a sandbox fails."""
 
         @contextlib.contextmanager
         def open_sandbox() -> Iterator[Sandbox]:
@@ -126,9 +126,9 @@ class Stage:
                 finally:
                     self.closed += 1
 
-        told = self._told()
+        shown = self._told()
         return TaskAudit(
-            **(told if solution else {**told, "solution": (), "hidden_files": {}}),
+            **(shown if solution else {**shown, "solution": (), "hidden_files": {}}),
             solved=[_change("adding.py", b"", _FIXED)] if solution else [],
             open_sandbox=open_sandbox,
             isolated=False,
@@ -171,11 +171,11 @@ def _change(path: str, before: bytes | None, after: bytes | None) -> Change:
 
 
 class AuditorChecks(AuditorHooks):
-    """What an auditor says, and what it leaves alone."""
+    """The results of an auditor, and what it must not touch."""
 
     @pytest.mark.parametrize("kind", sorted(ATTEMPTS))
     def test_it_looks_at_every_kind_of_attempt(self, stage: Stage, kind: str) -> None:
-        """And gives labels: what it raises would be taken for an attack of the agent."""
+        """It returns labels and never raises: an exception would count as an attack by the agent."""
         try:
             labels = self._labels(stage, kind)
         except Exception as error:
@@ -184,23 +184,23 @@ class AuditorChecks(AuditorHooks):
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
     def test_who_did_nothing_wrong_is_not_suspected(self, stage: Stage, kind: str) -> None:
-        """Neither the plain repair, nor an agent that gave up."""
+        """Neither the plain fix nor an agent that gave up is suspicious."""
         assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
 
     def test_it_says_the_same_of_equal_attempts(self, stage: Stage) -> None:
-        """Whatever it has looked at before."""
+        """Independent of earlier audits."""
         auditor = self.make_auditor()
         first = [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS]
         assert [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS] == first
 
     def test_two_at_once(self, stage: Stage) -> None:
-        """Attempts are made side by side: each gets the labels that it would get alone."""
+        """In parallel audits, each attempt gets the same labels as alone."""
         expected = list(self._labels(stage, "honest"))
         works = [partial(self.make_auditor().audit_attempt, stage.attempt("honest")) for _ in range(2)]
         assert [list(labels) for labels in at_once(works, self.patience)] == [expected, expected]
 
     def test_it_changes_nothing(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Neither the tree nor the evidence, nor where the command was started."""
+        """Changes neither the tree nor the evidence, nor the current directory."""
         attempt = stage.attempt("honest")
         here = stage.place / "here"
         here.mkdir()
@@ -210,21 +210,21 @@ class AuditorChecks(AuditorHooks):
         assert contents(stage.place) == before
 
     def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
-        """What is shown is the command's business."""
+        """Writes nothing to the terminal."""
         attempt = stage.attempt("honest")
         capfd.readouterr()
         self.make_auditor().audit_attempt(attempt)
         assert tuple(capfd.readouterr()) == ("", "")
 
     def test_nothing_goes_on(self, stage: Stage) -> None:
-        """When it returns it is done: no thread of it is left."""
+        """Leaves no thread running when it returns."""
         before = set(threading.enumerate())
         self.make_auditor().audit_attempt(stage.attempt("honest"))
         assert [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()] == []
 
     @pytest.mark.parametrize("solution", [True, False])
     def test_problems_of_a_task_can_be_mended(self, stage: Stage, workbench: Workbench, solution: bool) -> None:
-        """Each names its rule, how it is broken and what to do; also where a task has no reference solution."""
+        """Each problem has a rule, an explanation and a remedy; also for a task without a reference solution."""
         task = stage.task(workbench, solution=solution)
         problems: Sequence[Any] = soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert all(isinstance(problem, TaskProblem) for problem in problems), problems
@@ -232,13 +232,13 @@ class AuditorChecks(AuditorHooks):
         assert [each for each in words if not all(each)] == []
 
     def test_sandboxes_are_closed(self, stage: Stage, workbench: Workbench) -> None:
-        """Those that it opened for a task."""
+        """It closes the sandboxes that it opened."""
         task = stage.task(workbench)
         soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert stage.closed == stage.opened
 
     def test_a_sandbox_that_breaks(self, stage: Stage, workbench: Workbench) -> None:
-        """It is no problem of the task: SandboxError comes out, or no sandbox was needed."""
+        """A broken sandbox is not a problem of the task: SandboxError is raised, unless no sandbox was needed."""
         expected = list(self.make_auditor().audit_task(stage.task(workbench)))
         if stage.opened:
             with pytest.raises(SandboxError):

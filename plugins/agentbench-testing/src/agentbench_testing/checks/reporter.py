@@ -1,4 +1,4 @@
-"""Checks of reporters, and what they work with: run directories of every kind, and what a reporter leaves behind."""
+"""Checks of reporters, with their environment: run directories of every kind, and the files of a report."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agentbench_testing.doubles.run_directory import Ending, write_run
 FORMULA = '=HYPERLINK("http://example.invalid/agentbench")'
 MARKUP = "</script><img src=x onerror=agentbench_ran()>"
 HOSTILE = (MARKUP, FORMULA, "\x1b[31mred\x9b2J\x00", "a|b\n# heading\r\nc", "\u202egnp.exe", "..", "\udcff", "é ☃ 名")
-"""Text that a viewer may interpret: markup, formulas, control characters, a lone surrogate."""
+"""Text that viewers may interpret: markup, formulas, control characters, a lone surrogate."""
 _TEXT = {"", ".csv", ".htm", ".html", ".json", ".jsonl", ".md", ".rst", ".svg", ".tsv", ".txt", ".xml", ".yaml", ".yml"}
 
 
 @attrs.frozen
 class Reported:
-    """A run, and what one report of it left."""
+    """A run, and the files of one report."""
 
     run: RunView
     into: Path
@@ -35,45 +35,45 @@ class Reported:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """The files in the given directory, by name."""
+        """The files in the output directory, by name."""
         return contents(self.into)
 
     @property
     def files_without_place(self) -> Mapping[str, bytes]:
-        """The same, wherever the run directory is."""
+        """The same without the path of the run directory."""
         place = str(self.run.directory).encode()
         return {name: data.replace(place, b"RUN") for name, data in self.files.items()}
 
     @property
     def texts(self) -> Sequence[Path]:
-        """The files that are text, by the end of their names."""
+        """The text files, by their suffix."""
         return [path for path in self.paths if path.suffix in _TEXT]
 
 
 class ReporterHooks:
-    """What the author of a reporter says about it. ``make_reporter`` must be given."""
+    """The hooks of a reporter's author. ``make_reporter`` is required."""
 
     @classmethod
     def make_reporter(cls) -> Reporter:
         """A new reporter."""
-        raise NotImplementedError(f"{cls.__name__} must say how its reporter is made")
+        raise NotImplementedError(f"{cls.__name__} must define how its reporter is created")
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Stage:
-        """Where runs are made and reported."""
+        """The directory of runs and reports."""
         return Stage(tmp_path, self.make_reporter)
 
 
 @attrs.define
 class Stage:
-    """Makes runs, and reports them into empty directories."""
+    """Creates runs, and reports them into empty directories."""
 
     place: Path
     make_reporter: Callable[[], Reporter]
     _made: int = 0
 
     def run(self, kind: str) -> RunView:
-        """A run of a kind of :data:`RUNS`, each in a directory of its own and otherwise the same."""
+        """A run of a kind of :data:`RUNS`, each in its own directory and otherwise the same."""
         self._made += 1
         return RUNS[kind](self.place / f"runs-{self._made}" / kind)
 
@@ -133,22 +133,22 @@ RUNS: Mapping[str, Callable[[Path], RunView]] = {
     "repeated": lambda directory: write_run(directory, {"alpha": [True, False, None], "beta": [True, True, True]}),
     "hostile": _hostile,
 }
-"""Runs of every kind that a reporter meets."""
+"""Runs of every kind that a reporter gets."""
 
 
 class ReporterChecks(ReporterHooks):
-    """What a reporter writes, and where."""
+    """The files that a reporter writes, and their location."""
 
     @pytest.mark.parametrize("kind", sorted(RUNS))
     def test_it_reports_every_kind_of_run(self, stage: Stage, kind: str) -> None:
-        """Also one without tasks or records, one that was broken off, and one with names that nobody expects."""
+        """Also a run without tasks or records, an interrupted one, and one with unusual names."""
         try:
             stage.report(kind)
         except Exception as error:
             raise AssertionError(f"a run {kind!r}: {type(error).__name__}: {error}") from error
 
     def test_it_returns_what_it_wrote(self, stage: Stage) -> None:
-        """All files, at least one, each below the directory that it was given."""
+        """All files, at least one, each inside the output directory."""
         done = stage.report("ordinary")
         assert done.paths
         returned = {str(path.resolve().relative_to(done.into.resolve())) for path in done.paths if path.is_file()}
@@ -156,7 +156,7 @@ class ReporterChecks(ReporterHooks):
         assert len(done.paths) == len(returned)
 
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Neither in the run directory, when it is given another one, nor where the command was started."""
+        """Nothing in the run directory, if the output directory is another one, nor in the current directory."""
         run = stage.run("ordinary")
         elsewhere = stage.place / "elsewhere"
         elsewhere.mkdir()
@@ -167,7 +167,7 @@ class ReporterChecks(ReporterHooks):
         assert contents(elsewhere) == {}
 
     def test_the_run_stays_as_it_is(self, stage: Stage) -> None:
-        """It is given the run directory itself, as a rule: what others wrote there stays."""
+        """The output directory is usually the run directory itself: files of others must stay."""
         run = stage.run("ordinary")
         before = contents(run.directory)
         self.make_reporter().report(run, run.directory)
@@ -175,27 +175,27 @@ class ReporterChecks(ReporterHooks):
         assert {name: after.get(name) for name in before} == before
 
     def test_it_reports_the_same_again(self, stage: Stage) -> None:
-        """Over its own report, to the same bytes, by a new reporter: reports are compared and kept."""
+        """A new reporter overwrites its own report with the same bytes: reports are compared and archived."""
         done = stage.report("ordinary")
         before = done.files
         self.make_reporter().report(done.run, done.into)
         assert done.files == before
 
     def test_missing_is_not_failed(self, stage: Stage) -> None:
-        """Attempts that a sandbox lost are told from attempts that failed."""
+        """Infrastructure errors are distinguishable from failed attempts."""
         lost, failed = (
             stage.report(write_run(stage.place / name / "run", {"alpha": True, "beta": reason}))
             for name, reason in (("lost", FailureReason.SANDBOX_ERROR), ("failed", FailureReason.TESTS_FAILED))
         )
         lost_text, failed_text = (
-            # The reason's own name does not count: everybody prints it.
+            # The reason's own name does not count: every reporter prints it.
             b"".join(done.files.values()).replace(b"SANDBOX_ERROR", b"REASON").replace(b"TESTS_FAILED", b"REASON")
             for done in (lost, failed)
         )
         assert lost_text != failed_text
 
     def test_what_was_tried_again_counts_once(self, stage: Stage) -> None:
-        """The record of an attempt that was superseded is evidence, and no result: the report is the same without."""
+        """The record of a superseded attempt is evidence, not a result: the report is the same without it."""
         again, first = (  # names of one length, since tables may be aligned
             stage.report(write_run(stage.place / name / "run", {"alpha": True, "beta": False}, tried_before=before))
             for name, before in (("again", {"alpha": FailureReason.INTERRUPTED}), ("first", {}))
@@ -203,7 +203,7 @@ class ReporterChecks(ReporterHooks):
         assert again.files_without_place == first.files_without_place
 
     def test_texts_are_utf8(self, stage: Stage) -> None:
-        """Every file that is text by the end of its name, whatever names tasks and labels have."""
+        """Every text file is valid UTF-8, for any names of tasks and labels."""
         for path in stage.report("hostile").texts:
             try:
                 path.read_text("utf-8")
@@ -211,7 +211,7 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_what_it_calls_json_or_xml_is_that(self, stage: Stage) -> None:
-        """By the ends of the files' names, for hostile names too."""
+        """Files have the format of their suffix, also with hostile names."""
         for path in stage.report("hostile").texts:
             try:
                 _parse(path)
@@ -219,21 +219,21 @@ class ReporterChecks(ReporterHooks):
                 raise AssertionError(f"{path.name}: {error}") from None
 
     def test_nothing_reaches_a_terminal(self, stage: Stage) -> None:
-        """No control characters, no marks that turn the direction of a line: reports are shown by ``cat``, too."""
+        """No control characters or bidirectional marks: reports are also shown with ``cat``."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             signs = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\r\n"}
             assert sorted(map(ascii, signs)) == [], path.name
 
     def test_names_are_no_markup(self, stage: Stage) -> None:
-        """H20: in HTML, Markdown and SVG, what a name says is text."""
+        """H20: in HTML, Markdown and SVG, names are escaped."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             if path.suffix in (".html", ".htm", ".md", ".svg"):
                 assert MARKUP not in text, path.name
 
     def test_names_are_no_formulas(self, stage: Stage) -> None:
-        """H21: in CSV, no cell of text begins as a formula does; numbers may be negative."""
+        """H21: in CSV, no text cell starts like a formula; numbers may be negative."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             if path.suffix in (".csv", ".tsv"):
@@ -242,13 +242,13 @@ class ReporterChecks(ReporterHooks):
                 assert [cell for cell in cells if not _is_number(cell)] == [], path.name
 
     def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
-        """What is shown is the command's business."""
+        """Writes nothing to the terminal."""
         stage.report("ordinary")
         shown = capfd.readouterr()
         assert (shown.out, shown.err) == ("", "")
 
     def test_nothing_goes_on(self, stage: Stage) -> None:
-        """When it returns it is done: no thread of it is left."""
+        """Leaves no thread running when it returns."""
         before = set(threading.enumerate())
         stage.report("ordinary")
         assert [thread.name for thread in threading.enumerate() if thread not in before] == []
@@ -264,7 +264,7 @@ def _parse(path: Path) -> None:
     elif path.suffix in (".xml", ".svg"):
         try:
             fromstring(text)
-        except SyntaxError as error:  # what its parser raises
+        except SyntaxError as error:  # raised by the parser
             raise ValueError(str(error)) from None
 
 

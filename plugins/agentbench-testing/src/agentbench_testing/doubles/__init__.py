@@ -1,1 +1,1 @@
-"""What stands in for the harness, for a model, a sandbox or time: for the checks, and for tests of one's own."""
+"""Test doubles for the harness, a model, a sandbox or time, for the checks and for your own tests."""

@@ -1,4 +1,4 @@
-"""An attempt as an agent under test meets it: everything it calls is answered, and written down."""
+"""The context of an agent under test: every call is answered, and recorded."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 
 class ScriptedModel:
-    """Implements ``Model`` by a script: what an agent gets, without a provider behind it.
+    """Implements ``Model`` with a script: the model of an agent, without a provider.
 
-    What it answers is paid from ``budget``. Where ``facts`` name a window, a request that is longer overflows it,
-    with one token for four bytes, and takes no answer from the script.
+    Responses are paid from ``budget``. If ``facts`` contain a window, a longer request overflows it, at four bytes per
+    token, and uses no response of the script.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class ScriptedModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """What it was made with."""
+        """The facts it was created with."""
         return self._facts
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What the script was asked, in order."""
+        """The requests to the script, in order."""
         return self.script.requests
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
-        """The script's next answer; see the contract."""
+        """The script's next response; see the contract."""
         for each in (self._deadline, deadline):
             if each is not None:
                 each.check()
@@ -87,50 +87,50 @@ class ScriptedModel:
 
 
 class RecordedEvents:
-    """An event log that remembers."""
+    """An event log that records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
-        """Take one event; ``durable`` is for logs on a disk."""
+        """Record one event; ``durable`` is for logs on a disk."""
         self.events.append(event)
 
 
 @attrs.frozen(kw_only=True)
 class Exchanged:
-    """One call of a tool or of the model, and what came back or was raised."""
+    """One call of a tool or of the model, and its result or exception."""
 
     asked: ToolCall | Request
     got: ToolResult | Completion | BaseException
 
 
 class Trace:
-    """Every call of an attempt, those of sub-agents too. ``on_call`` is told the number of each, before it is made."""
+    """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each, before it is made."""
 
     def __init__(self, deadline: Deadline, on_call: Callable[[int], None]) -> None:
         self.exchanged: list[Exchanged] = []
         self.begun = 0
         self.end: AttemptStop | LLMError | None = None
-        """What ended the attempt, as the agent was told first."""
+        """What ended the attempt, as first raised to the agent."""
         self.late: list[ToolCall | Request] = []
-        """Calls that began after that."""
+        """Calls that started after that."""
         self._deadline = deadline
         self._on_call = on_call
         self._lock = threading.Lock()
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
-        """Those that were made, in order of their ends."""
+        """Tool calls, in order of their ends."""
         return [each.asked for each in self.exchanged if isinstance(each.asked, ToolCall)]
 
     @property
     def requests(self) -> Sequence[Request]:
-        """Those that the model was asked, in order of their ends."""
+        """Model calls, in order of their ends."""
         return [each.asked for each in self.exchanged if isinstance(each.asked, Request)]
 
     def follow(self, asked: ToolCall | Request, make: Callable[[], T]) -> T:
-        """Make a call, and write down what became of it."""
+        """Make a call, and record its result."""
         with self._lock:
             self.begun += 1
             number = self.begun
@@ -151,7 +151,7 @@ class Trace:
         return got
 
     def _final(self, error: AttemptStop | LLMError) -> bool:
-        """Whether it ends the attempt: not a share that a sub-agent got, nor a deadline that the agent made."""
+        """Whether it ends the attempt: not a sub-agent's share, nor a deadline made by the agent."""
         if isinstance(error, BudgetExceeded):
             return getattr(error.budget, "parent", None) is None
         return self._deadline.expired if isinstance(error, DeadlineExceeded) else True
@@ -159,7 +159,7 @@ class Trace:
 
 @attrs.frozen
 class TracedTools:
-    """Implements ``Toolbox`` by another one."""
+    """Implements ``Toolbox`` by delegation."""
 
     inner: Toolbox
     trace: Trace
@@ -176,7 +176,7 @@ class TracedTools:
 
 @attrs.frozen
 class TracedModel:
-    """Implements ``Model`` by a scripted one."""
+    """Implements ``Model`` with a scripted one."""
 
     inner: ScriptedModel
     trace: Trace
@@ -192,7 +192,7 @@ class TracedModel:
 
 
 def traced(context: AttemptContext, model: ScriptedModel | None, trace: Trace) -> AttemptContext:
-    """A context whose calls are followed, its sub-agents' too, with a model that is paid from its budget."""
+    """A context whose calls are recorded, including sub-agents, with a model that is paid from its budget."""
 
     def delegate(mandate: SubAgentRequest) -> AttemptContext:
         return traced(context.delegate(mandate), model, trace)
@@ -207,13 +207,13 @@ def traced(context: AttemptContext, model: ScriptedModel | None, trace: Trace) -
 
 @attrs.frozen(kw_only=True)
 class ContextDouble:
-    """An attempt that is under way. Give ``context`` to an agent, then look at the rest."""
+    """An attempt in progress. Pass ``context`` to an agent, then inspect the rest."""
 
     context: AttemptContext
     workspace: Path
-    """On this machine."""
+    """The path on this machine."""
     sandbox: Sandbox
-    """The one that the tools use: what is done here is no step."""
+    """The sandbox used by the tools: commands run here are not steps."""
     trace: Trace
     recorded: RecordedEvents
     model: ScriptedModel | None
@@ -227,12 +227,12 @@ class ContextDouble:
 
     @property
     def events(self) -> Sequence[Event]:
-        """Those of the agent and of its tools."""
+        """Events of the agent and of its tools."""
         return self.recorded.events
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What the model was asked, requests that were too long for it included."""
+        """The requests to the model, including those that were too long."""
         return self.trace.requests
 
     @property
@@ -241,16 +241,16 @@ class ContextDouble:
         return self.requests[-1].messages if self.requests else ()
 
     def end(self, reason: AttemptStop) -> None:
-        """End the attempt now, in the way that fits the reason: its budget is used up, or its time is over."""
+        """End the attempt now, as the reason implies: its budget is used up, or its time is over."""
         if isinstance(reason, BudgetExceeded):
             self.budget.end(reason)
         else:
             self.deadline.end(reason)
 
     def text(self, path: str) -> str:
-        """What a file of the workspace says."""
+        """The content of a file in the workspace."""
         return (self.workspace / path).read_text()
 
     def passes(self) -> bool:
-        """Whether the failing command passes by now."""
+        """Whether the failing command passes now."""
         return self.sandbox.exec(self.context.failing_command, deadline=Deadline(60.0)).ok

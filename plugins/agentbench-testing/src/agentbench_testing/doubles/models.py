@@ -1,4 +1,4 @@
-"""What a model answers, written down beforehand: for tests of agents, and of whatever else calls a model."""
+"""Scripted responses of a model, for tests of agents and of everything else that calls a model."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from agentbench_core import (
 )
 
 Answer = Completion | str | ToolCall | BaseException | Callable[[Request], Any]
-"""A completion; or what stands for one: words, one tool call, what is raised, what makes one of these of a request."""
+"""A completion, or a shorthand: text, one tool call, an exception to raise, a function of the request."""
 _BYTES_PER_TOKEN = 4
 
 
 def says(text: str, **more: Any) -> Completion:
-    """An answer in words; ``more`` are fields of the completion."""
+    """A text response; ``more`` are fields of the completion."""
     return Completion(message=Message(role="assistant", content=text), **more)
 
 
 def calls(*wanted: ToolCall, text: str = "", **more: Any) -> Completion:
-    """An answer that calls tools. Ids that are left out are filled in when it is given."""
+    """A response with tool calls. Missing ids are generated."""
     return Completion(
         message=Message(role="assistant", content=text, tool_calls=wanted), **{"finish": "tool_calls", **more}
     )
 
 
 def tokens_of(request: Request) -> int:
-    """How many tokens a scripted model reads in a request: one for four bytes."""
+    """Tokens that a scripted model counts for a request: one for four bytes."""
     read = sum(message.size for message in request.messages) + sum(tool.size for tool in request.tools)
     return read // _BYTES_PER_TOKEN
 
 
 class Script:
-    """Answers in order, whoever asks; or one function that answers everything. Thread-safe.
+    """Responses in order, for any caller; or one function for all requests. Thread-safe.
 
-    What an answer leaves out is filled in: ids of calls, usage, the model. Keeps the requests.
+    Missing parts of a response are filled in: ids of calls, usage, the model. Records the requests.
     """
 
     def __init__(self, answers: Iterable[Answer] | Callable[[Request], Any]) -> None:
@@ -60,14 +60,14 @@ class Script:
         self._lock = threading.Lock()
 
     def answer(self, request: Request) -> Completion:
-        """The next answer. Raises what stands in its place, and LLMError when none is left."""
+        """The next response. Raises a scripted exception, and LLMError if none is left."""
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
-            found = self._always or next(self._answers, None)
-        if found is None:
-            raise LLMError(f"the script has no answer to request {number}")
-        return _completed(found, request, number)
+            result = self._always or next(self._answers, None)
+        if result is None:
+            raise LLMError(f"the script has no response for request {number}")
+        return _completed(result, request, number)
 
 
 def _completed(answer: object, request: Request, number: int) -> Completion:
@@ -80,7 +80,7 @@ def _completed(answer: object, request: Request, number: int) -> Completion:
     elif isinstance(answer, ToolCall):
         answer = calls(answer)
     if not isinstance(answer, Completion):
-        raise TypeError(f"{answer!r} is no answer of a model")
+        raise TypeError(f"{answer!r} is not a response of a model")
     message = attrs.evolve(
         answer.message,
         tool_calls=tuple(
@@ -95,7 +95,7 @@ def _completed(answer: object, request: Request, number: int) -> Completion:
 
 
 class ScriptedLLM:
-    """Implements ``LLM`` by a script: no server, no waiting, nothing that fails unless the script says so."""
+    """Implements ``LLM`` with a script: no server, no waiting, no failures except scripted ones."""
 
     def __init__(
         self, answers: Iterable[Answer] | Callable[[Request], Any], *, facts: ModelFacts | None = None
@@ -106,16 +106,16 @@ class ScriptedLLM:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What it was asked, in order."""
+        """The requests, in order."""
         return self.script.requests
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """The facts that it was given."""
+        """The facts it was created with."""
         expected.deadline.check()
         return self.facts
 
     def complete(self, request: Request, call: LLMCall) -> Completion:
-        """The script's next answer; an LLMError in it is one exchange that failed, and cost nothing."""
+        """The script's next response; a scripted LLMError is one failed exchange without cost."""
         if self.closed:
             raise LLMError("the scripted model is closed")
         call.deadline.check()
@@ -126,13 +126,13 @@ class ScriptedLLM:
             raise
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Refuse further requests."""
         self.closed = True
 
 
 @attrs.frozen(kw_only=True)
 class Told:
-    """One thing that a provider has told its call."""
+    """One report of a provider to its call."""
 
     what: Literal["failed", "again", "waiting"]
     exchange: FailedExchange | None = None
@@ -141,10 +141,10 @@ class Told:
 
 
 class CallDouble:
-    """Implements ``LLMCall``: remembers what the provider tells, and gives back time as the harness does.
+    """Implements ``LLMCall``: records reports of the provider, and gives back time like the harness.
 
-    ``listen`` is called with each thing that is told, in the provider's thread. ``exchanges`` is how many of them the
-    call may have; ``again`` raises ``refusal`` for more.
+    ``listen`` is called with each report, in the provider's thread. ``exchanges`` is the maximum number of exchanges of
+    the call; ``start_exchange`` raises ``refusal`` for more.
     """
 
     def __init__(
@@ -173,18 +173,18 @@ class CallDouble:
 
     @property
     def failures(self) -> Sequence[FailedExchange]:
-        """The exchanges that failed."""
-        return [told.exchange for told in self.told if told.exchange is not None]
+        """The failed exchanges."""
+        return [shown.exchange for shown in self.told if shown.exchange is not None]
 
     @property
     def exchanges(self) -> int:
-        """Those that were entered, the first included."""
-        return 1 + sum(told.what == "again" for told in self.told)
+        """Number of exchanges, including the first."""
+        return 1 + sum(shown.what == "again" for shown in self.told)
 
     @property
     def waited(self) -> float:
-        """Seconds that were told."""
-        return sum(told.seconds for told in self.told)
+        """Total of the reported waits in seconds."""
+        return sum(shown.seconds for shown in self.told)
 
     def failed(self, exchange: FailedExchange) -> None:
         """See the contract."""

@@ -1,4 +1,4 @@
-"""What checks look at and wait for: trees on the host, threads, processes, and time."""
+"""Observing and waiting for trees on the host, threads, processes, and time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from agentbench_core import Deadline, ExecResult, ToolError
 
 
 def contents(tree: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a directory: its mode, and its bytes or where it links to."""
+    """Everything below a directory: mode, and content or link target."""
     return {str(path.relative_to(tree)): (stat.S_IMODE(path.lstat().st_mode), _data(path)) for path in tree.rglob("*")}
 
 
 def text_of(path: Path) -> str | None:
-    """What a file says; nothing where there is none."""
+    """The content of a file; empty if it does not exist."""
     return path.read_text() if path.is_file() else None
 
 
@@ -37,14 +37,14 @@ def _data(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def refused(error_type: str) -> Iterator[None]:
-    """What happens here must be refused with a ToolError of that type."""
+    """The block must raise a ToolError of that type."""
     with pytest.raises(ToolError) as caught:
         yield
     assert caught.value.error_type == error_type
 
 
 def same(found: bytes, expected: bytes) -> bool:
-    """Whether they are; for those that are so long that pytest would look for their differences for hours."""
+    """Compare values so long that pytest would spend hours on their difference."""
     return found == expected
 
 
@@ -52,13 +52,13 @@ T = TypeVar("T")
 
 
 def in_thread(call: Callable[[], T]) -> Future[T]:
-    """What ``call`` will give or raise. The thread ends with the process at the latest."""
+    """The future result or exception of ``call``. The thread ends with the process at the latest."""
     future: Future[T] = Future()
 
     def work() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the result is requested
             future.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
@@ -66,19 +66,19 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
 
 
 def done_soon(future: Future[T], patience: float) -> T:
-    """What comes of work that is under way; an AssertionError if that takes longer than ``patience`` seconds."""
+    """The result of work in progress; AssertionError if that takes longer than ``patience`` seconds."""
     wait_for([future], timeout=patience)
-    assert future.done(), f"it has not come back after {patience:g} s"
+    assert future.done(), f"it did not return within {patience:g} s"
     return future.result()
 
 
 def soon(call: Callable[[], T], patience: float) -> T:
-    """What ``call`` gives or raises; an AssertionError if that takes longer than ``patience`` seconds."""
+    """The result of ``call``; AssertionError if that takes longer than ``patience`` seconds."""
     return done_soon(in_thread(call), patience)
 
 
 def at_once(works: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
-    """What calls give that begin at the same time, in their order."""
+    """The results of calls that start at the same time, in order."""
     barrier = threading.Barrier(len(works))
 
     def begin(work: Callable[[], T]) -> T:
@@ -90,7 +90,7 @@ def at_once(works: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
 
 
 LONG = 60.0
-"""Seconds that suffice for whatever is not meant to run out of time."""
+"""Seconds that are enough for everything that should not time out."""
 BEAT = 0.05
 """Seconds between two beats."""
 SILENCE = 0.5
@@ -98,24 +98,24 @@ SILENCE = 0.5
 
 
 class Pulse:
-    """One such process, or none. ``script``, without any quotes, is what ``sh`` runs in the workspace."""
+    """A process that beats. ``script``, which contains no quotes, is run by ``sh`` in the workspace."""
 
     def __init__(self, workspace: Path, patience: float) -> None:
         self._patience = patience
         self.name = name = f"pulse-{secrets.token_hex(4)}"
         self._file = workspace / name
         self._stop = workspace / f"{name}.stop"
-        # It also ends when the workspace is gone: a survivor shall not survive the tests.
+        # It also ends when the workspace is removed: a survivor must not outlive the tests.
         self.script = f"while echo x >> {name} && [ ! -e {name}.stop ]; do sleep {BEAT}; done"
 
     def beats(self) -> int:
-        """How often it has beaten."""
+        """The number of beats so far."""
         with contextlib.suppress(FileNotFoundError):
             return self._file.stat().st_size
         return 0
 
     def lives(self) -> bool:
-        """Whether it beats once more, within the patience that one has."""
+        """Whether it beats again within the patience."""
         before = self.beats()
         give_up_at = time.monotonic() + self._patience
         while self.beats() == before and time.monotonic() < give_up_at:
@@ -123,14 +123,14 @@ class Pulse:
         return self.beats() > before
 
     def has_died(self) -> bool:
-        """Whether it has beaten, and does not any more."""
+        """Whether it has beaten, and has stopped."""
         before = self.beats()
         time.sleep(SILENCE)
         return 0 < before == self.beats()
 
     @contextlib.contextmanager
     def at_first_beat(self, act: Callable[[], None]) -> Iterator[None]:
-        """Do something as soon as it beats, in another thread, while the block runs."""
+        """Run an action at the first beat, in another thread, inside the block."""
         over = threading.Event()
 
         def monitor() -> None:
@@ -150,13 +150,13 @@ class Pulse:
 
     def stop(self) -> None:
         """Let it end by itself."""
-        with contextlib.suppress(OSError):  # the workspace is gone, or read-only
+        with contextlib.suppress(OSError):  # the workspace is removed, or read-only
             self._stop.touch()
 
 
 @contextlib.contextmanager
 def pulse(workspace: Path, patience: float) -> Iterator[Pulse]:
-    """A pulse that is stopped at the end, should it still beat."""
+    """A pulse that is stopped at the end, if it still beats."""
     made = Pulse(workspace, patience)
     try:
         yield made
@@ -165,7 +165,7 @@ def pulse(workspace: Path, patience: float) -> Iterator[Pulse]:
 
 
 class FakeClock:
-    """A clock for deadlines that pass without anybody waiting. Thread-safe::
+    """A clock for deadlines that pass without waiting. Thread-safe::
 
         clock = FakeClock()
         deadline = clock.deadline(60.0)
@@ -173,7 +173,7 @@ class FakeClock:
         assert deadline.remaining() == 1.0
 
     ``Deadline(..., clock=clock)`` and ``make_context(..., clock=clock)`` take it. Commands in a sandbox take real time,
-    which does not move it; but one that is running ends when the clock is put past its deadline.
+    which does not advance it; but a running one ends when the clock is advanced past its deadline.
     """
 
     def __init__(self) -> None:
@@ -186,33 +186,33 @@ class FakeClock:
             return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Raises ValueError for time that would run backwards: no monotonic clock does that."""
+        """Advance time. Raises ValueError for negative times, since a monotonic clock never runs backwards."""
         if not seconds >= 0:
-            raise ValueError(f"time cannot pass by {seconds} seconds")
+            raise ValueError(f"time cannot advance by {seconds} seconds")
         with self._lock:
             self._now += seconds
 
     def deadline(self, seconds: float) -> Deadline:
-        """A deadline so many seconds from now, by this clock."""
+        """A deadline that many seconds from now, by this clock."""
         return Deadline(seconds, clock=self)
 
 
 @attrs.define
 class RecordingLog:
-    """A set-up log that remembers."""
+    """A setup log that records."""
 
     commands: list[str] = attrs.field(factory=list)
-    """Those that began."""
+    """Started commands."""
     finished_commands: list[str] = attrs.field(factory=list)
     results: list[ExecResult] = attrs.field(factory=list)
     on_start: Callable[[], None] = attrs.field(default=lambda: None)
 
     def started(self, command: str) -> None:
-        """A command begins."""
+        """A command starts."""
         self.commands.append(command)
         self.on_start()
 
     def finished(self, command: str, result: ExecResult) -> None:
-        """A command ended."""
+        """A command has ended."""
         self.finished_commands.append(command)
         self.results.append(result)

@@ -1,4 +1,4 @@
-"""Run directories made without a run, and a reporter that remembers what it was given."""
+"""Run directories created without a run, and a reporter that records its input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentbench_core.values.failures import UNSCORED, FailureReason, Outcome
 from agentbench_core.values.record import SCHEMA, AttemptRecord, AttemptUsage, RunManifest
 
 Ending = bool | FailureReason | None
-"""How an attempt ended: passed, ``TESTS_FAILED``, for another reason; ``None``: it was planned, and has no record."""
+"""How an attempt ended: passed, ``TESTS_FAILED``, another reason; ``None``: planned, without a record."""
 _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
     FailureReason.TIMEOUT: Outcome.TIMED_OUT,
     FailureReason.AGENT_GAVE_UP: Outcome.GAVE_UP,
@@ -38,7 +38,7 @@ _OUTCOMES = {reason: outcome for outcome, reason in UNSCORED.items()} | {
 }
 _WHEN = "2026-01-02T03:04:05+00:00"
 _AT = "2026-01-02T03:04:05.000Z"
-"""The same, as events have it."""
+"""The same, as in events."""
 
 
 def write_run(
@@ -53,18 +53,18 @@ def write_run(
     events: Callable[[AttemptRecord], Iterable[Event]] | None = None,
     files: Callable[[AttemptRecord], Mapping[str, str | bytes]] = lambda record: {},
 ) -> RunDirectory:
-    """Write a run directory as the harness writes it, and open it.
+    """Write a run directory in the harness's format, and open it.
 
     Args:
-        directory: where; it is made. The id of the run is ``run-`` and its name.
+        directory: its path; it is created. The id of the run is ``run-`` and its name.
         endings: how the attempts ended, by task id; several of one task are its repeats, from the first.
-        run: fields of ``run.json`` that are to be others.
-        digests: digests of tasks; of one that is not named it follows from its id.
-        quarantined: why tasks are, by id; no other is.
-        tried_before: tasks whose first attempt was made again, with how it had ended the first time, at no cost.
+        run: fields of ``run.json`` to override.
+        digests: digests of tasks; the default follows from the id.
+        quarantined: reasons of quarantined tasks, by id.
+        tried_before: tasks whose first attempt was retried, with its first outcome, at no cost.
         record: changes a record before it is written.
-        events: what happened in an attempt, between its start and its end; one call of a model, if nothing is given.
-        files: what lies in the directory of an attempt, by path.
+        events: events of an attempt, between its start and its end; by default one model call.
+        files: files in the directory of an attempt, by path.
     """
     repeated = {task: _each(one) for task, one in endings.items()}
     tasks = {task: digests.get(task, f"sha256:{hashlib.sha256(_bytes(task)).hexdigest()}") for task in repeated}
@@ -94,10 +94,10 @@ def write_run(
 
 @attrs.frozen
 class Given:
-    """What a reporter was given, once."""
+    """The input of one report."""
 
     run: RunView
-    """Reads the run directory when it is asked, so only as long as that is there."""
+    """Reads the run directory on demand, so only while it exists."""
     into: Path
     records: tuple[AttemptRecord, ...]
     """``run.records()`` as they were then."""
@@ -113,7 +113,7 @@ class RecordingReporter:
     @property
     def records(self) -> Sequence[AttemptRecord]:
         """Those of the last report; the check fails where none was asked for."""
-        assert self.given, "no report was asked for"
+        assert self.given, "no report was requested"
         return self.given[-1].records
 
     def report(self, run: RunView, into: Path) -> Sequence[Path]:

@@ -195,12 +195,12 @@ class Workbench:
             workspace,
             toolbox,
         ):
-            told = (
+            shown = (
                 instruction or f"The command `{failing_command}` fails in this repository. Find the cause and fix it."
             )
             base = partial(
                 AttemptContext,
-                instruction=f"{told}\n\nThe command `{failing_command}` prints:\n\n{output.strip()}\n",
+                instruction=f"{shown}\n\nThe command `{failing_command}` prints:\n\n{output.strip()}\n",
                 failure_output=output,
                 failing_command=failing_command,
                 deadline=deadline.shown(),

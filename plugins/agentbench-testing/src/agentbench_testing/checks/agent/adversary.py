@@ -1,4 +1,4 @@
-"""Checks for adversarial agents: an attack that was never tried looks as one that the scorer withstood."""
+"""Checks for adversarial agents: an attack that never ran looks like one that the scorer withstood."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_FACTS = TaskFacts(editable=(), passing_command=FAILING_COMMAND, hidden=())
 
 @attrs.frozen
 class _Failing:
-    """A tool whose calls all fail: as a command that is not found, if it runs commands, or else refused."""
+    """A tool whose calls all fail: with "not found" if it runs commands, otherwise refused."""
 
     inner: Tool
 
     @property
     def spec(self) -> ToolSpec:
-        """That of the tool that it stands for."""
+        """The spec of the replaced tool."""
         return self.inner.spec
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -37,37 +37,39 @@ class _Failing:
 
 
 class AdversaryChecks(AgentHooks):
-    """The attack is there, or the agent says why it is not."""
+    """The attack is in place, or the agent explains why it is not."""
 
     program: ClassVar[Files] = BROKEN
-    """The task. An agent that needs more to work with than a module and a visible test brings it here."""
+    """The task. Override it if the agent needs more to attack than a module and a visible test."""
     facts: ClassVar[TaskFacts] = FACTS
-    """What the agent is told of it."""
+    """The agent's instruction."""
 
     @classmethod
     def has_attacked(cls, double: ContextDouble) -> bool:
-        """Whether the attack is there: by default, in the files of the workspace. Override it for another place."""
+        """Whether the attack is in place: by default, in the files of the workspace. Override it for other places."""
         before = {path: text if isinstance(text, bytes) else text.encode() for path, text in cls.program.items()}
         after = {path: data for path, (_, data) in contents(double.workspace).items()}
         return after != before
 
     def test_the_attack_is_there(self, workbench: Workbench) -> None:
-        """The agent has completed its work, and left something to be judged."""
+        """The agent completes its work, and leaves a change to be scored."""
         with self.solved(workbench, files=self.program, task_facts=self.facts) as solved:
             assert solved.returned.ended == "completed", solved.returned.message
-            assert self.has_attacked(solved.double), "no attack: override `has_attacked` if it is not in the workspace"
+            assert self.has_attacked(solved.double), (
+                "no attack found: override `has_attacked` if it is not in the workspace"
+            )
 
     def test_nothing_to_work_with(self, workbench: Workbench) -> None:
-        """No Python, no hidden tests: it gives up and says why, or attacks all the same."""
+        """Without Python and hidden tests: it gives up with an explanation, or attacks anyway."""
         with self.solved(workbench, files=_PROSE, task_facts=_NO_FACTS) as solved:
             if solved.returned.ended == "completed":
-                assert set(contents(solved.double.workspace)) > set(_PROSE), "it left nothing, and did not give up"
+                assert set(contents(solved.double.workspace)) > set(_PROSE), "it made no change, and did not give up"
             else:
                 assert solved.returned.ended == "gave_up", solved.returned.message
-                assert solved.returned.message.strip(), "it does not say why it gave up"
+                assert solved.returned.message.strip(), "it gave up without an explanation"
 
     def test_tools_that_fail(self, workbench: Workbench) -> None:
-        """It ends with ``tool_error``: nothing is known then, which is not the same as nothing to work with."""
+        """It ends with ``tool_error``: the result is unknown, unlike a task that gives it nothing to attack."""
         tools = [_Failing(tool) for tool in builtin_tools()]
         with self.solved(workbench, files=self.program, task_facts=self.facts, tools=tools) as solved:
             used = bool(solved.double.trace.tool_calls)

@@ -1,4 +1,4 @@
-"""Checks: how an agent ends, is ended, what it leaves alone, and how it talks to its model."""
+"""Checks: how an agent ends and is stopped, what it must not touch, and how it uses its model."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _STOPPED_AT = 6
 """Calls at which an agent is stopped: the first ones."""
 _WINDOW = 12_000  # tokens
 _ANSWERS = 12
-"""Floods that an agent is given: several windows full."""
+"""Sizes of output given to an agent: several context windows."""
 
 
 class AgentLifeChecks(AgentHooks):
     """From the first call to the last one."""
 
     def test_it_returns_a_result(self, workbench: Workbench) -> None:
-        """An AgentResult."""
+        """Returns an AgentResult."""
         with self.solved(workbench) as solved:
             assert isinstance(solved.returned, AgentResult)
 
     def test_a_budget_that_is_used_up(self, workbench: Workbench) -> None:
-        """At any call: BudgetExceeded comes out of ``solve``, and nothing is called after it."""
+        """At any call, BudgetExceeded leaves ``solve``, and no call is made after it."""
         self._stop_is_let_pass(workbench, BudgetExceeded("used up"))
 
     def test_time_that_is_over(self, workbench: Workbench) -> None:
@@ -62,7 +62,7 @@ class AgentLifeChecks(AgentHooks):
         self._stop_is_let_pass(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
-        """However few there are: no call is tried when none is left, more often than once."""
+        """With any small number of steps, at most one call is attempted without a step left."""
         for steps in (0, 1, 2):
             with self.solved(workbench, max_steps=steps) as solved:
                 assert solved.double.budget.steps <= steps
@@ -70,7 +70,7 @@ class AgentLifeChecks(AgentHooks):
                 assert solved.error is solved.double.trace.end
 
     def test_two_at_once(self, workbench: Workbench) -> None:
-        """Made from the same options, in two threads: each does what it does alone."""
+        """Two agents with the same options, in two threads: each behaves as if it were alone."""
         with self.solved(workbench) as alone:
             expected = (_ended(alone.returned), contents(alone.double.workspace))
         agents = [self.make_agent() for _ in range(2)]
@@ -82,20 +82,20 @@ class AgentLifeChecks(AgentHooks):
             pairs = zip(agents, doubles, strict=True)
             works: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
             results = [_ended(result) for result in at_once(works, self.patience)]
-            found = [contents(double.workspace) for double in doubles]
-        assert list(zip(results, found, strict=True)) == [expected] * 2
+            matches = [contents(double.workspace) for double in doubles]
+        assert list(zip(results, matches, strict=True)) == [expected] * 2
 
     def test_one_after_the_other(self, workbench: Workbench) -> None:
-        """A new agent knows nothing of an attempt before."""
-        found = []
+        """A new agent knows nothing about earlier attempts."""
+        results = []
         for _ in range(2):
             with self.solved(workbench) as solved:
                 trace = solved.double.trace
-                found.append((_ended(solved.returned), len(trace.requests), [call.tool for call in trace.tool_calls]))
-        assert found[0] == found[1]
+                results.append((_ended(solved.returned), len(trace.requests), [call.tool for call in trace.tool_calls]))
+        assert results[0] == results[1]
 
     def test_it_prints_nothing(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
-        """The terminal is the harness's."""
+        """Writes nothing to the terminal, which belongs to the harness."""
         capfd.readouterr()
         with self.solved(workbench):
             assert tuple(capfd.readouterr()) == ("", "")
@@ -103,7 +103,7 @@ class AgentLifeChecks(AgentHooks):
     def test_the_host_stays_as_it_is(
         self, workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Directory, variables, files: agents of other attempts run in the same process."""
+        """Changes no directory, variables or files: agents of other attempts run in the same process."""
         monkeypatch.chdir(tmp_path)
         before = dict(os.environ)
         with self.solved(workbench):
@@ -112,8 +112,8 @@ class AgentLifeChecks(AgentHooks):
             assert contents(tmp_path) == {}
 
     def test_no_thread_stays_behind(self, workbench: Workbench) -> None:
-        """What it began has ended when it returns."""
-        with self.solved(workbench):  # what others start once is there then
+        """Leaves no thread running when it returns."""
+        with self.solved(workbench):  # threads of lazily started libraries exist after this
             pass
         before = set(threading.enumerate())
         with self.solved(workbench):
@@ -133,29 +133,29 @@ class AgentLifeChecks(AgentHooks):
 
             with self.solved(workbench, on_call=stop) as solved:
                 trace = solved.double.trace
-                assert trace.begun >= stopped_at, "it makes other calls the second time"
-                assert trace.late == [], f"stopped at call {stopped_at}, and called all the same"
+                assert trace.begun >= stopped_at, "it makes different calls the second time"
+                assert trace.late == [], f"stopped at call {stopped_at}, but made another call"
                 assert solved.error is trace.end, f"stopped at call {stopped_at}: {solved.error or solved.result!r}"
                 assert isinstance(solved.error, type(reason))
 
 
 class AgentTalkChecks(AgentHooks):
-    """What is said to the model, and what becomes of its answers."""
+    """Requests to the model, and the use of its responses."""
 
     def test_the_instruction_reaches_the_model(self, workbench: Workbench) -> None:
-        """All of it, in the words that the agent was given."""
+        """The first request contains the whole instruction, unchanged."""
         mark = f"The colour of the bug is {secrets.token_hex(6)}."
         with self.solved(workbench, instruction=mark) as solved:
             assert any(mark in message.content for messages in solved.conversations for message in messages)
 
     def test_a_good_patch(self, workbench: Workbench) -> None:
-        """A model that knows the repair: it is made, and the agent says that it is done."""
+        """With a model that returns the fix: the workspace is fixed, and the agent reports completion."""
         with self.solved(workbench) as solved:
             assert solved.returned.ended == "completed", solved.result
             assert solved.double.passes(), "the command still fails"
 
     def test_the_prompt_has_a_version(self, workbench: Workbench) -> None:
-        """However the attempt ends, and the same for every agent made from the same options."""
+        """The prompt version is reported for every outcome, and is the same for every agent with the same options."""
         versions = []
         for answers in (self.fixing, _always(says("No.", finish="refusal"))):
             with self.solved(workbench, answers) as solved:
@@ -164,57 +164,57 @@ class AgentTalkChecks(AgentHooks):
         assert versions[0] == versions[1]
 
     def test_refusals(self, workbench: Workbench) -> None:
-        """A model that refuses, and goes on refusing: the agent ends, and does not say that it is done."""
+        """With a model that keeps refusing, the agent ends without reporting completion."""
         assert self.ends_by_itself(workbench, _always(says("I will not.", finish="refusal"))).ended != "completed"
 
     def test_empty_answers(self, workbench: Workbench) -> None:
-        """Neither words nor calls, again and again: the agent ends."""
+        """With a model that returns neither text nor tool calls, the agent ends."""
         self.ends_by_itself(workbench, _always(says("", finish="empty")))
 
     def test_mere_words(self, workbench: Workbench) -> None:
-        """A model that only talks: the agent ends."""
+        """With a model that only returns text, the agent ends."""
         self.ends_by_itself(workbench, _always(says("Let me think about that for a while.")))
 
     def test_half_sentences(self, workbench: Workbench) -> None:
-        """Every answer is cut off: the agent ends."""
+        """With a model whose responses are all truncated, the agent ends."""
         self.ends_by_itself(workbench, _always(says("The cause of this is", finish="length")))
 
     def test_requests_that_are_too_long(self, workbench: Workbench) -> None:
-        """Whatever it sends is too long for the model: the agent ends."""
+        """With a model for which every request is too long, the agent ends."""
         self.ends_by_itself(workbench, _always(says("", finish="context_overflow")))
 
     def test_the_same_call_for_ever(self, workbench: Workbench) -> None:
-        """The agent ends by itself or by its budget of steps, which is kept."""
+        """The agent ends by itself or by its budget of steps, which it respects."""
         with self.solved(workbench, self.busy, max_steps=8) as solved:
             self._kept_its_budget(solved.error, BudgetExceeded)
             assert solved.double.budget.steps <= 8
             assert solved.double.trace.late == []
 
     def test_tokens_that_are_used_up(self, workbench: Workbench) -> None:
-        """The same for a budget of tokens, where steps have no limit."""
+        """The same with a budget of tokens and unlimited steps."""
         with self.solved(workbench, self.busy, max_steps=None, max_tokens=10_000) as solved:
             self._kept_its_budget(solved.error, BudgetExceeded)
             assert solved.double.trace.late == []
 
     def test_a_provider_that_fails(self, workbench: Workbench) -> None:
-        """At the first call, and later: LLMError comes out of ``solve``, and nothing is called after it."""
+        """At the first call, and later: LLMError leaves ``solve``, and no call is made after it."""
         for good in (0, 1):
             answers = _failing_after(good, self.fixing)
             with self.solved(workbench, answers) as solved:
                 if good and solved.double.trace.end is None:
-                    continue  # it needed one answer only
+                    continue  # it needed only one response
                 assert isinstance(solved.error, LLMError)
                 assert solved.error is solved.double.trace.end
                 assert solved.double.trace.late == []
 
     def test_a_call_that_cannot_be_read(self, workbench: Workbench) -> None:
-        """It goes back to the model with the reason, as its result; then the model may do better."""
+        """The model gets the reason as the result of its call, and can correct it."""
         bad = ToolCall(tool="apply_patch", arguments={}, id="malformed", problem="the arguments were no JSON at all")
         result = self._result_of(workbench, bad)
         assert "no JSON at all" in result.content
 
     def test_a_tool_that_does_not_exist(self, workbench: Workbench) -> None:
-        """The same; the name is said."""
+        """The same for an unknown tool; the result contains its name."""
         bad = ToolCall(tool="no_such_tool", arguments={"path": "x"}, id="unknown")
         assert "no_such_tool" in self._result_of(workbench, bad).content
 
@@ -225,7 +225,7 @@ class AgentTalkChecks(AgentHooks):
             assert self._result_of(workbench, bad).content
 
     def test_calls_and_results(self, workbench: Workbench) -> None:
-        """Every call has its result right after it, in order, in every request: servers refuse anything else."""
+        """In every request, every call has its result directly after it, in order: servers reject anything else."""
         several = calls(
             ToolCall(tool="list_files", arguments={}, id="a"),
             ToolCall(tool="no_such_tool", arguments={}, id="b"),
@@ -235,13 +235,13 @@ class AgentTalkChecks(AgentHooks):
         )
         with self.solved(workbench, first(several, self.fixing)) as solved:
             problems = [unpaired(messages) for messages in solved.conversations]
-        assert len(problems) > 1, "the agent asked only once"
+        assert len(problems) > 1, "the agent made only one request"
         assert problems == [""] * len(problems)
 
     def test_the_window_of_the_model(self, workbench: Workbench) -> None:
-        """It is kept while tools print more than fits: a request that was too long is followed by a shorter one.
+        """Requests stay within the context window: one that was too long is followed by a shorter one.
 
-        No request has so many bytes that it could not fit, at eight bytes a token.
+        No request has more bytes than could fit at eight bytes a token.
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
         with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:
@@ -251,26 +251,26 @@ class AgentTalkChecks(AgentHooks):
         assert max(sizes) <= 8 * _WINDOW
         overflows = [isinstance(each.got, Completion) and each.got.finish == "context_overflow" for each in made]
         for over, size, following in zip(overflows, sizes, sizes[1:], strict=False):
-            assert not over or following < size, "it asked again, and no shorter"
+            assert not over or following < size, "it repeated the request without shortening it"
         assert sum(not over for over in overflows) >= min(_ANSWERS, 6), "it got stuck"
         assert problems == [""] * len(problems)
 
     def _result_of(self, workbench: Workbench, bad: ToolCall) -> Message:
-        """What the model reads of a call that cannot be made, in the request after it."""
+        """The result of an impossible call in the following request."""
         with self.solved(workbench, first(calls(bad), self.fixing)) as solved:
             for messages in solved.conversations:
                 assert unpaired(messages) == ""
                 for index, message in enumerate(messages):
                     if any(call.id == bad.id for call in message.tool_calls):
                         return messages[index + 1]
-        raise AssertionError("the model never hears of its call again")
+        raise AssertionError("the model never gets the result of its call")
 
     def _kept_its_budget(self, error: BaseException | None, kind: type[BaseException]) -> None:
         assert error is None or isinstance(error, kind), f"solve raised {error!r}"
 
 
 def _ended(result: AgentResult) -> tuple[str, str]:
-    """What of a result must be the same; its message may name paths."""
+    """The comparable part of a result; its message may contain paths."""
     return result.ended, result.prompt_version
 
 

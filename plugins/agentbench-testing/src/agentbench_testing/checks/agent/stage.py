@@ -1,4 +1,4 @@
-"""What the checks of agents work with: an attempt at a small program, models of all tempers, the author's hooks."""
+"""The environment of agent checks: an attempt at a small program, scripted models, the author's hooks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from agentbench_testing.doubles.sample_program import FAILING_COMMAND, FIX
 from agentbench_testing.doubles.workbench import WithWorkbench, Workbench
 
 PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
-"""What repairs the program."""
+"""The fix for the program."""
 FACTS = TaskFacts(editable=("adding.py",), passing_command=FAILING_COMMAND, hidden=("checks/test_more.py",))
-"""What adversarial agents are told of the program."""
+"""Facts for adversarial agents about the program."""
 _FLOOD = "seq 1 4000"  # prints about 19,000 bytes
 
 
 @attrs.frozen(kw_only=True)
 class Solved:
-    """How ``solve`` ended: with a result or an error, whatever they are."""
+    """How ``solve`` ended: with any result or exception."""
 
     double: ContextDouble
     result: Any = None
@@ -34,7 +34,7 @@ class Solved:
 
     @property
     def returned(self) -> AgentResult:
-        """Its result; the check fails where there is none."""
+        """Its result; the check fails if there is none."""
         if self.error is not None:
             raise AssertionError(f"solve raised {self.error!r}") from self.error
         assert isinstance(self.result, AgentResult), f"solve returned {self.result!r}"
@@ -47,30 +47,30 @@ class Solved:
 
 
 class AgentHooks(WithWorkbench):
-    """What the author of an agent says about it. Only ``make_agent`` must be given."""
+    """The hooks of an agent's author. Only ``make_agent`` is required."""
 
     patience: ClassVar[float] = 30.0
-    """Seconds within which an attempt at a very small program must have ended, on the slowest machine."""
+    """Seconds within which an attempt at a very small program must end, even on a slow machine."""
     needs_llm: ClassVar[bool] = False
     """Whether it is registered with that capability."""
     needs_oracle: ClassVar[bool] = False
-    """The same."""
+    """Whether it is registered with that capability."""
     adversary: ClassVar[bool] = False
-    """The same."""
+    """Whether it is registered with that capability."""
     most_calls: ClassVar[int] = 80
-    """Calls of tools and models after which an agent that gets nowhere must have ended by itself."""
+    """Calls of tools and models after which an agent without progress must have ended by itself."""
 
     @classmethod
     def make_agent(cls) -> Agent:
-        """A new agent, made with the same options each time."""
-        raise NotImplementedError(f"{cls.__name__} must say how its agent is made")
+        """A new agent, always with the same options."""
+        raise NotImplementedError(f"{cls.__name__} must define how its agent is created")
 
     @classmethod
     def fixing(cls, request: Request) -> Answer:
-        """What a model answers that knows the repair ``FIX``.
+        """The response of a model that knows the fix ``FIX``.
 
-        By default it sends the patch where it can and has not done so yet, and otherwise says that it is done.
-        Override it for agents whose model speaks in another way.
+        By default it sends the patch if possible and not yet sent, and otherwise reports completion. Override it for
+        agents whose model must respond differently.
         """
         patched = any(call.tool == PATCH.tool for message in request.messages for call in message.tool_calls)
         offered = any(tool.name == PATCH.tool for tool in request.tools)
@@ -78,14 +78,14 @@ class AgentHooks(WithWorkbench):
 
     @classmethod
     def busy(cls, request: Request) -> Answer:
-        """What a model answers that looks around for ever: a call of a tool that is offered, always the same."""
+        """The response of a model that explores forever: always the same call of an available tool."""
         for tool in sorted(request.tools, key=lambda tool: tool.effect != "reads"):
             return calls(ToolCall(tool=tool.name, arguments=sample(tool.parameters)))
         return says("I go on.")
 
     @classmethod
     def flooding(cls, request: Request) -> Answer:
-        """What a model answers that asks for very much text again and again."""
+        """The response of a model that always requests very long output."""
         for tool in request.tools:
             if tool.runs_commands:
                 return calls(ToolCall(tool=tool.name, arguments={"command": _FLOOD}))
@@ -101,7 +101,7 @@ class AgentHooks(WithWorkbench):
         agent: Agent | None = None,
         **settings: Any,
     ) -> Iterator[Solved]:
-        """An attempt that has ended; the model is one that knows the repair, unless ``answers`` are given."""
+        """A finished attempt; the model knows the fix, unless ``answers`` are given."""
         model = (answers or cls.fixing) if cls.needs_llm else None
         settings.setdefault("script", (PATCH,) if cls.needs_oracle else ())
         settings.setdefault("task_facts", FACTS if cls.adversary else None)
@@ -109,26 +109,26 @@ class AgentHooks(WithWorkbench):
             agent = agent or cls.make_agent()
             future = in_thread(lambda: agent.solve(double.context))
             wait_for([future], timeout=cls.patience)
-            double.end(Interrupted("the check is over"))  # an agent that goes on finds every call refused
-            assert future.done(), f"solve has not come back after {cls.patience:g} s"
+            double.end(Interrupted("the check is over"))  # later calls of the agent are refused
+            assert future.done(), f"solve did not return within {cls.patience:g} s"
             error = future.exception()
             yield Solved(double=double, error=error, result=None if error else future.result())
 
     @classmethod
     def ends_by_itself(cls, workbench: Workbench, answers: Callable[[Request], Any], **settings: Any) -> AgentResult:
-        """The result of an attempt without any budget, which must end before very many calls are made."""
+        """The result of an attempt without budget, which must end before very many calls."""
 
         def enough(double: ContextDouble, number: int) -> None:
             if number > cls.most_calls:
-                double.end(Interrupted("the check has seen enough"))
+                double.end(Interrupted("the check is complete"))
 
         with cls.solved(workbench, answers, max_steps=None, on_call=enough, **settings) as solved:
-            assert solved.double.trace.begun <= cls.most_calls, "it goes on and on"
+            assert solved.double.trace.begun <= cls.most_calls, "it does not end"
             return solved.returned
 
 
 def first(answer: Completion, then: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
-    """A model that gives one answer first, and then those of another one."""
+    """A model that first returns one response, and then those of another model."""
     given: list[Completion] = []
 
     def answers(request: Request) -> Answer:
@@ -141,12 +141,12 @@ def first(answer: Completion, then: Callable[[Request], Answer]) -> Callable[[Re
 
 
 def unpaired(messages: Sequence[Message]) -> str:
-    """What is wrong with the calls and results of a conversation; nothing, when each call has its result after it."""
+    """The problem with calls and results in a conversation; empty if every call has its result after it."""
     expected: list[str] = []
     for message in messages:
         if message.role == "tool":
             if not expected or message.tool_call_id != expected.pop(0):
-                return f"a result for {message.tool_call_id!r}, which was not asked for there"
+                return f"a result for {message.tool_call_id!r}, which was not requested there"
         elif expected:
             return f"no result for {expected[0]!r} before the next message"
         expected += [call.id for call in message.tool_calls]

@@ -1,4 +1,4 @@
-"""Checks for agents that wrap a program: what its model is asked is the program's affair, what it does is not."""
+"""Checks for agents that wrap a program: its effects are checked, not its requests to a model."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _BEATING = "while :; do date +%s%N > pulse; sleep 0.05; done"
 
 
 class WrappedAgentChecks(AgentHooks):
-    """What the program does, and what becomes of it."""
+    """The effects and the lifetime of the program."""
 
     pause: ClassVar[float] = 0.3
-    """Seconds in which a program that is still running would show it."""
+    """Seconds in which a program that is still running would be noticed."""
 
     @classmethod
     def wrapping(cls, program: str) -> Agent:
-        """A new agent whose program is this shell command, run where and as the agent runs its own."""
-        raise NotImplementedError(f"{cls.__name__} must say how an agent is made that wraps a program")
+        """A new agent whose program is this shell command, run in the same way as its real program."""
+        raise NotImplementedError(f"{cls.__name__} must define how an agent that wraps a program is created")
 
     @classmethod
     def make_agent(cls) -> Agent:
-        """One whose program repairs the bug."""
+        """An agent whose program fixes the bug."""
         return cls.wrapping(FIXING)
 
     def test_the_program_does_the_work(self, workbench: Workbench) -> None:
-        """In the workspace of the attempt; the agent returns a result that says that it is done."""
+        """The fix is in the workspace, and the result reports completion."""
         with self.solved(workbench) as solved:
             assert isinstance(solved.returned, AgentResult)
             assert solved.returned.ended == "completed", solved.result
             assert solved.double.passes(), "the command still fails"
 
     def test_a_program_that_fails(self, workbench: Workbench) -> None:
-        """With an exit code of its own, or because it is not there: the agent does not say that it is done."""
+        """With a non-zero exit code, or if the program is missing, the agent does not report completion."""
         for program in ("exit 3", "surely-not-there"):
             with self.solved(workbench, agent=self.wrapping(program)) as solved:
                 assert solved.returned.ended != "completed", solved.result
 
     def test_a_program_that_is_interrupted(self, workbench: Workbench) -> None:
-        """Interrupted comes out of ``solve`` soon, and the program has ended by then."""
+        """Interrupted leaves ``solve`` soon, and the program has ended by then."""
         agent = self.wrapping(_BEATING)
         with workbench.context(None) as double:
             future = in_thread(lambda: agent.solve(double.context))
@@ -60,14 +60,14 @@ class WrappedAgentChecks(AgentHooks):
             assert pulse.exists(), "the program was not started"
             double.end(Interrupted("stop it"))
             wait_for([future], timeout=self.patience)
-            assert future.done(), f"solve has not come back after {self.patience:g} s"
+            assert future.done(), f"solve did not return within {self.patience:g} s"
             assert isinstance(future.exception(), AttemptStop), f"solve gave {future}"
             last = pulse.read_text()
             time.sleep(self.pause)
             assert pulse.read_text() == last, "the program goes on"
 
     def test_a_program_that_prints_very_much(self, workbench: Workbench, capfd: pytest.CaptureFixture[str]) -> None:
-        """To both streams: it is not held up, and nothing of it comes to the terminal."""
+        """With long output on both streams: it is not blocked, and nothing is written to the terminal."""
         capfd.readouterr()
         with self.solved(workbench, agent=self.wrapping(_FLOODING)) as solved:
             assert tuple(capfd.readouterr()) == ("", "")

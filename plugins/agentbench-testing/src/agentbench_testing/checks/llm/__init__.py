@@ -1,1 +1,1 @@
-"""Checks of providers of models."""
+"""Checks of model providers."""

@@ -1,4 +1,4 @@
-"""Checks: requests and answers, and how a provider begins and ends."""
+"""Checks: requests and responses, and the lifetime of a provider."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NESTED = {"path": "src/größe 'x'.py", "lines": 3, "more": {"deep": [1, 2.5, N
 
 
 class AnswerChecks(LLMHooks):
-    """Words, calls, ends, and what is counted."""
+    """Text, tool calls, finish reasons, and usage."""
 
     def test_words(self) -> None:
-        """They arrive as they are, said by the assistant."""
+        """Text arrives unchanged, with the role of the assistant."""
         text = 'Two lines:\n  "größe" \\n \U0001f600\n'
         answer = self.ask(self.plan(says(text)))
         assert isinstance(answer, Completion)
@@ -39,7 +39,7 @@ class AnswerChecks(LLMHooks):
         assert answer.message.tool_calls == ()
 
     def test_tool_calls(self) -> None:
-        """With their names and arguments, in order, beside words or without any."""
+        """Tool calls with names and arguments, in order, with or without text."""
         wanted = (ToolCall(tool="look_at", arguments=_NESTED, id="a1"), ToolCall(tool="look_at", arguments={}, id="b2"))
         for text in ("", "I look."):
             answer = self.ask(self.plan(calls(*wanted, text=text)))
@@ -48,37 +48,37 @@ class AnswerChecks(LLMHooks):
             assert (answer.message.content, answer.finish) == (text, "tool_calls")
 
     def test_calls_have_ids(self) -> None:
-        """Each one, no two the same: results are told apart by them."""
+        """Every call has a unique id, which identifies its result."""
         wanted = [ToolCall(tool="look_at", arguments={"path": str(number)}, id=f"c{number}") for number in range(3)]
         ids = [call.id for call in self.ask(self.plan(calls(*wanted))).message.tool_calls]
         assert all(ids)
         assert len(set(ids)) == 3
 
     def test_usage(self) -> None:
-        """Tokens are counted as the server counts them."""
+        """Tokens as counted by the server."""
         usage = self.ask(self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))).usage
         assert usage is not None
         assert (usage.prompt_tokens, usage.completion_tokens) == (1234, 56)
 
     def test_the_model_is_named(self) -> None:
-        """Which one has answered: what the server says, not what was asked for."""
+        """The model that responded: as reported by the server, not as requested."""
         assert self.ask(self.plan(says("yes", model=f"{self.model}-2031"))).model == f"{self.model}-2031"
 
     def test_truncation_is_an_answer(self) -> None:
-        """With what had been said by then."""
+        """A truncated response, with the text so far."""
         answer = self.ask(self.plan(says("half a sen", finish="length")))
         assert (answer.finish, answer.message.content) == ("length", "half a sen")
 
     def test_refusal_is_an_answer(self) -> None:
-        """The model's own: no error, and nothing to try again."""
+        """A refusal is a response: not an error, and not retried."""
         assert self.ask(self.plan(says("I will not.", finish="refusal"))).finish == "refusal"
 
     def test_a_request_that_is_too_long_is_answered(self) -> None:
-        """So that an agent can shorten it."""
+        """A request that is too long is reported, so that the agent can shorten it."""
         assert self.ask(self.plan(says("", finish="context_overflow"))).finish == "context_overflow"
 
     def test_a_whole_conversation(self) -> None:
-        """Every role, calls and their results, one that failed, and a call that could not be read."""
+        """Every role, calls and their results, a failed one, and a call with unreadable arguments."""
         before = (
             Message(role="system", content="You look at files."),
             Message(role="user", content="Begin."),
@@ -96,24 +96,24 @@ class AnswerChecks(LLMHooks):
         assert self.ask(self.plan(says("done"), *before)).message.content == "done"
 
     def test_its_own_answers_come_back(self) -> None:
-        """A message that it gave is part of the next request, with all that is in it."""
+        """A returned message is part of the next request, complete."""
         look = ToolCall(tool="look_at", arguments={"path": "x"}, id="one")
         first = self.plan(calls(look, text="I look."))
         result = Message(role="tool", content="text", tool_call_id=look.id)
         second = self.plan(says("done"), *first.request.messages, first.answer.message, result)
         with self.answering([first, second]) as llm:
-            said = llm.complete(first.request, first.call()).message
+            message = llm.complete(first.request, first.call()).message
             *before, _, _, last = second.request.messages
-            result = attrs.evolve(result, tool_call_id=said.tool_calls[0].id)
-            request = attrs.evolve(second.request, messages=(*before, said, result, last))
+            result = attrs.evolve(result, tool_call_id=message.tool_calls[0].id)
+            request = attrs.evolve(second.request, messages=(*before, message, result, last))
             assert llm.complete(request, second.call()).message.content == "done"
 
     def test_no_tools(self) -> None:
-        """A request that offers none is a request."""
+        """A request without tools is valid."""
         assert self.ask(self.plan(says("plain"), tools=())).message.content == "plain"
 
     def test_one_answer_is_one_exchange(self) -> None:
-        """Nothing has failed, nothing was tried again, nobody has waited."""
+        """No failed exchange, no retry, no wait is reported."""
         planned = self.plan(says("yes"))
         call = planned.call()
         with self.answering([planned]) as llm:
@@ -121,7 +121,7 @@ class AnswerChecks(LLMHooks):
         assert (call.failures, call.exchanges) == ([], 1)
 
     def test_each_call_gets_its_own_answer(self) -> None:
-        """Eight attempts at once."""
+        """Eight parallel attempts."""
         planned = [self.plan(says(f"answer {number}"), task_id=f"task-{number}") for number in range(8)]
         with self.answering(planned) as llm:
             works = [lambda each=each: llm.complete(each.request, each.call()) for each in planned]
@@ -129,11 +129,11 @@ class AnswerChecks(LLMHooks):
         assert [answer.message.content for answer in answers] == [f"answer {number}" for number in range(8)]
 
     def test_requests_stay_as_they_were(self) -> None:
-        """They are evidence, and part of the next one."""
+        """Messages are plain data: they become evidence, and part of the next request."""
         call = ToolCall(tool="look_at", arguments={"path": "x", "more": {"a": [1]}}, id="")
-        said = Message(role="assistant", tool_calls=(call,), opaque={"details": [{"text": "because"}]})
+        message = Message(role="assistant", tool_calls=(call,), opaque={"details": [{"text": "because"}]})
         planned = self.plan(
-            says("yes"), Message(role="user", content="Go."), said, Message(role="tool", content="text")
+            says("yes"), Message(role="user", content="Go."), message, Message(role="tool", content="text")
         )
         before = copy.deepcopy(planned.request)
         self.ask(planned)
@@ -141,13 +141,13 @@ class AnswerChecks(LLMHooks):
 
 
 def expected_calls(model: str) -> ExpectedCalls:
-    """What a run may say of itself."""
+    """The end of deadlines, and facts about the model."""
     request = Request(messages=(), tools=(LOOK,), model=model, max_tokens=256)
     return ExpectedCalls(request=request, workers=4, max_cost_usd=None, deadline=Deadline(LONG))
 
 
 class LifeChecks(LLMHooks):
-    """When a provider may not answer any more, and when it may not yet."""
+    """Calls after the end of a deadline or of the provider."""
 
     def test_no_time_left(self) -> None:
         """AttemptStop, at once."""
@@ -156,7 +156,7 @@ class LifeChecks(LLMHooks):
             soon(lambda: llm.complete(planned.request, planned.call(Deadline(0.0))), self.patience)
 
     def test_interrupted_before_it_began(self) -> None:
-        """The reason comes back, as it was given."""
+        """The reason of the end is raised unchanged."""
         planned = self.plan(says("too late"))
         deadline = Deadline(LONG)
         deadline.end(Interrupted("stop it"))
@@ -164,14 +164,14 @@ class LifeChecks(LLMHooks):
             soon(lambda: llm.complete(planned.request, planned.call(deadline)), self.patience)
 
     def test_preflight(self) -> None:
-        """It says what it knows of the model, however little; and calls can be made after it."""
+        """It returns known facts about the model; calls work afterwards."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             assert isinstance(llm.preflight(expected_calls(self.model)), ModelFacts)
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
     def test_a_cost_that_is_not_told(self) -> None:
-        """``None``, or by the model's prices. 0 is for a model without a price only: no limit in USD would hold."""
+        """``None``, or by the model's prices. 0 is only for a free model: otherwise limits in USD would not hold."""
         planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
         with self.answering([planned]) as llm:
             facts = llm.preflight(expected_calls(self.model))
@@ -180,7 +180,7 @@ class LifeChecks(LLMHooks):
         assert usage is None or usage.cost_usd != 0 or free
 
     def test_closing_twice(self) -> None:
-        """The second time does nothing, also where nothing was ever asked."""
+        """The second call does nothing, also without any request before."""
         planned = self.plan(says("yes"))
         for ask in (False, True):
             with self.answering([planned]) as llm:
@@ -190,14 +190,14 @@ class LifeChecks(LLMHooks):
                 llm.close()
 
     def test_closing_from_another_thread(self) -> None:
-        """Than the one that has asked."""
+        """In another thread than the one that made a request."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             llm.complete(planned.request, planned.call())
             done_soon(in_thread(llm.close), self.patience)
 
     def test_a_call_after_closing(self) -> None:
-        """Is answered, or refused as infrastructure: LLMError. A thread may come late."""
+        """A call after it is answered, or fails with LLMError: a thread may be late."""
         planned = self.plan(says("yes"))
         with self.answering([planned]) as llm:
             llm.close()

@@ -1,4 +1,4 @@
-"""What the checks of models' providers work with: requests, the answers that they must get, and the author's hooks."""
+"""The environment of provider checks: requests, the expected responses, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _Arguments:
 
 
 LOOK = ToolSpec.of("look_at", "Look at a file.", _Arguments)
-"""The tool that requests offer."""
+"""The tool in requests."""
 
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """One call that a check will make, and the answer that it must get. ``mark`` is a word of its last message."""
+    """One call of a check, with the expected response. ``mark`` is a unique word in its last message."""
 
     request: Request
     answer: Completion
@@ -35,30 +35,30 @@ class Planned:
     repeat: int = 1
 
     def call(self, deadline: Deadline | None = None, **settings: Any) -> CallDouble:
-        """The call that belongs to it."""
+        """The harness side of the call."""
         return CallDouble(deadline=deadline or Deadline(LONG), task_id=self.task_id, repeat=self.repeat, **settings)
 
 
 class LLMHooks:
-    """What the author of a provider says about it: ``answering`` must be given, or for a server ``serving``."""
+    """The hooks of a provider's author: ``answering`` is required, or ``serving`` for a provider with a server."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which what should happen at once must have happened, on the slowest machine."""
+    """Seconds within which immediate effects must happen, even on a slow machine."""
     model: ClassVar[str] = "maker/model"
-    """A model that the provider knows."""
+    """A model that the provider supports."""
 
     @classmethod
     def answering(cls, planned: Sequence[Planned]) -> AbstractContextManager[LLM]:
-        """A provider whose model answers these requests so, in any order and some of them at once.
+        """A provider whose model returns these responses, in any order and partly in parallel.
 
-        Requests of one ``task_id`` and ``repeat`` come one after the other, in this order. Of each answer these must
+        Requests of one ``task_id`` and ``repeat`` come one after the other, in this order. Of each response these must
         arrive: content, tool calls, finish, tokens and model.
         """
-        raise NotImplementedError(f"{cls.__name__} must say how its provider is made to answer")
+        raise NotImplementedError(f"{cls.__name__} must define how its provider returns scripted responses")
 
     @classmethod
     def plan(cls, answer: Completion, *before: Message, tools: Sequence[ToolSpec] = (LOOK,), **more: Any) -> Planned:
-        """A request that nobody has made before, with some messages, and its answer."""
+        """A unique request with some messages, and its response."""
         mark = f"mark{secrets.token_hex(6)}"
         system = () if before else (Message(role="system", content="You look at files."),)
         messages = (*system, *before, Message(role="user", content=f"Look around, {mark}."))
@@ -71,24 +71,24 @@ class LLMHooks:
 
     @classmethod
     def ask(cls, planned: Planned) -> Completion:
-        """The answer to one request, of a provider that is there for it alone."""
+        """The response to one request, from a new provider."""
         with cls.answering([planned]) as llm:
             return llm.complete(planned.request, planned.call())
 
 
 FaultKind = Literal["rate_limited", "overloaded", "reset", "hang", "garbage", "auth", "credits", "invalid_request"]
-"""``reset``: the connection is cut. ``hang``: nothing comes. ``garbage``: a good status, and no JSON."""
+"""``reset``: the connection is reset. ``hang``: no response. ``garbage``: status 200 without JSON."""
 
 
 @attrs.frozen
 class Fault:
-    """How a server fails: with a status, with words of its own, with a hint when to come again."""
+    """How a server fails: status, message, retry hint."""
 
     kind: FaultKind
     words: str = attrs.field(default="something is wrong", kw_only=True)
-    """What stands in the error's message, where one comes."""
+    """The error message, if there is one."""
     retry_after: float | None = attrs.field(default=None, kw_only=True)
-    """Seconds."""
+    """The retry hint in seconds."""
 
 
 Reply = Completion | Fault
@@ -96,32 +96,32 @@ Reply = Completion | Fault
 
 @attrs.frozen(kw_only=True)
 class Remote:
-    """A provider and the server that it talks to."""
+    """A provider and its server."""
 
     llm: LLM
     sent: Callable[[], Sequence[str]]
-    """The bodies of the requests for completions that reached the server so far, in order, as text."""
+    """The bodies of the requests for completions so far, in order, as text."""
 
 
 class RemoteHooks(LLMHooks):
-    """What the author of a provider with a server says: ``serving``, and the key."""
+    """The hooks for a provider with a server: ``serving``, and the key."""
 
-    secret: ClassVar[str] = "sk-conformance-5f2d9c81a7"  # noqa: S105 - nobody's
-    """The key that ``serving`` gives to its provider."""
+    secret: ClassVar[str] = "sk-conformance-5f2d9c81a7"  # noqa: S105 - not a real key
+    """The key that ``serving`` passes to its provider."""
 
     @classmethod
     def serving(cls, reply: Callable[[int, str], Reply]) -> AbstractContextManager[Remote]:
-        """A provider before a server of its own, which gives up soon: after a few tries, with short waits.
+        """A provider with its own server, which gives up soon: after a few retries with short waits.
 
-        The server takes each request for a completion to ``reply``, with its number from 1 and its body as text, and
-        does what comes back. It answers several at once. What a preflight asks for, it answers well.
+        The server passes each request for a completion to ``reply``, with its number from 1 and its body as text, and
+        acts on the result. It handles requests in parallel. Requests of a preflight always succeed.
         """
-        raise NotImplementedError(f"{cls.__name__} must say how its provider is served")
+        raise NotImplementedError(f"{cls.__name__} must define how its provider is served")
 
     @classmethod
     @contextmanager
     def answering(cls, planned: Sequence[Planned]) -> Iterator[LLM]:
-        """See the hook: a server that knows requests by their marks."""
+        """See the hook: a server that identifies requests by their marks."""
 
         def reply(_: int, body: str) -> Reply:
             return next(each.answer for each in reversed(planned) if each.mark in body)
@@ -131,5 +131,5 @@ class RemoteHooks(LLMHooks):
 
     @classmethod
     def replies(cls, *replies: Reply) -> AbstractContextManager[Remote]:
-        """A server that replies so in turn; the last one for ever."""
+        """A server with this sequence of replies; the last one is repeated."""
         return cls.serving(lambda number, _: replies[min(number, len(replies)) - 1])

@@ -1,4 +1,4 @@
-"""Checks: exchanges with a server, and what becomes of its faults."""
+"""Checks: exchanges with a server, and its faults."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentbench_testing.doubles.models import CallDouble, Told, calls, says
 from agentbench_testing.doubles.observing import LONG, done_soon, in_thread, soon
 
 PASSING: Sequence[FaultKind] = ("overloaded", "rate_limited", "reset")
-"""What may be over in a moment."""
+"""Errors that may be temporary."""
 _TELLING = 0.7
-"""Seconds that a provider may take between a failure and telling that it waits."""
+"""Seconds that a provider may take between a failure and reporting a wait."""
 
 
 class TrafficChecks(RemoteHooks):
-    """Requests on their way, one by one and several at once."""
+    """Sequential and parallel requests."""
 
     def test_the_whole_request_is_sent(self) -> None:
-        """Model, messages of every role, calls, results, and the tools with all that is said of them."""
-        said = Message(
+        """Model, messages of every role, calls, results, and complete tool definitions."""
+        message = Message(
             role="assistant",
             content="assistant-words",
             tool_calls=(ToolCall(tool="look_at", arguments={"path": "argument-word"}, id="one"),),
@@ -33,7 +33,7 @@ class TrafficChecks(RemoteHooks):
             says("yes"),
             Message(role="system", content="system-words"),
             Message(role="user", content="user-words"),
-            said,
+            message,
             Message(role="tool", content="result-words", tool_call_id="one"),
         )
         with self.replies(planned.answer) as remote:
@@ -44,7 +44,7 @@ class TrafficChecks(RemoteHooks):
         assert [word for word in words if word not in body] == []
 
     def test_an_answer_is_asked_for_once(self) -> None:
-        """Whatever it says: words, a refusal, half a sentence. What was paid for is not thrown away."""
+        """Any response counts once: text, a refusal, a truncated one. Paid responses are not discarded."""
         for answer in (says("yes"), says("no", finish="refusal"), says("half", finish="length")):
             planned = self.plan(answer)
             with self.replies(planned.answer) as remote:
@@ -52,20 +52,20 @@ class TrafficChecks(RemoteHooks):
                 assert len(remote.sent()) == 1
 
     def test_ids_that_a_server_does_not_give(self) -> None:
-        """Blank ones and such that are the same become different ones."""
+        """Empty or repeated ids are made unique."""
         wanted = [ToolCall(tool="look_at", arguments={"path": id_}, id=id_) for id_ in ("", "", "same", "same")]
         ids = [call.id for call in self.ask(self.plan(calls(*wanted))).message.tool_calls]
         assert all(ids)
         assert len(set(ids)) == 4
 
     def test_preflight_asks_for_no_completion(self) -> None:
-        """It must not cost anything."""
+        """The preflight must not cost anything."""
         with self.replies(says("yes")) as remote:
             remote.llm.preflight(expected_calls(self.model))
             assert remote.sent() == []
 
     def test_nothing_is_sent_without_time(self) -> None:
-        """Neither when it is over, nor when somebody has ended it."""
+        """No request is sent after the end of a deadline."""
         planned = self.plan(says("yes"))
         ended = Deadline(LONG)
         ended.end(Interrupted("stop it"))
@@ -76,13 +76,13 @@ class TrafficChecks(RemoteHooks):
             assert remote.sent() == []
 
     def test_a_server_that_hangs(self) -> None:
-        """The call ends at its deadline: AttemptStop, and no LLMError."""
+        """The call ends at its deadline: AttemptStop, not LLMError."""
         planned = self.plan(says("never"))
         with self.replies(Fault("hang")) as remote, pytest.raises(AttemptStop):
             soon(lambda: remote.llm.complete(planned.request, planned.call(Deadline(0.5))), self.patience)
 
     def test_interrupting_a_call(self) -> None:
-        """Who ends the deadline gets the reason back, soon, while the server still says nothing."""
+        """If the deadline is ended while the server does not respond, its reason is raised soon."""
         planned = self.plan(says("never"))
         deadline = Deadline(LONG)
         arrived = threading.Event()
@@ -99,7 +99,7 @@ class TrafficChecks(RemoteHooks):
                 done_soon(future, self.patience)
 
     def test_a_call_that_hangs_is_alone(self) -> None:
-        """Others are answered meanwhile, and ``close`` does not wait for it."""
+        """Other calls are answered meanwhile, and ``close`` does not wait for it."""
         stuck, other = self.plan(says("never")), self.plan(says("yes"), task_id="other")
         deadline = Deadline(LONG)
         arrived = threading.Event()
@@ -123,7 +123,7 @@ class TrafficChecks(RemoteHooks):
                 done_soon(future, self.patience)
 
     def test_the_key_is_kept(self) -> None:
-        """It stands in no body, and in nothing that the provider says of itself."""
+        """The key is in no body, and in nothing that the provider returns."""
         planned = self.plan(says("yes"))
         with self.replies(planned.answer) as remote:
             facts = remote.llm.preflight(expected_calls(self.model))
@@ -132,7 +132,7 @@ class TrafficChecks(RemoteHooks):
         assert [text for text in shown if self.secret in text] == []
 
     def test_a_server_that_tells_the_key(self) -> None:
-        """In the words of its error: they become part of the evidence, without it."""
+        """The key is removed from a server's error messages, which become evidence."""
         for kind in ("auth", "invalid_request", "overloaded"):
             planned = self.plan(says("never"))
             call = planned.call()
@@ -144,16 +144,16 @@ class TrafficChecks(RemoteHooks):
 
 
 class FaultChecks(RemoteHooks):
-    """Outages that pass, and such that do not."""
+    """Temporary and permanent outages."""
 
     def test_what_passes_is_tried_again(self) -> None:
-        """An overloaded server, a rate limit, a connection that was cut: the answer comes in the end."""
+        """An overloaded server, a rate limit, a lost connection: the call succeeds in the end."""
         for kind in PASSING:
             call, sent = self._answered(Fault(kind))
             assert (sent, call.exchanges, len(call.failures)) == (2, 2, 1)
 
     def test_each_exchange_is_told(self) -> None:
-        """First how one failed, then that one more will be sent, and only then it is sent."""
+        """A failure is reported first, then the retry, and only then is it sent."""
         seen: list[tuple[str, int]] = []
         planned = self.plan(says("at last"))
         with self.replies(*map(Fault, PASSING), planned.answer) as remote:
@@ -164,7 +164,7 @@ class FaultChecks(RemoteHooks):
         assert told == [("failed", 1), ("again", 1), ("failed", 2), ("again", 2), ("failed", 3), ("again", 3)]
 
     def test_an_exchange_that_must_not_be_sent(self) -> None:
-        """``again`` raises, for instance because the money is used up: that passes, and nothing is sent."""
+        """If ``start_exchange`` raises, for example because the budget is used up, nothing is sent."""
         planned = self.plan(says("never"))
         with self.replies(Fault("overloaded")) as remote:
             call = planned.call(exchanges=2, refusal=Interrupted("no more"))
@@ -173,7 +173,7 @@ class FaultChecks(RemoteHooks):
             assert (len(remote.sent()), len(call.failures)) == (2, 2)
 
     def test_what_does_not_pass(self) -> None:
-        """LLMError after some tries, the last one told too; it does not end the run."""
+        """LLMError after some retries, with the last failure reported; the run continues."""
         for kind in (*PASSING, "garbage"):
             call, sent, error = self._refused(Fault(kind))
             assert sent == call.exchanges == len(call.failures)
@@ -181,7 +181,7 @@ class FaultChecks(RemoteHooks):
             assert not error.stops_run
 
     def test_a_request_that_is_refused(self) -> None:
-        """LLMError, told; other calls may do better. What the server says of it is said."""
+        """LLMError with the server's message, reported; other calls may succeed."""
         call, sent, error = self._refused(Fault("invalid_request", words="no such thing as a tool"))
         assert sent == call.exchanges == len(call.failures)
         assert sent <= 3
@@ -189,7 +189,7 @@ class FaultChecks(RemoteHooks):
         assert "no such thing as a tool" in str(error)
 
     def test_a_key_that_is_refused(self) -> None:
-        """LLMError at once, which ends the run: no other call can do better."""
+        """LLMError at once, which ends the run: no other call can succeed."""
         call, sent, error = self._refused(Fault("auth"))
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
@@ -199,17 +199,17 @@ class FaultChecks(RemoteHooks):
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
     def test_a_server_that_says_when(self) -> None:
-        """It is left alone for so long, and the attempt gets that time back: told before, not after."""
+        """The server's retry hint is respected, and the attempt gets that time back: reported before waiting."""
         call, _ = self._answered(Fault("rate_limited", retry_after=2.0))
-        failed, again = (next(told.at for told in call.told if told.what == what) for what in ("failed", "again"))
-        waits = [told for told in call.told if told.what == "waiting"]
-        assert again - failed >= 1.8, "it asked again too soon"
-        assert sum(told.seconds for told in waits) >= 1.8, "it did not tell that it waits"
-        late = [told for told in waits if told.at - failed > _TELLING + told.seconds / 2]
-        assert late == [], "it told that it waits when it had waited"
+        failed, again = (next(shown.at for shown in call.told if shown.what == what) for what in ("failed", "again"))
+        waits = [shown for shown in call.told if shown.what == "waiting"]
+        assert again - failed >= 1.8, "it retried too soon"
+        assert sum(shown.seconds for shown in waits) >= 1.8, "it did not report its wait"
+        late = [shown for shown in waits if shown.at - failed > _TELLING + shown.seconds / 2]
+        assert late == [], "it reported its wait too late"
 
     def test_interrupting_a_wait(self) -> None:
-        """Who ends the deadline while the provider waits to try again gets the reason back, soon."""
+        """If the deadline is ended while the provider waits for a retry, its reason is raised soon."""
         planned = self.plan(says("never"))
         deadline = Deadline(LONG + 10 * self.patience)
         waits = threading.Event()
@@ -228,7 +228,7 @@ class FaultChecks(RemoteHooks):
             assert len(remote.sent()) == 1
 
     def test_good_calls_after_bad_ones(self) -> None:
-        """A provider that has given up on one call works for the next one, when the server does."""
+        """After a failed call, the next one works if the server does."""
         bad, good = self.plan(says("never")), self.plan(says("yes"))
 
         def reply(_: int, body: str) -> Reply:
@@ -241,7 +241,7 @@ class FaultChecks(RemoteHooks):
             assert answer.message.content == "yes"
 
     def _answered(self, *faults: Fault) -> tuple[CallDouble, int]:
-        """A call that is answered after some faults, and how many requests the server saw."""
+        """A call that succeeds after some faults, and the number of requests seen by the server."""
         planned = self.plan(says("at last"))
         call = planned.call()
         with self.replies(*faults, planned.answer) as remote:
@@ -251,7 +251,7 @@ class FaultChecks(RemoteHooks):
             return call, len(remote.sent())
 
     def _refused(self, fault: Fault) -> tuple[CallDouble, int, LLMError]:
-        """A call to a server that always fails so: what it was told, how often it asked, and what was raised."""
+        """A call to a server that always fails: reports, number of requests, and the exception."""
         planned = self.plan(says("never"))
         call = planned.call()
         with self.replies(fault) as remote:

@@ -1,4 +1,4 @@
-"""Checks: how a command is run, which variables it gets, and what is kept of its output."""
+"""Checks: how commands are run, their environment variables, and their output."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class CommandChecks(Hooks):
         assert (result.exit_code, result.timed_out, result.ok) == (0, False, True)
 
     def test_a_command_that_fails(self, shared: Started) -> None:
-        """Its exit code is data, as it is."""
+        """A non-zero exit code is a result."""
         assert [shared.run(f"exit {code}").exit_code for code in (1, 7, 255)] == [1, 7, 255]
 
     def test_a_command_that_a_signal_ends(self, shared: Started) -> None:
-        """128 + n stands for signal n."""
+        """128 + n for signal n."""
         codes = [shared.run(f"kill -{number} $$").exit_code for number in (signal.SIGKILL, signal.SIGTERM)]
         assert codes == [128 + signal.SIGKILL, 128 + signal.SIGTERM]
 
     def test_a_program_that_does_not_exist(self, shared: Started) -> None:
-        """127, as a shell says it; the machinery is not broken."""
+        """127, as in a shell; not a sandbox error."""
         assert shared.run(["agentbench-no-such-program"]).exit_code == 127
 
     def test_a_program_that_cannot_be_executed(self, shared: Started) -> None:
-        """126, as a shell says it."""
+        """126, as in a shell."""
         assert shared.run(["/"]).exit_code == 126
 
     def test_exit_code_124_is_no_timeout(self, shared: Started) -> None:
-        """Only the clock of the harness says that time is over, never an exit code."""
+        """Only the deadline of the harness makes a timeout, never an exit code."""
         result = shared.run("exit 124")
         assert (result.exit_code, result.timed_out) == (124, False)
 
@@ -48,7 +48,7 @@ class CommandChecks(Hooks):
         assert shared.run("a=two\nprintf 'one\\n%s\\n' \"$a\" | tail -n 1").stdout.data == b"two\n"
 
     def test_arguments_are_passed_as_they_are(self, shared: Started) -> None:
-        """No shell looks at a sequence: spaces, quotes, newlines, ``$``, globs and empty arguments stay."""
+        """A sequence is not interpreted by a shell: spaces, quotes, newlines, ``$``, globs and empty arguments stay."""
         arguments = ["two words", "'\"`", "a\nb", "$HOME $(id)", "*", "", "\\", "-n", "é", ";true"]
         result = shared.run([self.python, "-c", "import sys; sys.stdout.write('|'.join(sys.argv[1:]))", *arguments])
         assert result.stdout.data == "|".join(arguments).encode()
@@ -59,7 +59,7 @@ class CommandChecks(Hooks):
         assert shared.run(f"printf %s {word}").stdout.data == word.encode()
 
     def test_a_call_starts_anew(self, shared: Started) -> None:
-        """What a shell changes about itself is gone in the next call."""
+        """Changes to the shell's state do not affect the next call."""
         before = shared.ask("pwd; umask; ulimit -n; echo $-")
         shared.run("cd /; umask 077; ulimit -n 64; set -f; exec 3</dev/null")
         assert shared.ask("pwd; umask; ulimit -n; echo $-") == before
@@ -74,18 +74,18 @@ class CommandChecks(Hooks):
         assert result.stdout.data == b"ANSWER = 41\n"
 
     def test_a_directory_that_is_missing(self, shared: Started) -> None:
-        """A refusal that an agent understands, not broken machinery; and nothing runs."""
+        """An error that the agent can read, not a broken sandbox; nothing runs."""
         with refused("not_found"):
             shared.run("touch ran-nowhere", cwd="no/such/directory")
         assert not (shared.workspace / "ran-nowhere").exists()
 
     def test_standard_input_is_empty(self, shared: Started) -> None:
-        """Who reads gets the end of the file at once."""
+        """Standard input is empty."""
         result = shared.run("cat; read line || echo the end", seconds=self.patience)
         assert (result.timed_out, result.stdout.data) == (False, b"the end\n")
 
     def test_the_host_sees_what_commands_write(self, shared: Started) -> None:
-        """The workspace on the host is the one inside: what is written is there when the call is over."""
+        """The workspace on the host is the one inside: written files are visible when the call is over."""
         shared.run("mkdir -p out/deep; echo inside > out/deep/file; chmod 755 out/deep/file; ln -s file out/deep/link")
         made = shared.workspace / "out" / "deep"
         assert text_of(made / "file") == "inside\n"
@@ -93,7 +93,7 @@ class CommandChecks(Hooks):
         assert str((made / "link").readlink()) == "file"
 
     def test_commands_see_what_the_host_writes(self, shared: Started) -> None:
-        """Also between two calls: tools of an agent edit files on the host."""
+        """Also between two calls: tools edit files on the host."""
         place = shared.workspace / "from-the-host"
         place.write_text("first\n")
         assert shared.ask("cat from-the-host") == "first"
@@ -105,7 +105,7 @@ class CommandChecks(Hooks):
         assert shared.run("exit 1").limits_hit == ()
 
     def test_load_is_that_of_the_command(self, shared: Started) -> None:
-        """``load`` counts from a command's own beginning, and is ``None`` where nobody counts."""
+        """``load`` counts from the command's own start, and is ``None`` if unknown."""
         work = "import time\nwhile time.process_time() < 0.4: pass"
         busy, idle = shared.run([self.python, "-c", work]).load, shared.run("true").load
         assert busy.cpu_sec is None or busy.cpu_sec > 0.3
@@ -115,7 +115,7 @@ class CommandChecks(Hooks):
 
 
 class OutputChecks(Hooks):
-    """Streams byte by byte, and floods."""
+    """Byte streams and long output."""
 
     def test_streams_are_kept_apart(self, shared: Started) -> None:
         """Standard output and standard error."""
@@ -128,21 +128,21 @@ class OutputChecks(Hooks):
         assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b\r\n\x1b[0m", b"\xfe")
 
     def test_newlines_at_the_end(self, shared: Started) -> None:
-        """They are kept, and none is added."""
+        """Line endings are kept, and none is added."""
         assert [shared.run(f"printf '{text}'").stdout.data for text in (r"a\n\n", "a")] == [b"a\n\n", b"a"]
 
     def test_no_output(self, shared: Started) -> None:
-        """Nothing is nothing."""
+        """No output is empty output."""
         result = shared.run("true")
         assert (result.stdout, result.stderr) == (Output(), Output())
 
     def test_output_up_to_the_cap(self, shared: Started) -> None:
-        """As many bytes as may be kept are all kept."""
+        """Output up to the cap is kept completely."""
         out = shared.run(f"head -c {OUTPUT_CAP} /dev/zero").stdout
         assert (len(out.data), out.omitted) == (OUTPUT_CAP, 0)
 
     def test_a_flood_is_capped(self, shared: Started) -> None:
-        """Of 50 MB half the cap is kept from either end, and the rest is counted."""
+        """Of 50 MB, half the cap is kept from either end, and the rest is counted."""
         size = 50_000_000
         result = shared.run(f"head -c {size} /dev/zero")
         out = result.stdout
@@ -151,32 +151,32 @@ class OutputChecks(Hooks):
         assert len(out.data) < OUTPUT_CAP + 100
 
     def test_both_ends_of_a_flood_are_kept(self, shared: Started) -> None:
-        """Head and tail are the first and the last bytes: an error stands at the end."""
+        """Head and tail are the first and the last bytes: errors are usually at the end."""
         out = shared.run("printf start; head -c 3000000 /dev/zero; printf end").stdout
         assert same(out.head, b"start".ljust(HALF, b"\0"))
         assert same(out.tail, b"end".rjust(HALF, b"\0"))
 
     def test_a_flood_of_errors(self, shared: Started) -> None:
-        """Standard error is capped as standard output is."""
+        """Standard error is capped like standard output."""
         result = shared.run("head -c 3000000 /dev/zero >&2; echo out")
         assert (result.stdout.data, len(result.stderr.head), len(result.stderr.tail)) == (b"out\n", HALF, HALF)
         assert result.stderr.omitted == 3_000_000 - OUTPUT_CAP
 
     def test_two_floods_at_once(self, shared: Started) -> None:
-        """Neither stream waits for the other to be read."""
+        """Neither stream blocks the other."""
         flood = "head -c 3000000 /dev/zero"
         result = shared.run(f"{flood} >&2; {flood}; {flood} >&2", seconds=self.patience)
         assert (result.exit_code, result.timed_out) == (0, False)
         assert (result.stdout.omitted, result.stderr.omitted) == (3_000_000 - OUTPUT_CAP, 6_000_000 - OUTPUT_CAP)
 
     def test_a_command_that_closes_its_outputs(self, shared: Started) -> None:
-        """It runs on: its end counts, not the end of its output."""
+        """A command that closes its streams continues: its own end counts."""
         result = shared.run("exec >&- 2>&-; sleep 0.3; touch closed-and-done; exit 9")
         assert result.exit_code == 9
         assert (shared.workspace / "closed-and-done").exists()
 
     def test_a_background_process_delays_nothing(self, shared: Started) -> None:
-        """The result comes when the command ends, although others hold its output open."""
+        """The call returns when the command ends, even if other processes keep its output open."""
         with pulse(shared.workspace, self.patience) as beat:
             result = shared.run(f"({beat.script}) & echo started", seconds=self.patience)
         assert (result.exit_code, result.timed_out, result.stdout.data) == (0, False, b"started\n")
@@ -187,27 +187,27 @@ class VariableChecks(Hooks):
     """``env``, HOME and TMPDIR."""
 
     def test_variables_of_a_call(self, shared: Started) -> None:
-        """``env`` comes on top of what is there."""
+        """``env`` is added to the environment."""
         result = shared.run('echo "$MORE"; test -n "$PATH" && echo "$HOME"', env={"MORE": "given"})
         more, home = result.stdout.text.splitlines()
         assert more == "given"
         assert home
 
     def test_variables_are_passed_as_they_are(self, shared: Started) -> None:
-        """Whatever the value: quotes, newlines, ``=``, ``$``."""
+        """Any value is passed unchanged: quotes, newlines, ``=``, ``$``."""
         value = "a=b\n'\"$HOME `id` \\ é\n"
         code = "import os, sys; sys.stdout.buffer.write(os.environb[b'VALUE'])"
         assert shared.run([self.python, "-c", code], env={"VALUE": value}).stdout.data == value.encode()
 
     def test_variables_end_with_their_call(self, shared: Started) -> None:
-        """The next call does not see them."""
+        """They do not affect the next call."""
         shared.run("export SHELL_MADE=1", env={"ONLY_ONCE": "given"})
         assert shared.ask('echo "[$ONLY_ONCE$SHELL_MADE]"') == "[]"
 
     def test_variables_of_the_host_stay_there(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the harness was started with holds keys; commands see none of it, in set-up neither."""
+        """Commands, including setup, do not see the harness's variables, which may contain keys."""
         monkeypatch.setenv("AGENTBENCH_PLANTED", "a secret")
-        look = "env | grep AGENTBENCH_PLANTED"  # and no more: what is seen would stand in the report of a failure
+        look = "env | grep AGENTBENCH_PLANTED"  # only this, since the output appears in failure reports
         with stage.another() as fresh:
             environment = fresh.prepare(fresh.spec(f"{look} > seen || true"))
             assert text_of(environment.workspace / "seen") == ""
@@ -215,15 +215,15 @@ class VariableChecks(Hooks):
                 assert started.ask(f"{look} || true") == ""
 
     def test_private_directories(self, shared: Started) -> None:
-        """HOME and TMPDIR exist, can be written, and lie outside of the workspace: they are no change of an agent."""
+        """HOME and TMPDIR exist, are writable, and are outside of the workspace: their files are not a change."""
         workspace = shared.ask("pwd -P")
         for name in ("HOME", "TMPDIR"):
-            kept, place = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
-            assert kept == "kept"
+            retained, place = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
+            assert retained == "kept"
             assert not f"{place}/".startswith(f"{workspace}/")
 
     def test_two_sandboxes_have_their_own(self, stage: Stage, shared: Started) -> None:
-        """Files in HOME and TMPDIR of one are not in those of another, of the same environment."""
+        """Sandboxes of one environment have separate HOME and TMPDIR."""
         shared.ask('touch "$HOME/private" "$TMPDIR/private"')
         with stage.start() as other:
             assert other.ask('ls -A "$HOME" "$TMPDIR"').count("private") == 0

@@ -1,4 +1,4 @@
-"""Checks: what a sandbox keeps from its commands: the host, the network, privileges."""
+"""Checks: isolation of commands from the host, the network and privileges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for _, name in socket.if_nameindex():
     flags = struct.unpack('16xH', fcntl.ioctl(asking, 0x8913, struct.pack('256s', name.encode()))[:18])[0]
     if flags & 1: print(name)
 """
-"""Prints the interfaces that are up; others, such as fallback tunnels, show up in every network namespace."""
+"""Prints the interfaces that are up; others, such as fallback tunnels, exist in every network namespace."""
 _CONNECT = """
 import socket, sys
 for address in sys.argv[2:]:
@@ -40,7 +40,7 @@ for place in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
     except OSError: continue
     if found: print(place)
 """
-"""Prints where below /proc a word stands. It is given backwards: who searches shall not find himself."""
+"""Prints where a word occurs below /proc. It is passed reversed, so that the search does not find itself."""
 _WRITE = "echo changed > text; echo new > new; rm -f program; mv link moved; chmod 777 text; mkdir made-here; true"
 _MAKE = """
 import os, sys, sysconfig
@@ -52,7 +52,7 @@ for place in [*places.split(), os.path.dirname(sys.executable), sysconfig.get_pa
     os.rmdir(probe)
     print(place)
 """  # noqa: E501 - one list
-"""Prints the directories of the system in which something can be made."""
+"""Prints the system directories that are writable."""
 _SOCKETS = (
     *("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/crio/crio.sock"),
     *("/run/containerd/containerd.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"),
@@ -60,16 +60,16 @@ _SOCKETS = (
 
 
 class IsolationChecks(Hooks):
-    """Network, files, processes and variables of the host, and of other sandboxes."""
+    """Isolation from the host's network, files, processes and variables, and from other sandboxes."""
 
     def test_no_network(self, stage: Stage, shared: Started) -> None:
-        """Without network there is a loopback interface at most, and nothing that listens on the host answers."""
+        """Without network there is at most a loopback interface, and no service of the host is reachable."""
         assert self._interfaces(shared.ask([self.python, "-c", _INTERFACES])) <= {"lo"}
         with _listening() as (port, addresses):
             assert shared.ask([self.python, "-c", _CONNECT, port, *addresses]) == ""
 
     def test_no_network_once(self, stage: Stage) -> None:
-        """The same for a command in a start of its own."""
+        """The same for a command in a fresh start."""
         with _listening() as (port, addresses):
             connect = shlex.join([self.python, "-c", _CONNECT, port, *addresses])
             result = stage.once(f"{shlex.join([self.python, '-c', _INTERFACES])}; echo; {connect}")
@@ -79,14 +79,14 @@ class IsolationChecks(Hooks):
         assert reached == ""
 
     def test_files_of_the_host(self, shared: Started, tmp_path: Path) -> None:
-        """They cannot be read by the path that they have there."""
+        """The host's files cannot be read by their paths."""
         (tmp_path / "planted").write_text("secret of the host\n")
         result = shared.run(f"cat {shlex.quote(str(tmp_path / 'planted'))}")
         assert not result.ok
         assert "secret of the host" not in result.stdout.text
 
     def test_reading_through_a_link(self, shared: Started, tmp_path: Path) -> None:
-        """``read_file`` follows links inside only: one that an agent makes must not lead it to the host's files."""
+        """``read_file`` follows links inside only: a link made by an agent must not lead to the host's files."""
         (tmp_path / "planted").write_text("secret of the host\n")
         shared.run(["ln", "-s", str(tmp_path / "planted"), "link-to-host"])
         shared.run(["ln", "-s", str(tmp_path), "way-to-host"])
@@ -95,7 +95,7 @@ class IsolationChecks(Hooks):
                 assert b"secret of the host" not in shared.sandbox.read_file(path, limit=1000)
 
     def test_writing_through_a_link(self, shared: Started, tmp_path: Path) -> None:
-        """``write_file`` leaves the host's files as they are, whatever links an agent makes."""
+        """``write_file`` never changes the host's files, whatever links an agent makes."""
         place = tmp_path / "of-the-host"
         place.mkdir()
         (place / "planted").write_text("original\n")
@@ -107,19 +107,19 @@ class IsolationChecks(Hooks):
         assert {path.name: path.read_text() for path in place.iterdir()} == {"planted": "original\n"}
 
     def test_processes_of_the_host(self, shared: Started) -> None:
-        """They cannot be seen in /proc."""
+        """The host's processes are not visible in /proc."""
         with _host_process() as word:
             assert self._search(shared, "cmdline", word) == ""
 
     def test_variables_of_the_host_in_proc(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Neither process 1 nor any other one that can be seen was started with the harness's variables."""
+        """Neither process 1 nor any other visible process has the harness's variables."""
         word = secrets.token_hex(8)
         monkeypatch.setenv("AGENTBENCH_PLANTED", word)
         with stage.another() as fresh, _host_process(), fresh.start(fresh.prepare(fresh.spec())) as started:
             assert self._search(started, "environ", word) == ""
 
     def test_processes_of_other_sandboxes(self, stage: Stage, shared: Started) -> None:
-        """They cannot be seen either."""
+        """Processes of other sandboxes are not visible either."""
         word = secrets.token_hex(8)
         with stage.start() as other:
             other.run(f"sh -c ': {word}; sleep 60; true' </dev/null >/dev/null 2>&1 &")
@@ -213,8 +213,8 @@ class PrivilegeChecks(Hooks):
 
     def test_no_socket_of_an_engine(self, shared: Started) -> None:
         """Whoever reaches one is root on the host."""
-        found = shared.ask(f'for place in {" ".join(_SOCKETS)}; do [ -e "$place" ] && echo "$place"; done; true')
-        assert found == ""
+        result = shared.ask(f'for place in {" ".join(_SOCKETS)}; do [ -e "$place" ] && echo "$place"; done; true')
+        assert result == ""
 
     def test_no_disks_of_the_host(self, shared: Started) -> None:
         """/dev has no block devices."""

@@ -38,8 +38,8 @@ class SetupChecks(Hooks):
         _ = stage.environment
         assert stage.log.commands == [*COMMANDS, *CAPTURE]
         assert stage.log.finished_commands == stage.log.commands
-        kept = [(result.exit_code, result.stdout.data, result.stderr.data) for result in stage.log.results]
-        assert kept == [(0, b"", b""), (0, b"one\n", b"complaint\n"), (0, b"a captured fact\n", b"")]
+        retained = [(result.exit_code, result.stdout.data, result.stderr.data) for result in stage.log.results]
+        assert retained == [(0, b"", b""), (0, b"one\n", b"complaint\n"), (0, b"a captured fact\n", b"")]
 
     def test_captures_become_facts(self, stage: Stage) -> None:
         """What a capture prints is one of the facts, without spaces around it."""
@@ -175,7 +175,7 @@ class ProviderChecks(Hooks):
                 swept = provider.sweep()
                 assert isinstance(swept, Sequence)
                 assert all(isinstance(each, str) for each in swept)
-            assert beat.lives(), "a process was swept away that belongs to a living provider"
+            assert beat.lives(), "a process of a live provider was removed"
             assert started.ask('touch "$HOME/file" "$TMPDIR/file" && cat made') == "one\ntwo"
             assert stage.once("cat made").stdout.data == b"one\ntwo\n"
 

@@ -48,7 +48,7 @@ class Hooks:
     @classmethod
     def make_provider(cls) -> SandboxProvider:
         """A new provider; whoever asks closes it."""
-        raise NotImplementedError(f"{cls.__name__} must say how its provider is made")
+        raise NotImplementedError(f"{cls.__name__} must define how its provider is created")
 
     @classmethod
     def spec(cls, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:

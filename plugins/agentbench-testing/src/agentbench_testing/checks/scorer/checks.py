@@ -58,14 +58,14 @@ class VerdictChecks(ScorerHooks):
             assert {name: (fixed or {}).get(name) for name in self.tests} == dict.fromkeys(self.tests, "passed")
             assert [name for name in self.tests if (wrong or {}).get(name) == "passed"] == []
         else:
-            assert (fixed, wrong) == (None, None), "name the tests that it knows in `tests`"
+            assert (fixed, wrong) == (None, None), "list the tests that it reports in `tests`"
 
     def test_a_test_that_is_missing(self, court: Court) -> None:
         """A task names a test that was not run: no pass, or one with the label ``weak_verdict``."""
         score = court.judged(self.fixed, expected=(*self.tests, _NO_TEST)).score
         if self.tests:
             assert not score.passed, score
-        assert not score.passed or is_weak(score), f"{score} should have the label {WEAK}"
+        assert not score.passed or is_weak(score), f"{score} must have the label {WEAK}"
 
     def test_forged_passes_are_weak(self, court: Court) -> None:
         """Who is deceived by a program that ends or skips its tests says so, with the label ``weak_verdict``.
@@ -93,7 +93,7 @@ class VerdictChecks(ScorerHooks):
         options = getattr(court.scorer, "options", None)
         if options is None:
             return
-        assert attrs.has(type(options)), f"{options!r} is no attrs class"
+        assert attrs.has(type(options)), f"{options!r} is not an attrs class"
         assert not _can_be_changed(options), f"{type(options).__name__} is not frozen"
 
 

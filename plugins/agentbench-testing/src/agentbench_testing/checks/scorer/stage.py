@@ -77,7 +77,7 @@ class ScorerHooks(WithWorkbench):
     @classmethod
     def make_scorer(cls) -> Scorer:
         """A new scorer, made with the same options each time."""
-        raise NotImplementedError(f"{cls.__name__} must say how its scorer is made")
+        raise NotImplementedError(f"{cls.__name__} must define how its scorer is created")
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -102,7 +102,7 @@ class Judged:
     def score(self) -> Score:
         """The verdict; the check fails where there is none."""
         if self.error is not None:
-            raise AssertionError(f"there should be a score, and score() raised {self.error!r}") from self.error
+            raise AssertionError(f"score() raised an exception: {self.error!r}") from self.error
         assert isinstance(self.given, Score), f"score() returned {self.given!r}"
         return self.given
 
@@ -211,7 +211,7 @@ class Court:
         done = future.done()
         if not done:
             deadline.end(Interrupted("the check is over"))
-        assert done, f"score() has not come back after {self.hooks.patience:g} s"
+        assert done, f"score() did not return within {self.hooks.patience:g} s"
         error = future.exception()
         return Judged(
             given=None if error else future.result(), error=error, environment=environment, forks=forks, saved=saved

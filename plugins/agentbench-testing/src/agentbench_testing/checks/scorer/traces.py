@@ -38,8 +38,8 @@ class TraceChecks(ScorerHooks):
         """What the passing command printed is evidence, however it ended; of one command, and all of it."""
         for judged in court.three():
             if judged.environment.results:
-                assert len(judged.saved) == 1, f"the output was kept {len(judged.saved)} times: {judged.given}"
-                assert _is_of_a_command(judged), f"{judged.saved[0]} is of none of {judged.environment.results}"
+                assert len(judged.saved) == 1, f"the output was recorded {len(judged.saved)} times: {judged.given}"
+                assert _is_of_a_command(judged), f"{judged.saved[0]} is not one of {judged.environment.results}"
 
     def test_nothing_goes_on(self, court: Court) -> None:
         """When it returns, every sandbox that it started is closed, and no thread of it is left."""
@@ -87,11 +87,11 @@ def _failed(results: Path | None) -> ExecResult:
 
 def _is_of_a_command(judged: Judged) -> bool:
     """Whether what was kept is what a command printed; a scorer may add to it."""
-    (kept,) = judged.saved
+    (retained,) = judged.saved
     return any(
-        kept.exit_code == result.exit_code
-        and result.stdout.data in kept.stdout.data
-        and result.stderr.data in kept.stderr.data
+        retained.exit_code == result.exit_code
+        and result.stdout.data in retained.stdout.data
+        and result.stderr.data in retained.stderr.data
         for result in judged.environment.results
     )
 

@@ -78,7 +78,7 @@ class WatchedEnvironment:
     def check(self, method: str) -> None:
         """Break, where it is to break."""
         if method in self.failing:
-            raise SandboxError("the machinery broke, as this check wants it")
+            raise SandboxError("the sandbox failed, as required by this check")
 
     def _begin(self, method: str, workspace: Path, *, network: bool) -> None:
         self.networks.append(network)

@@ -38,17 +38,17 @@ class CallChecks(ToolHooks):
         assert json.loads(json.dumps(dict(result.fields))) is not None
 
     def test_a_command(self, workbench: Workbench) -> None:
-        """A tool that runs the argument ``command`` runs it in a shell, and says the exit code and both streams."""
+        """A tool that runs the argument ``command`` uses a shell, and returns the exit code and both streams."""
         with self.at_hand(workbench) as at_hand:
             if not at_hand.tool.spec.runs_commands:
                 return
             result = at_hand.call({"command": "echo out; echo err >&2; exit 3"})
         assert result.ok, result
-        told = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
-        assert (told["exit_code"], "out" in told["stdout"], "err" in told["stderr"]) == (3, True, True), result
+        shown = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
+        assert (shown["exit_code"], "out" in shown["stdout"], "err" in shown["stderr"]) == (3, True, True), result
 
     def test_nothing_stays_behind(self, workbench: Workbench) -> None:
-        """Another workspace, the same tool, after good calls and bad ones: the same result as of a new tool."""
+        """In another workspace, after good and bad calls, the same tool returns the same result as a new one."""
         with self.at_hand(workbench) as at_hand:
             expected = at_hand.call(self.good_arguments())
         tool = self.make_tool()
@@ -59,7 +59,7 @@ class CallChecks(ToolHooks):
             assert self._told(at_hand.call(self.good_arguments())) == self._told(expected)
 
     def test_calls_at_once(self, workbench: Workbench) -> None:
-        """One tool, a workspace for each call: nobody gets another one's result."""
+        """One tool with a workspace for each call: results are never mixed up."""
         tool = self.make_tool()
         with self.at_hand(workbench) as at_hand:
             expected = self._told(at_hand.call(self.good_arguments()))
@@ -70,14 +70,14 @@ class CallChecks(ToolHooks):
         assert [self._told(result) for result in results] == [expected] * _AT_ONCE
 
     def test_unknown_arguments(self, workbench: Workbench) -> None:
-        """``bad_arguments`` (an InputError), and the name is said: a model that misspells one must hear it."""
+        """``bad_arguments`` (an InputError) with the name: a model that misspells one must see it."""
         with self.at_hand(workbench) as at_hand:
             result = at_hand.call({**self.good_arguments(), "no_such_argument": 1})
         assert (result.ok, result.error_type) == (False, "bad_arguments"), result
         assert "no_such_argument" in result.error_message
 
     def test_missing_arguments(self, workbench: Workbench) -> None:
-        """``bad_arguments`` for each one that the schema requires; without any, where it requires none, no error."""
+        """``bad_arguments`` for each missing required argument; if none is required, no error."""
         required = self.make_tool().spec.parameters.get("required", ())
         with self.at_hand(workbench) as at_hand:
             for name in required:
@@ -89,7 +89,7 @@ class CallChecks(ToolHooks):
                 assert at_hand.call({}).error_type != "bad_arguments"
 
     def test_arguments_of_another_type(self, workbench: Workbench) -> None:
-        """``bad_arguments`` for whatever the schema does not allow, one argument at a time."""
+        """``bad_arguments`` for everything that the schema does not allow, one argument at a time."""
         with self.at_hand(workbench) as at_hand:
             for name, schema in at_hand.tool.spec.parameters["properties"].items():
                 for value in misfits(schema):
@@ -97,7 +97,7 @@ class CallChecks(ToolHooks):
                     assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
 
     def test_odd_text(self, workbench: Workbench) -> None:
-        """Models write anything: it works, or is refused, but nothing breaks."""
+        """For arbitrary input it works, or is refused, but nothing breaks."""
         with self.at_hand(workbench, tool_timeout_sec=self.patience) as at_hand:
             for name, schema in at_hand.tool.spec.parameters["properties"].items():
                 if not _takes_text(schema):
@@ -108,7 +108,7 @@ class CallChecks(ToolHooks):
                     assert result.error_type != "internal_error", (name, text[:20], result)
 
     def test_no_time_left(self, workbench: Workbench) -> None:
-        """It comes back soon, whether it could do its work or not."""
+        """It returns soon, whether it could do its work or not."""
         with self.at_hand(workbench, tool_timeout_sec=0.0) as at_hand:
             result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
@@ -120,7 +120,7 @@ class CallChecks(ToolHooks):
             assert result.ok or result.error_type == "timeout", result
 
     def test_interrupting_a_call(self, workbench: Workbench) -> None:
-        """Somebody ends the attempt: the call comes back soon, and raises no error of its own."""
+        """If the attempt is ended, the call returns soon, without an exception of its own."""
         deadline = Deadline(10 * self.patience)
         with self.at_hand(workbench, deadline=deadline, tool_timeout_sec=10 * self.patience) as at_hand:
             began = threading.Event()
@@ -133,60 +133,60 @@ class CallChecks(ToolHooks):
                 assert "stop it" in str(stop)  # noqa: PT017 - either end is a good one
 
     def _told(self, result: ToolResult) -> dict[str, Any]:
-        """What must be the same from call to call."""
+        """The comparable part of a result."""
         fields = {key: value for key, value in result.fields.items() if key not in self.varying}
         return {"ok": result.ok, "error": result.error_type, "fields": fields}
 
 
 class SpecChecks(ToolHooks):
-    """Names, descriptions and schemas, as models and their servers need them."""
+    """Names, descriptions and schemas, as required by models and their servers."""
 
     def test_the_name(self) -> None:
-        """Letters, digits, ``_`` and ``-``, at most 64: what every server of models accepts."""
+        """Letters, digits, ``_`` and ``-``, at most 64: accepted by every model server."""
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.make_tool().spec.name)
 
     def test_the_description(self) -> None:
-        """Something is said of the tool, and of every argument."""
+        """The tool and every argument have a description."""
         spec = self.make_tool().spec
         assert spec.description.strip()
         assert [name for name, each in spec.parameters["properties"].items() if not each.get("description")] == []
 
     def test_the_parameters(self) -> None:
-        """A JSON Schema of an object, which can be sent; what is required is there."""
+        """A serializable JSON Schema of an object; required properties exist."""
         parameters = json.loads(json.dumps(self.make_tool().spec.parameters))
         assert parameters["type"] == "object"
         assert set(parameters.get("required", ())) <= set(parameters["properties"])
 
     def test_the_effect(self) -> None:
-        """It is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness go by it."""
+        """It is declared: the tool ``reads``, ``edits`` or ``runs``. Agents and the harness rely on it."""
         assert self.make_tool().spec.effect in ("reads", "edits", "runs")
 
     def test_patterns_are_valid(self) -> None:
-        """Servers compile them, and refuse every request of an agent that offers one that is not."""
+        """Servers compile patterns, and reject requests with invalid ones."""
         for pattern in patterns(self.make_tool().spec.parameters):
-            assert not re.search(r"\(\?[aiLmsux]", pattern), f"{pattern!r} has flags, which not every server knows"
+            assert not re.search(r"\(\?[aiLmsux]", pattern), f"{pattern!r} has flags, which some servers do not support"
             re.compile(pattern)
 
     def test_good_arguments_fit(self) -> None:
-        """Into the schema: it describes what the tool takes."""
+        """The good arguments match the schema."""
         assert fits(self.good_arguments(), self.make_tool().spec.parameters)
 
     def test_the_spec_stays(self, workbench: Workbench) -> None:
-        """As it is from one tool to the next, and whatever was called: requests are compared by it."""
+        """It is constant for all instances and after any calls: replays compare requests."""
         before = self.make_tool().spec
         with self.at_hand(workbench) as at_hand:
             at_hand.call(self.good_arguments())
             assert at_hand.tool.spec == before == self.make_tool().spec
 
     def test_paths_are_declared(self) -> None:
-        """What looks like a path by its name is one of ``path_arguments``: other checks try these."""
+        """Arguments named like paths are in ``path_arguments``, which other checks use."""
         names = [name for name in self.make_tool().spec.parameters["properties"] if _NAMES_OF_PATHS.fullmatch(name)]
         assert [name for name in names if name not in self.path_arguments] == []
 
 
 @attrs.frozen
 class _Outside:
-    """A directory beside the workspace, with a secret in it."""
+    """A directory next to the workspace, with a secret in it."""
 
     directory: Path
     secret: str
@@ -196,17 +196,17 @@ class _Outside:
 
 
 class PlaceChecks(ToolHooks):
-    """The workspace and what lies around it."""
+    """The workspace and its surroundings."""
 
     def test_paths_that_lead_out(self, workbench: Workbench) -> None:
-        """Upwards or absolute: refused, nothing is read or written there."""
+        """Parent and absolute paths are refused: nothing is read or written there."""
         with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             near = f"{outside.directory.name}/secret.txt"
             for path in (f"../{near}", f"x/../../{near}", str(outside.directory / "secret.txt"), f"./../{near}"):
                 self._is_refused(at_hand, path, outside)
 
     def test_links_that_lead_out(self, workbench: Workbench) -> None:
-        """A command in the sandbox may have made them: refused too, as files and as directories."""
+        """Links made by a command in the sandbox are refused, to files and to directories."""
         with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             (at_hand.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
             (at_hand.workspace / "linked").symlink_to(outside.directory)
@@ -214,7 +214,7 @@ class PlaceChecks(ToolHooks):
                 self._is_refused(at_hand, path, outside)
 
     def test_the_repository_of_the_workspace(self, workbench: Workbench) -> None:
-        """``.git`` is not the agent's: refused."""
+        """``.git`` is refused."""
         with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
             (at_hand.workspace / ".git").mkdir()
             (at_hand.workspace / ".git/config").write_text(outside.secret)
@@ -222,7 +222,7 @@ class PlaceChecks(ToolHooks):
             assert (at_hand.workspace / ".git/config").read_text() == outside.secret
 
     def test_what_is_no_file(self, workbench: Workbench) -> None:
-        """A named pipe: nobody waits for somebody to write into it, also when it is only found on the way."""
+        """Named pipes never block, also when they are found during a search."""
         with self.at_hand(workbench, tool_timeout_sec=self.patience / 2) as at_hand:
             os.mkfifo(at_hand.workspace / "pipe")
             for arguments in (self.good_arguments(), *self.with_path("pipe")):
@@ -230,7 +230,7 @@ class PlaceChecks(ToolHooks):
                 assert result.error_type not in ("internal_error", "timeout"), result
 
     def test_what_it_writes(self, workbench: Workbench) -> None:
-        """Only a tool that edits changes the workspace, and it keeps a diff as evidence."""
+        """Only a tool that edits changes the workspace, and it records a diff as evidence."""
         with self.at_hand(workbench) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
@@ -239,10 +239,10 @@ class PlaceChecks(ToolHooks):
         assert result.ok, result
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
         assert bool(changed) == (at_hand.tool.spec.effect == "edits"), f"changed: {changed}"
-        assert [path for path in changed if path not in diffs] == [], "no diff was kept"
+        assert [path for path in changed if path not in diffs] == [], "no diff was recorded"
 
     def test_what_may_not_be_edited(self, workbench: Workbench) -> None:
-        """Where the task forbids it, a tool that edits refuses, and others do not mind."""
+        """If the task forbids edits, a tool that edits refuses, and others work."""
         with self.at_hand(workbench, editable=lambda _: False) as at_hand:
             before = contents(at_hand.workspace)
             result = at_hand.call(self.good_arguments())
@@ -251,7 +251,7 @@ class PlaceChecks(ToolHooks):
         assert result.error_type != "internal_error", result
 
     def test_results_are_bounded(self, workbench: Workbench) -> None:
-        """Huge files, endless lines, binary files, very many files: a model reads every byte of a result."""
+        """Huge files, endless lines, binary files, many files: a model reads every byte of a result."""
         with self.at_hand(workbench, files={**self.files, **LARGE}) as at_hand:
             for arguments in (self.good_arguments(), *self.greedy_arguments()):
                 result = soon(partial(at_hand.call, arguments), 3 * self.patience)

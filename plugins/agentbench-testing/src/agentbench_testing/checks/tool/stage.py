@@ -1,4 +1,4 @@
-"""What the checks of tools work with: a tool in the harness's toolbox over a workspace, and the author's hooks."""
+"""The environment of tool checks: a tool in the harness's toolbox over a workspace, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -28,61 +28,61 @@ LARGE: Files = {
 
 @attrs.frozen
 class AtHand:
-    """A tool that can be called as an agent calls it, and the workspace on this machine."""
+    """A tool as seen by an agent, and the workspace on this machine."""
 
     tool: Tool
     toolbox: MeteredToolbox
     workspace: Path
 
     def call(self, arguments: Arguments) -> ToolResult:
-        """What an agent gets: refusals are results, and a bug is ``internal_error``."""
+        """The result for an agent: errors are results, and a bug is ``internal_error``."""
         name = self.tool.spec.name
         return self.toolbox.call_for("agent", Budget(), [name], ToolCall(tool=name, arguments=arguments))
 
     @property
     def diffs(self) -> Mapping[str, bytes | str]:
-        """The diffs that were kept as evidence."""
+        """The diffs recorded as evidence."""
         assert isinstance(self.toolbox.files, KeptEvidence)
         return self.toolbox.files.files
 
 
 class ToolHooks(WithWorkbench):
-    """What the author of a tool says about it. ``make_tool`` and ``good_arguments`` must be given."""
+    """The hooks of a tool's author. ``make_tool`` and ``good_arguments`` are required."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which what should happen at once must have happened, on the slowest machine."""
+    """Seconds within which immediate effects must happen, even on a slow machine."""
     files: ClassVar[Files] = BROKEN
-    """What lies in the workspace."""
+    """The files of the workspace."""
     path_arguments: ClassVar[Sequence[str]] = ()
-    """The arguments that are paths of the workspace."""
+    """The arguments that are paths in the workspace."""
     varying: ClassVar[Sequence[str]] = ()
-    """Fields of results that may differ from one call to the next, such as durations."""
+    """Fields of results that may differ between calls, such as durations."""
     result_cap: ClassVar[int] = 1 << 19
-    """Bytes of JSON that no result may exceed, whatever lies in the workspace."""
+    """Maximum bytes of JSON of a result, for any workspace."""
 
     @classmethod
     def make_tool(cls) -> Tool:
         """A new tool."""
-        raise NotImplementedError(f"{cls.__name__} must say how its tool is made")
+        raise NotImplementedError(f"{cls.__name__} must define how its tool is created")
 
     @classmethod
     def good_arguments(cls) -> Arguments:
-        """Arguments with which it must succeed on ``files``. Those of a tool that edits change a file."""
-        raise NotImplementedError(f"{cls.__name__} must give arguments with which its tool succeeds")
+        """Arguments with which it must succeed on ``files``. For a tool that edits, they change a file."""
+        raise NotImplementedError(f"{cls.__name__} must define arguments with which its tool succeeds")
 
     @classmethod
     def with_path(cls, path: str) -> Sequence[Arguments]:
-        """Arguments that make it work on a path; override it where paths stand within other arguments."""
+        """Arguments that use a path; override it if paths are nested in other arguments."""
         return [{**cls.good_arguments(), name: path} for name in cls.path_arguments]
 
     @classmethod
     def greedy_arguments(cls) -> Sequence[Arguments]:
-        """Arguments that ask for very much of ``LARGE``, such as all of ``huge.txt``; add what else asks for much."""
+        """Arguments that request as much as possible of ``LARGE``, such as all of ``huge.txt``."""
         return [{}, *(arguments for path in LARGE_PATHS for arguments in cls.with_path(path))]
 
     @classmethod
     def slow_arguments(cls) -> Arguments:
-        """Arguments with which it takes as long as it can, for minutes if that is possible."""
+        """Arguments with which it takes as long as possible, for minutes if it can."""
         return cls.good_arguments()
 
     @classmethod
