@@ -1,7 +1,6 @@
 """Public names for commands of plugins: reading tasks, making attempts, flags and tables of the command line.
 
-They are listed in ``harness.pyi`` and loaded on first use. Components only need the names in
-:mod:`agentbench_core`.
+They are listed in ``harness.pyi`` and loaded on first use. Components only need the names in :mod:`agentbench_core`.
 """
 
 import lazy_loader

@@ -63,9 +63,8 @@ _Tape = Mapping[_Asked, Sequence[_Answer]]
 class Replay:
     """Implements ``LLM``. Any run directory can be replayed.
 
-    A call gets the first unused recorded response to an equal request of the same task and repeat; requests of the
-    same agent come first. So the result does not depend on timing, unless sub-agents get their names in another
-    order.
+    A call gets the first unused recorded response to an equal request of the same task and repeat; requests of the same
+    agent come first. So the result does not depend on timing, unless sub-agents get their names in another order.
 
     Limits in money are not replayed, since responses cost nothing. An attempt that was ended by one continues until
     its first unrecorded request.

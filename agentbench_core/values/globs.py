@@ -1,8 +1,7 @@
 """Matching paths against a list of globs, with the rules of ``.gitignore``.
 
 Not from a library: libraries translate globs to regular expressions, and a glob like ``*a*a*a*b`` with a long path can
-keep those busy for hours. Both come from agents. This matcher takes time proportional to the product of their
-lengths.
+keep those busy for hours. Both come from agents. This matcher takes time proportional to the product of their lengths.
 """
 
 from __future__ import annotations

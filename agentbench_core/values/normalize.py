@@ -148,10 +148,9 @@ def normalize_output(text: str) -> str:
     durations, speeds, ports of loopback above 9999, seeds, UUIDs, names directly in a temporary directory, and the
     length of rulers. So ``90 s`` equals ``5400 s``, and ``/tmp/a/x`` equals ``/tmp/b/x``.
 
-    Where the middle of a text was omitted, the cut depends on the length of everything removed here. The text next
-    to the cut is removed in large pieces, so differences are rare; they are still possible, mostly between two cuts
-    in one text. Decisions based on lengths (how much of a conversation was dropped) are not normalized.
-    Takes linear time.
+    Where the middle of a text was omitted, the cut depends on the length of everything removed here. The text next to
+    the cut is removed in large pieces, so differences are rare; they are still possible, mostly between two cuts in one
+    text. Decisions based on lengths (how much of a conversation was dropped) are not normalized. Takes linear time.
     """
     text = _apply(_BROAD, text)
     first, *rest = _CUT.split(text)

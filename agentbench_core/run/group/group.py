@@ -41,11 +41,10 @@ class RunPlan:
     """The plan of a command: variants, their tasks, and settings of the run.
 
     ``resumed`` maps variants to run directories to resume; without it all runs are new. ``allow_changes``: resume even
-    if something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run.
-    ``like`` maps variants to the run directories whose plan is repeated.
-    ``presets`` is the version of the model presets behind the settings.
-    ``quarantined`` has the reason of each quarantined task, by id; they are attempted, but excluded from headlines.
-    ``flaky`` has the measured flakes of tasks by id, quarantined or not.
+    if something that can affect results has changed. ``max_cost_usd`` is the maximum cost of each run. ``like`` maps
+    variants to the run directories whose plan is repeated. ``presets`` is the version of the model presets behind the
+    settings. ``quarantined`` has the reason of each quarantined task, by id; they are attempted, but excluded from
+    headlines. ``flaky`` has the measured flakes of tasks by id, quarantined or not.
     """
 
     suite: str
