@@ -32,12 +32,15 @@ _BY_DEFAULT = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(), s
 """The environment of a task that configures nothing."""
 
 
-@attrs.frozen(kw_only=True)
+Status = Literal["ok", "warning", "failed"]
+
+
+@attrs.frozen
 class Check:
     """The result of one check. ``failed`` prevents every run; ``warning`` prevents some."""
 
     name: str
-    status: Literal["ok", "warning", "failed"]
+    status: Status
     detail: str
     remedy: str = ""
 
@@ -60,28 +63,24 @@ def doctor(app: App, as_json: bool) -> int:
 
 
 def _python() -> Check:
-    return Check(name="python", status="ok", detail=f"{platform.python_version()} at {sys.executable}")
+    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
 
 
 def _git() -> Check:
     try:
         answer = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return Check(name="git", status="failed", detail="not found", remedy="Install git.")
+        return Check("git", "failed", "not found", "Install git.")
     version = tuple(int(part) for part in answer.split()[2].split(".")[:2])
-    status: Literal["ok", "failed"] = "ok" if version >= _OLDEST_GIT else "failed"
-    return Check(name="git", status=status, detail=answer.strip(), remedy="Install git 2.31 or newer.")
+    status: Status = "ok" if version >= _OLDEST_GIT else "failed"
+    return Check("git", status, answer.strip(), "Install git 2.31 or newer.")
 
 
 def _temporary() -> Check:
-    place = tempfile.gettempdir()
-    free = shutil.disk_usage(place).free
-    return Check(
-        name="disk",
-        status="ok" if free >= _LOW_DISK else "warning",
-        detail=f"{free >> 20} MiB free in {place}",
-        remedy="Workspaces are created there. Free disk space, or set TMPDIR.",
-    )
+    directory = tempfile.gettempdir()
+    free = shutil.disk_usage(directory).free
+    remedy = "Workspaces are created there. Free disk space, or set TMPDIR."
+    return Check("disk", "ok" if free >= _LOW_DISK else "warning", f"{free >> 20} MiB free in {directory}", remedy)
 
 
 def _project(app: App) -> Iterator[Check]:
@@ -89,19 +88,17 @@ def _project(app: App) -> Iterator[Check]:
         resolved = resolve(base_layers(app), app.registry.name_of)
         settings = resolved.settings
     except AgentBenchError as error:
-        yield Check(name="settings", status="failed", detail=error.message, remedy=error.remedy or "Fix that file.")
+        yield Check("settings", "failed", error.message, error.remedy or "Fix that file.")
         return
     for wrong in wrong_components(resolved, app.registry):
-        yield Check(name="settings", status="warning", detail=f"{PROJECT_FILE}: {wrong.message}", remedy=wrong.remedy)
+        yield Check("settings", "warning", f"{PROJECT_FILE}: {wrong.message}", wrong.remedy)
     yield _tasks(Path(settings.run.tasks))
     out = Path(settings.run.out)
     existing = next(path for path in (out, *out.resolve().parents) if path.exists())
-    yield Check(
-        name="results",
-        status="ok" if os.access(existing, os.W_OK) else "failed",
-        detail=f"{out} {'is writable' if os.access(existing, os.W_OK) else 'is not writable'}",
-        remedy="Choose another directory: --out DIR",
-    )
+    if os.access(existing, os.W_OK):
+        yield Check("results", "ok", f"{out} is writable")
+    else:
+        yield Check("results", "failed", f"{out} is not writable", "Choose another directory: --out DIR")
 
 
 def _tasks(root: Path) -> Check:
@@ -109,13 +106,9 @@ def _tasks(root: Path) -> Check:
     try:
         counts = [f"{name} ({len(read_suite(root, name))})" for name in names]
     except AgentBenchError as error:
-        return Check(name="tasks", status="warning", detail=error.message, remedy=error.remedy or "Fix that file.")
-    return Check(
-        name="tasks",
-        status="ok" if counts else "warning",
-        detail=f"suites in {root}: {', '.join(counts) or 'none'}",
-        remedy="Change to the directory that contains ./tasks, or create a task: agentbench tasks new ID --suite NAME",
-    )
+        return Check("tasks", "warning", error.message, error.remedy or "Fix that file.")
+    remedy = "Change to the directory that contains ./tasks, or create a task: agentbench tasks new ID --suite NAME"
+    return Check("tasks", "ok" if counts else "warning", f"suites in {root}: {', '.join(counts) or 'none'}", remedy)
 
 
 def _patience() -> float:
@@ -128,34 +121,24 @@ def _patience() -> float:
 
 def _plugins(app: App, patience: float) -> Iterator[Check]:
     for plugin in app.plugins.plugins:
+        source, name = plugin.source, plugin.source.plugin
+        release = f"{source.distribution} {source.version}"
         if plugin.status == "broken":
-            yield Check(
-                name=f"plugin {plugin.source.plugin}",
-                status="warning",
-                detail=f"{plugin.source.distribution} {plugin.source.version} is broken: {plugin.problem}",
-                remedy=f"See the traceback: agentbench --debug plugins show {plugin.source.plugin}\n"
-                f"Upgrade or remove it: pip install -U {plugin.source.distribution}",
-            )
+            remedy = f"See the traceback: agentbench --debug plugins show {name}\n"
+            remedy += f"Upgrade or remove it: pip install -U {source.distribution}"
+            yield Check(f"plugin {name}", "warning", f"{release} is broken: {plugin.problem}", remedy)
         for note in plugin.notes:
-            yield Check(
-                name=f"plugin {plugin.source.plugin}",
-                status="warning",
-                detail=f"{plugin.source.distribution} {plugin.source.version}: {note}",
-                remedy=f"Report it to the plugin's author. See: agentbench plugins check {plugin.source.plugin}",
-            )
+            remedy = f"Report it to the plugin's author. See: agentbench plugins check {name}"
+            yield Check(f"plugin {name}", "warning", f"{release}: {note}", remedy)
     for kind, name in sorted(app.registry.conflicts()):
-        yield Check(
-            name=f"{kind} {name}",
-            status="warning",
-            detail="registered by more than one plugin",
-            remedy="Disable one of them: --no-plugin NAME. See: agentbench plugins list",
-        )
+        remedy = "Disable one of them: --no-plugin NAME. See: agentbench plugins list"
+        yield Check(f"{kind} {name}", "warning", "registered by more than one plugin", remedy)
     sandboxes = app.registry.all("sandbox")
     for component in sandboxes:
         yield from _sandbox(component, patience)
     if not sandboxes:
         remedy = f"{comes_with('sandbox', Settings().sandbox.name)}."
-        yield Check(name="sandbox", status="failed", detail="none installed; a run requires one", remedy=remedy)
+        yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
 
 
 def _sandbox(component: Component, patience: float) -> Iterator[Check]:
@@ -168,16 +151,14 @@ def _sandbox(component: Component, patience: float) -> Iterator[Check]:
         finally:
             provider.close()
     except AgentBenchError as error:
-        yield Check(name=name, status="warning", detail=error.message, remedy=error.remedy)
+        yield Check(name, "warning", error.message, error.remedy)
         return
     except Exception as error:  # noqa: BLE001 - a sandbox may raise anything; it fails only its own check
-        result = f"{type(error).__name__}: {error}"
-        yield Check(
-            name=name, status="warning", detail=result, remedy=f"Contact the author of {component.source.distribution}."
-        )
+        remedy = f"Contact the author of {component.source.distribution}."
+        yield Check(name, "warning", f"{type(error).__name__}: {error}", remedy)
         return
     isolated = "isolates" if "isolated" in component.capabilities else "works, but is not isolated"
-    yield Check(name=name, status="ok", detail=isolated)
+    yield Check(name, "ok", isolated)
     for warning in warnings:
-        result, _, remedy = warning.partition("\n")
-        yield Check(name=name, status="warning", detail=result, remedy=remedy)
+        detail, _, remedy = warning.partition("\n")
+        yield Check(name, "warning", detail, remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,87 +76,77 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON ins
 _out_flag = click.option("--out", metavar="DIR", help="Directory for run directories. [default: artifacts/runs]")
 
 
-def replay_flags(command: F) -> F:
-    """Add the flags of a run whose variant is given."""
-    flags = (
-        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: that of the run]"),
-        click.option(
-            "--sandbox",
-            metavar="NAME",
-            shell_complete=names_of("sandbox"),
-            help="Another sandbox. [default: that of the run]",
-        ),
-        click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: that of the run]"),
-        click.option("--out", metavar="DIR", help="Directory for the new run directory. [default: that of the run]"),
-        set_flag,
-    )
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+def _all_of(*flags: Callable[[F], F]) -> Callable[[F], F]:
+    """A decorator that adds flags, which `--help` lists in this order."""
+
+    def add(command: F) -> F:
+        return functools.reduce(lambda decorated, flag: flag(decorated), reversed(flags), command)
+
+    return add
 
 
-def settings_flags(command: F) -> F:
-    """Add the flags for settings."""
-    return suite_flags(variant_flags(command))
+replay_flags = _all_of(
+    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: that of the run]"),
+    click.option(
+        "--sandbox",
+        metavar="NAME",
+        shell_complete=names_of("sandbox"),
+        help="Another sandbox. [default: that of the run]",
+    ),
+    click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: that of the run]"),
+    click.option("--out", metavar="DIR", help="Directory for the new run directory. [default: that of the run]"),
+    set_flag,
+)
+"""The flags of a run whose variant is given."""
 
+suite_flags = _all_of(
+    click.option(
+        "--suite",
+        metavar="NAME",
+        shell_complete=suite_names,
+        help="Suite of tasks: a directory in --tasks. [default: custom-dev]",
+    ),
+    click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
+)
+"""The flags that select tasks."""
 
-def suite_flags(command: F) -> F:
-    """Add the flags that select tasks."""
-    flags = [
-        click.option(
-            "--suite",
-            metavar="NAME",
-            shell_complete=suite_names,
-            help="Suite of tasks: a directory in --tasks. [default: custom-dev]",
-        ),
-        click.option("--tasks", metavar="DIR", help="Directory of suites. [default: tasks]"),
-    ]
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+variant_flags = _all_of(
+    click.option(
+        "--variant",
+        metavar="NAME|FILE",
+        multiple=True,
+        shell_complete=variants,
+        help="A named configuration: a file, a name in configs/variants, or one from a plugin. Repeatable.",
+    ),
+    click.option(
+        "--agent",
+        metavar="NAME",
+        shell_complete=names_of("agent"),
+        help="Agent under test; see `agentbench plugins list`. [default: the task's entrypoint]",
+    ),
+    sandbox_flag,
+    click.option(
+        "--llm",
+        metavar="NAME",
+        shell_complete=names_of("llm"),
+        help="Model provider. [default: the only one installed]",
+    ),
+    click.option(
+        "--model",
+        metavar="NAME",
+        help="Model name used by the provider, or a preset of configs/models.yaml. [default: the default preset]",
+    ),
+    click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
+    click.option("--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"),
+    click.option("--max-cost-usd", type=float, help="Maximum cost of each run in US dollars. [default: no limit]"),
+    _workers_flag,
+    click.option("--repeats", type=int, help="Number of attempts per task and variant. [default: 1]"),
+    _out_flag,
+    set_flag,
+)
+"""The flags that select variants and control the run."""
 
-
-def variant_flags(command: F) -> F:
-    """Add the flags that select variants and control the run."""
-    flags = [
-        click.option(
-            "--variant",
-            metavar="NAME|FILE",
-            multiple=True,
-            shell_complete=variants,
-            help="A named configuration: a file, a name in configs/variants, or one from a plugin. Repeatable.",
-        ),
-        click.option(
-            "--agent",
-            metavar="NAME",
-            shell_complete=names_of("agent"),
-            help="Agent under test; see `agentbench plugins list`. [default: the task's entrypoint]",
-        ),
-        sandbox_flag,
-        click.option(
-            "--llm",
-            metavar="NAME",
-            shell_complete=names_of("llm"),
-            help="Model provider. [default: the only one installed]",
-        ),
-        click.option(
-            "--model",
-            metavar="NAME",
-            help="Model name used by the provider, or a preset of configs/models.yaml. [default: the default preset]",
-        ),
-        click.option("--temperature", type=float, help="Sampling temperature. [default: the provider's default]"),
-        click.option(
-            "--max-steps", type=int, help="Maximum number of tool calls per attempt. [default: the task's limit]"
-        ),
-        click.option("--max-cost-usd", type=float, help="Maximum cost of each run in US dollars. [default: no limit]"),
-        _workers_flag,
-        click.option("--repeats", type=int, help="Number of attempts per task and variant. [default: 1]"),
-        _out_flag,
-        set_flag,
-    ]
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+settings_flags = _all_of(suite_flags, variant_flags)
 
 
 def resolved_variants(

@@ -37,11 +37,7 @@ _RULES = (
     ("Square secret", "sq0csp-", r"sq0csp-[0-9A-Za-z\\\-_]{43}"),
     ("Stripe key", "rk_live_ sk_live_", r"[rs]k_live_[0-9a-zA-Z]{24}"),
     # Uppercase ids could contain this.
-    (
-        "AWS key",
-        "A3T ABIA ACCA AKIA ASIA",
-        r"(?<![0-9A-Z])(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])",
-    ),
+    ("AWS key", "A3T ABIA ACCA AKIA ASIA", r"(?<![0-9A-Z])(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GitHub token", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     ("Google API key", "AIza", r"AIza[A-Za-z0-9_-]{35}"),
     ("npm token", "npm_", r"npm_[A-Za-z0-9]{36}"),

@@ -97,8 +97,7 @@ class Validation:
     fail_to_pass: tuple[str, ...] = option((), help="test ids that must fail before and pass after")
     pass_to_pass: tuple[str, ...] = option((), help="test ids that must pass before and after")
     failing_timeout_ok: bool = option(
-        False,
-        help="true: failing_command may also fail by a timeout (environment.timeout_sec), for bugs that hang",
+        False, help="true: failing_command may also fail by a timeout (environment.timeout_sec), for bugs that hang"
     )
     isolation: Isolation = option(
         "in_process", help="process: the program runs only in processes started by tests; violations fail the attempt"

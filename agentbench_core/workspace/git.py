@@ -73,13 +73,7 @@ def _environment(git_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
     retained = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
     retained.pop("SSH_ASKPASS", None)
     ssh = retained.get("GIT_SSH_COMMAND", "ssh")
-    return {
-        **retained,
-        **_ENVIRONMENT,
-        "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes",
-        "GIT_DIR": str(git_dir),
-        **extra,
-    }
+    return {**retained, **_ENVIRONMENT, "GIT_SSH_COMMAND": f"{ssh} -oBatchMode=yes", "GIT_DIR": str(git_dir), **extra}
 
 
 class Git:

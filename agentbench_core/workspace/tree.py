@@ -212,10 +212,7 @@ class Tree:
         mode = _new_mode(_old_mode(parent, path, name), executable)
         temporary = _temporary_name()
         fd = os.open(
-            temporary,
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-            dir_fd=parent,
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
         )
         try:
             with os.fdopen(fd, "wb", buffering=0) as file:

@@ -86,12 +86,7 @@ def run_attempt(
         RunStoppedError: records cannot be written any more. All other errors are part of the result.
     """
     attempt = _Attempt(
-        plan=plan,
-        session=session,
-        recording=recording,
-        given=baseline,
-        judge_empty=judge_empty,
-        per_test=per_test,
+        plan=plan, session=session, recording=recording, given=baseline, judge_empty=judge_empty, per_test=per_test
     )
     try:
         attempt.go()

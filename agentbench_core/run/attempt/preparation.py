@@ -20,10 +20,7 @@ from agentbench_core.run.attempt.setup_record import SetupRecorder
 from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.run.variant import Variant
 from agentbench_core.run.waiting import CpuSlots, OncePerKey, run_preflight
-from agentbench_core.values.events import (
-    BaselineFinished,
-    BaselineStarted,
-)
+from agentbench_core.values.events import BaselineFinished, BaselineStarted
 from agentbench_core.values.execution import Command, ExecResult, Output
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Deadline

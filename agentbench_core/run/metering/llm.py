@@ -13,15 +13,7 @@ from agentbench_core.evidence import layout
 from agentbench_core.run.metering.ledger import Call, Meter
 from agentbench_core.values.events import LLMResponse
 from agentbench_core.values.limits import Budget, Deadline
-from agentbench_core.values.messages import (
-    Completion,
-    ConversationEntry,
-    Message,
-    ModelFacts,
-    Request,
-    ToolSpec,
-    Usage,
-)
+from agentbench_core.values.messages import Completion, ConversationEntry, Message, ModelFacts, Request, ToolSpec, Usage
 
 
 class MeteredModel:

@@ -53,11 +53,7 @@ class RunModel(OpenModel):
 
 @contextlib.contextmanager
 def open_models(
-    variants: Sequence[Variant],
-    workers: int,
-    max_cost_usd: float | None,
-    stop: Deadline,
-    note: Callable[[str], None],
+    variants: Sequence[Variant], workers: int, max_cost_usd: float | None, stop: Deadline, note: Callable[[str], None]
 ) -> Iterator[Mapping[str, OpenModel]]:
     """Models by variant. Variants with equal settings share a provider, which can limit their calls together.
 

@@ -49,8 +49,7 @@ class PhaseResources:
     """Resources of one phase."""
 
     waited_sec: float = option(
-        0.0,
-        help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared",
+        0.0, help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared"
     )
     commands: ResourceUsage = attrs.field(default=ResourceUsage())
     host: HostLoad = attrs.field(default=HostLoad())

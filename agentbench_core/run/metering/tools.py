@@ -29,12 +29,7 @@ from agentbench_core.plugin.contracts import Environment, EventLog, Sandbox, Too
 from agentbench_core.run.metering.resources import CountingSandbox, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Evidence, Recording
-from agentbench_core.values.events import (
-    PatchApplied,
-    ToolCallFinished,
-    ToolCallStarted,
-    Warning_,
-)
+from agentbench_core.values.events import PatchApplied, ToolCallFinished, ToolCallStarted, Warning_
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
 from agentbench_core.workspace.tree import Tree
