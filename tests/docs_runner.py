@@ -12,7 +12,7 @@ A fenced block says by its info string what it is::
     ...
     ```
 
-    `fixer.py` says:        a file that must be there by then, and say that
+    `fixer.py` contains:    a file that must exist by then, with this content
     ```python
     ...
     ```
@@ -53,7 +53,7 @@ PLUGIN_PAGES = [page for page in PAGES if page.name.startswith("write-a") and pa
 """Those about plugins, which `test_docs_plugins.py` runs; `test_docs_pages.py` runs all others."""
 
 _FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NAMED = re.compile(r"`([^`\s]+)`( says)?:$")
+_NAMED = re.compile(r"`([^`\s]+)`( contains)?:$")
 _PASSED_ON = ("DOCKER_HOST", "LANG", "PATH", "SSL_CERT_FILE", "TMPDIR")
 _ANY_LINES = "\n...\n"
 

@@ -199,7 +199,7 @@ WRONG = {
     "exit code": "```console\n$ false\n```\n",
     "other exit code": "```console\n$ (exit 3)\n$ echo $?\n1\n```\n",
     "ended": "```console\n$ exit\n```\n",
-    "file": "`a.txt`:\n\n```text\none\n```\n\n`a.txt` says:\n\n```text\ntwo\n```\n",
+    "file": "`a.txt`:\n\n```text\none\n```\n\n`a.txt` contains:\n\n```text\ntwo\n```\n",
     "background": "```console\n$ echo one &\ntwo\n```\n",
     "no command": "```console\necho\n```\n",
 }
@@ -242,7 +242,7 @@ $ wc -l <a.txt
 2
 ```
 
-It says, `a.txt` says:
+Now `a.txt` contains:
 
 ```text
 ...

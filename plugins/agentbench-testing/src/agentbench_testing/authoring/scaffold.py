@@ -38,20 +38,20 @@ class KindTexts:
 
 PLUGIN_KINDS: Mapping[str, KindTexts] = {
     "agent": KindTexts(
-        summary="swaps one operator after the other until the failing command passes",
+        summary="swaps one operator at a time until the failing command passes",
         run="--agent {name}",
     ),
     "sandbox": KindTexts(
-        summary="the sandbox local with another time zone; NOT ISOLATED",
+        summary="the sandbox local with a configurable time zone; NOT ISOLATED",
         run="--agent scripted --sandbox {name}",
         needs="agentbench-local",
     ),
     "llm": KindTexts(
-        summary="a program on this machine: one JSON in, one JSON out",
+        summary="starts a local program for each call, with JSON as input and output",
         run="--agent baseline --llm {name} --model example --allow-unisolated",
     ),
     "tool": KindTexts(
-        summary="a line of a file with its context",
+        summary="shows a line of a file with its context",
         run='--agent scripted --set "tools=[read_file,apply_patch,run,{name}]"',
     ),
     "scorer": KindTexts(
@@ -59,11 +59,11 @@ PLUGIN_KINDS: Mapping[str, KindTexts] = {
         run="--agent scripted --set scorer={name}",
     ),
     "auditor": KindTexts(
-        summary="labels large changes, and tasks that need one",
+        summary="labels large changes, and rejects tasks that need one",
         run="--agent scripted --set auditor.{name}.lines=1",
     ),
     "reporter": KindTexts(
-        summary="badge.json, the data of a badge",
+        summary="writes badge.json, the data for a badge",
         run='--agent scripted --set "reporters=[console,{name}]"',
     ),
 }
