@@ -71,7 +71,7 @@ class EnvironmentSettings:
     cpu_limit: int = option(2, help="processors", minimum=1, maximum=1024)
     mem_limit_mb: int = option(4096, help="memory in MiB", minimum=64, maximum=1 << 24)
     timeout_sec: float = option(900.0, help="total for the agent and scoring phases", minimum=1, maximum=_WEEK)
-    setup_timeout_sec: float = option(1800.0, help="set-up", minimum=1, maximum=_WEEK)
+    setup_timeout_sec: float = option(1800.0, help="setup", minimum=1, maximum=_WEEK)
     tool_timeout_sec: float = option(120.0, help="one tool call", minimum=1, maximum=_WEEK)
     pids_limit: int = option(512, help="processes and threads", minimum=16, maximum=1 << 22)
 
@@ -116,7 +116,7 @@ class AgentSettings:
 
     entrypoint: str = option("baseline", help="agent to use if neither the command line nor the variant specifies one")
     max_steps: int = option(30, help="tool calls", minimum=1, maximum=1_000_000)
-    allow_file_write: bool = option(True, help="false: no tool that edits, and the workspace is read-only")
+    allow_file_write: bool = option(True, help="false: no tools that edit files, and a read-only workspace")
     editable_globs: tuple[str, ...] = option(
         (), help="tools refuse edits elsewhere, and other changes are discarded; empty: no restriction"
     )
