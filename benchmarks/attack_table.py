@@ -69,9 +69,9 @@ def explained(trials: Trials) -> list[str]:
         return []
     lines = [
         "",
-        "In `local` nothing is isolated, and these pass before the hardened scorer:",
+        "`local` is not isolated, so these adversaries pass there even with the scorer `tests`:",
         "",
-        "| agent | since |",
+        "| agent | reason |",
         "|---|---|",
     ]
     return [*lines, *(f"| `{name}` | {LOCAL.get(name, '?')} |" for name in sorted(winners))]
