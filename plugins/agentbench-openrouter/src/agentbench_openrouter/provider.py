@@ -156,7 +156,7 @@ class OpenRouter:
             )
         got = self._reader.read(response, wall=self._timing.wall())
         if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be wrong
-            return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no words'}")
+            return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no message'}")
         return got
 
     def _listed(self, expected: ExpectedCalls, warnings: list[str]) -> list[Mapping[str, Any]]:

@@ -182,7 +182,7 @@ class _Call:
 
     def _said(self, failure: Failure, delay: float) -> str:
         status = "" if failure.status is None else f" {failure.status}"
-        text = f"{self.rules.where}: {failure.error}{status}: {failure.message or 'no words'}"
+        text = f"{self.rules.where}: {failure.error}{status}: {failure.message or 'no message'}"
         if failure.retry in (Retry.NEVER, Retry.ONCE):
             return text
         late = delay >= self.total.remaining()
