@@ -291,7 +291,7 @@ def new_task(task_id: str, suite: str, root: str) -> None:
     agentbench tasks new my-task --suite my-suite
     """
     task: Task = write_task(Path(root), suite, task_id)
-    say(f"made {task.directory}")
+    say(f"created {task.directory}")
     say(f"try it: agentbench run-task --task {task.directory} --agent scripted")
     say(f"to write its test names to task.yaml: agentbench validate-tasks --suite {suite} --write")
     say("after editing repo/, update repo.commit in task.yaml (the next run prints the expected SHA)")

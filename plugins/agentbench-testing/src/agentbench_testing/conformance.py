@@ -1,10 +1,10 @@
 """The classes of checks, one for each kind of component, from which plugin authors derive their tests.
 
 =========================  =====================================================  =========================
-a plugin's                 is checked by                                          required methods
+component                  checks                                                 required methods
 =========================  =====================================================  =========================
 sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
-provider of models         LLMConformance                                         answering
+model provider             LLMConformance                                         answering
 the same, with a server    RemoteLLMConformance                                   serving
 agent                      AgentConformance                                       make_agent
 the same, with a model     ModelAgentConformance                                  make_agent
