@@ -63,7 +63,7 @@ KINDS: Mapping[str, Kind] = _by_name(
             capabilities={
                 "isolated": "commands inside cannot reach the host; "
                 "agents that use a model need this, or `--allow-unisolated`",
-                "images": "`environment.docker_image` counts",
+                "images": "uses `environment.docker_image`",
             },
             setting="one",
             usage="--sandbox NAME",
