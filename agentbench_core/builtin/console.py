@@ -42,7 +42,7 @@ def summary(run: RunView) -> str:
         f"{manifest.suite}, variant {manifest.variant}: {_rate(counted)} scored attempts passed{_share(counted)}",
         *_beside(counted, scored, aside),
         "",
-        *_columns([("task", "result", "steps", "seconds", "remarks"), *(_row(record, aside) for record in records)]),
+        *_columns([("task", "result", "steps", "seconds", "notes"), *(_row(record, aside) for record in records)]),
         "",
     ]
     why = run.explanations()
@@ -113,13 +113,13 @@ def _rate(scored: Sequence[AttemptRecord]) -> str:
 
 def _share(scored: Sequence[AttemptRecord]) -> str:
     passed = sum(record.result.passed for record in scored)
-    return f" ({100 * passed / len(scored):.0f} %)" if scored else ""
+    return f" ({100 * passed / len(scored):.0f}%)" if scored else ""
 
 
 def _row(record: AttemptRecord, aside: Mapping[str, str]) -> tuple[str, ...]:
     result = "passed" if record.result.passed else str(record.result.failure_reason)
-    remarks = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in aside)])
-    return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", remarks
+    notes = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in aside)])
+    return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", notes
 
 
 def _name(record: AttemptRecord) -> str:

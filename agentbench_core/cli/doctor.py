@@ -46,7 +46,7 @@ class Check:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def doctor(app: App, as_json: bool) -> int:
     """Check this machine. Every problem comes with a remedy. Exits with 3 if no run is possible."""

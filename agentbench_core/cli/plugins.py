@@ -117,7 +117,7 @@ def _row(name: str, kind: str, source: Provenance, status: str, summary: str) ->
 
 @click.command("list")
 @click.option("--kind", type=OneOf(list(REGISTRATIONS)), help="Only components of this kind.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
     """List components by kind with their distribution, then unused plugins with the reason."""
@@ -129,7 +129,7 @@ def list_plugins(app: App, kind: str | None, as_json: bool) -> None:
 
 @click.command("show")
 @click.argument("name", shell_complete=names_of(*REGISTRATIONS))
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_context
 def show_plugin(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the components named NAME, or those of the plugin NAME, with their options."""

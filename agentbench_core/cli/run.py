@@ -79,7 +79,7 @@ def run(
     retried, with the settings and tasks of that run. With --like, the plan in the run.json of an earlier run is
     repeated as a new run; differences are printed and recorded.
 
-    Exit codes: 0 all attempts were made, whatever their result; 2 invalid input; 3 this machine lacks something;
+    Exit codes: 0 all attempts were made, whatever their result; 2 invalid input; 3 this machine cannot run it;
     4 the run ended early; 130 interrupted.
     """
     if resumed and like:

@@ -53,7 +53,7 @@ def list_runs(out: str, as_json: bool) -> None:
 @click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 @json_flag
 def show_run(run_dir: Path, as_json: bool) -> None:
-    """What a run was, and each of its records.
+    """Show a run and its attempts.
 
     \b
     agentbench runs show artifacts/runs/NAME
@@ -66,7 +66,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     manifest = run.manifest
     facts = (
         ("run", f"{manifest.run_id} (group {manifest.group_id})"),
-        ("lies in", str(run.directory)),
+        ("path", str(run.directory)),
         ("started", manifest.created_at),
         *((("like", in_words(manifest.like)),) if manifest.like else ()),
         *(("resumed", "; ".join([again.at, *again.changes])) for again in manifest.resumed),
@@ -82,7 +82,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
     if run.status() != "completed":
         open_ = manifest.model is not None and any(not record.sandbox.isolated for record in records)
         flags = ["--allow-unisolated"] if open_ else []
-        facts = (*facts, ("go on", shlex.join(["agentbench", "run", "--resume", str(run_dir), *flags])))
+        facts = (*facts, ("resume", shlex.join(["agentbench", "run", "--resume", str(run_dir), *flags])))
     for name, value in facts:
         say(f"{name:8} {value}")
     say()
@@ -115,7 +115,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
 
 
 def _evidence(record: AttemptRecord) -> str:
-    """Where an attempt's files lie, below the run directory; a record that another program wrote may not tell."""
+    """The directory of an attempt's files, relative to the run directory; records of other programs may lack it."""
     return record.artifact_paths.get("task_dir") or layout.task_directory(record.task_id, record.repeat)
 
 
@@ -132,9 +132,9 @@ def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> No
 @click.command("rebuild")
 @click.argument("run_dir", type=click.Path(path_type=Path), shell_complete=run_directories)
 def rebuild_run(run_dir: Path) -> None:
-    """Make attempts.jsonl again from events.jsonl, leave damaged lines out of both, and put back an edited run.json.
+    """Rebuild attempts.jsonl from events.jsonl, drop damaged lines from both, and restore an edited run.json.
 
-    What was there is kept beside, under names that end with .before-rebuild-1 and so on.
+    The previous files are kept with the suffix .before-rebuild-1, .before-rebuild-2 and so on.
     """
     try:
         put_back = put_back_manifest(run_dir)

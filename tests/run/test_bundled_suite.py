@@ -115,8 +115,8 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
         done = agentbench("run", "--suite", suite, *flags, *variants)
         assert done.code == 0, done.err
         number = len(SAMPLE[suite])
-        assert f"variant scripted: {number} of {number} scored attempts passed (100 %)" in done.out
-        assert f"variant idle: 0 of {number} scored attempts passed (0 %)" in done.out
+        assert f"variant scripted: {number} of {number} scored attempts passed (100%)" in done.out
+        assert f"variant idle: 0 of {number} scored attempts passed (0%)" in done.out
         assert all(record["scored"] for record in records())
         for variant, expected in (("scripted", {"oracle"}), ("idle", set()), ("spy", {"leak_suspected"})):
             assert {label["name"] for record in records(variant) for label in record["labels"]} == expected

@@ -26,8 +26,8 @@ def test_the_controls(make_task: Any, agentbench: Any, records: Records) -> None
     make_task("b", hidden={"must.txt": "x"}, validation={"passing_command": "grep -q fixed app.txt && ls checks"})
     done = agentbench("run", "--suite", "mini", "--variant", "scripted", "--variant", "idle")
     assert done.code == 0
-    assert "variant scripted: 2 of 2 scored attempts passed (100 %)" in done.out
-    assert "variant idle: 0 of 2 scored attempts passed (0 %)" in done.out
+    assert "variant scripted: 2 of 2 scored attempts passed (100%)" in done.out
+    assert "variant idle: 0 of 2 scored attempts passed (0%)" in done.out
     assert [(r["task_id"], r["result"]["passed"], r["outcome"]) for r in records("scripted")] == [
         ("a", True, "completed"),
         ("b", True, "completed"),

@@ -89,7 +89,7 @@ ab report paired \\
 # Environment check
 ab doctor
 """
-PASSED = "1 of 1 scored attempts passed (100 %)"
+PASSED = "1 of 1 scored attempts passed (100%)"
 SHOWN = {
     "ab run ": f"note: sandbox docker, because the agent uses a model...\n...\n...variant baseline: {PASSED}",
     "ab run-task": f"note: model sonnet, configs/models.yaml version 1, default...\n...\n...variant default: {PASSED}",

@@ -35,4 +35,4 @@ def docker(options: DockerOptions) -> SandboxProvider:
 @hookimpl
 def agentbench_register_commands(register: RegisterCommand) -> None:
     """Register ``agentbench docker``."""
-    register("docker", "agentbench_docker.command:docker", summary="the Docker engine, images and environments")
+    register("docker", "agentbench_docker.command:docker", summary="manage the Docker engine, images and environments")

@@ -57,7 +57,7 @@ def models(pattern: str, base_url: str, key_env: str, timeout: float, as_json: b
 @openrouter.command()
 @_server_options
 def key(base_url: str, key_env: str, timeout: float, as_json: bool) -> None:
-    """Show the facts about your key: label, limit and remaining amount, in US dollars."""
+    """Show the label, limit and remaining amount of your key, in US dollars."""
     from agentbench_openrouter.pages import MissingEndpointError
 
     try:

@@ -32,5 +32,5 @@ def agentbench_register_commands(register: RegisterCommand) -> None:
     register(
         "openrouter",
         "agentbench_openrouter.command:openrouter",
-        summary="models and key of an OpenAI-compatible server",
+        summary="show models and key of an OpenAI-compatible server",
     )

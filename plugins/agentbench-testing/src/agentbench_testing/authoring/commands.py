@@ -95,7 +95,7 @@ def _some_task(root: Path, suite: str) -> Path | None:
 
 @click.command("check")
 @click.argument("name", required=False, shell_complete=plugin_names)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.pass_obj
 def check_plugins(app: App, name: str | None, as_json: bool) -> int:
     """Check the plugin NAME (or that of the component or distribution NAME), or all of them.
