@@ -30,10 +30,10 @@ class EnvironmentChecks:
     """Failures that are not the grader's: a failed setup, a broken sandbox."""
 
     checks: int = option(help="how often an environment was prepared or used; a failed setup counts once", minimum=0)
-    failed: int = option(help="how many of them failed", minimum=0)
-    rate: float = option(help="`failed` by `checks`", minimum=0, maximum=1)
+    failed: int = option(help="number of failures", minimum=0)
+    rate: float = option(help="`failed` divided by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
-    high: float = option(help="upper end", minimum=0, maximum=1)
+    high: float = option(help="upper bound of the 95% Wilson interval", minimum=0, maximum=1)
 
     def __attrs_post_init__(self) -> None:
         if self.failed > self.checks:
@@ -45,16 +45,16 @@ class Measured:
     """Measurements of one task in one sandbox."""
 
     digest: str = option(help="digest of the task; the entry expires when it changes")
-    date: str = option(help="of the last measurement", pattern=_DATE)
-    expires: str = option(help="the last day on which this entry counts", pattern=_DATE)
+    date: str = option(help="date of the last measurement", pattern=_DATE)
+    expires: str = option(help="the last day on which this entry is valid", pattern=_DATE)
     harness: str = option(help="version of AgentBench of the last measurement")
     checks: int = option(help="number of grader checks: baseline, empty patch and reference solution", minimum=1)
     flaky: int = option(
         help="number of wrong results: the reference solution failed, the empty patch passed, ...", minimum=0
     )
-    rate: float = option(help="`flaky` by `checks`", minimum=0, maximum=1)
+    rate: float = option(help="`flaky` divided by `checks`", minimum=0, maximum=1)
     low: float = option(help="lower bound of the 95% Wilson interval", minimum=0, maximum=1)
-    high: float = option(help="upper end", minimum=0, maximum=1)
+    high: float = option(help="upper bound of the 95% Wilson interval", minimum=0, maximum=1)
     environment: EnvironmentChecks = option(help="failed setups and sandboxes, which do not affect verdicts")
     quarantined: bool = option(help="whether `rate` is above `quarantine_above`")
 
@@ -67,11 +67,11 @@ class Measured:
 class TaskFlakes:
     """A task: its measurements, and manual decisions."""
 
-    quarantined: bool = option(False, help="true: by hand, in every sandbox; needs a `reason`")
-    reason: str = option("", help="why it was quarantined")
-    digest: str = option("", help="by hand, only as long as the task has this digest")
-    expires: str = option("", help="by hand, only up to this day", pattern=f"(?:{_DATE})?")
-    measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="by the name of the sandbox")
+    quarantined: bool = option(False, help="true: manual quarantine in every sandbox; requires a `reason`")
+    reason: str = option("", help="reason of the quarantine")
+    digest: str = option("", help="of a manual quarantine: it is only valid for this digest of the task")
+    expires: str = option("", help="of a manual quarantine: the last day on which it is valid", pattern=f"(?:{_DATE})?")
+    measured: Mapping[str, Measured] = option(attrs.Factory(dict), help="measurements by sandbox name")
 
     def __attrs_post_init__(self) -> None:
         if self.quarantined and not self.reason.strip():
@@ -85,8 +85,10 @@ class Flakes:
     quarantine_above: float = option(
         0.02, help="a task is quarantined in a sandbox where its `rate` is above this", minimum=0, maximum=1
     )
-    expires_after_days: int = option(90, help="how long a measurement counts", minimum=1, maximum=3650)
-    tasks: Mapping[str, TaskFlakes] = option(attrs.Factory(dict), help="by the id of the task")
+    expires_after_days: int = option(
+        90, help="number of days for which a measurement is valid", minimum=1, maximum=3650
+    )
+    tasks: Mapping[str, TaskFlakes] = option(attrs.Factory(dict), help="entries by task id")
 
 
 @attrs.frozen(kw_only=True)
