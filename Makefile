@@ -1,4 +1,4 @@
-# The way in: `make demo`, then `make test`. Everything happens in .venv; nothing is installed elsewhere. With another
+# Start with `make demo`, then `make test`. Everything is installed into .venv, and nothing elsewhere. With another
 # Python: `make demo PYTHON=python3.13`. Some of the tests: `make test TESTS=tests/core`.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard plugins/*)
 
-# A virtual environment of another Python than the one that is named is made anew.
+# A virtual environment of a different Python than the named one is recreated.
 WHICH := -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
@@ -15,7 +15,7 @@ ifneq ($(shell $(PYTHON) $(WHICH)),$(shell $(BIN)/python $(WHICH)))
 endif
 endif
 
-# Python keeps what it has compiled: tests start very many processes, which would all compile the same.
+# Let Python cache compiled modules: tests start many processes, which would all compile the same ones.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -23,14 +23,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    set up, and run the bundled suite with the reference solutions (no Docker, no key)"
-	@echo "make test    set up, and run the tests; names what cannot be run here"
-	@echo "make check   lint, types, and tests of some rooms that need no engine; a minute"
+	@echo "make test    set up, and run the tests; lists those that cannot run here"
+	@echo "make check   lint, types, and quick tests that need no engine; takes a minute"
 	@echo "make lint    ruff, import contracts        make types   mypy, strict"
 	@echo "make docs    build site/ from docs/        make bench   measure, as ratios"
-	@echo "make validate  look at every bundled task three times: is it fair, and always the same? FLAGS='--sandbox docker'"
-	@echo "make attack    run adversarial agents against every bundled task, and write the table of docs/attack.md; an hour. SANDBOXES=local without Docker"
-	@echo "make real-suites  run five real projects' suites under the hardened scorer; takes minutes"
-	@echo "make lock    renew requirements/dev.txt    make clean   remove what these made"
+	@echo "make validate  check every bundled task three times: valid, with stable results? FLAGS='--sandbox docker'"
+	@echo "make attack    run adversarial agents against every bundled task, and write the table of docs/attack.md; takes an hour. SANDBOXES=local without Docker"
+	@echo "make real-suites  run the test suites of five real projects with the hardened scorer; takes minutes"
+	@echo "make lock    update requirements/dev.txt   make clean   remove generated files"
 
 $(READY): requirements/dev.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentBench needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
@@ -49,7 +49,7 @@ TESTS :=
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
-# What takes no engine, index or browser, and shows most mistakes; types and tests beside each other.
+# Tests without engine, index or browser that find most errors; types and tests run in parallel.
 QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py
 check: lint
 	@$(MAKE) --no-print-directory --jobs 2 types quick
@@ -96,11 +96,11 @@ attack: $(READY)
 	done; done
 	@$(BIN)/python benchmarks/attack_table.py $(ATTACKED)/*.json
 
-# Suites of other people's projects under the hardened scorer: needs the package index and a Docker engine.
+# Test suites of real projects with the hardened scorer: needs the package index and a Docker engine.
 real-suites: $(READY)
 	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/run/test_real_suites.py
 
-# The lock names versions and hashes and no host, so that it works with every mirror.
+# The lock file contains versions and hashes but no host, so it works with every mirror.
 lock: $(READY)
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	  requirements/dev.in -o requirements/dev.txt
