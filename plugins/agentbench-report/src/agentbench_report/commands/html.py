@@ -25,4 +25,4 @@ def html(directory: Path, other: Path | None, out: Path | None) -> None:
     views = [open_run(each) for each in (directory, other) if each is not None]
     path = out or directory / NAME
     write(views, path)
-    click.echo(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    click.echo(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
