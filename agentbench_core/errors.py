@@ -30,14 +30,14 @@ from typing import ClassVar
 
 
 class AgentBenchError(Exception):
-    """Base class. ``str(error)`` is the whole message; ``remedy`` is the next step, or empty."""
+    """Base class. ``str(error)`` is the whole message, with the remedy."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = 1  #: exit code of the command
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message = message  #: what went wrong
+        self.remedy = remedy  #: the next step, or empty
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
@@ -46,7 +46,7 @@ class AgentBenchError(Exception):
 class InputError(AgentBenchError):
     """Invalid input: a file, a flag, a value. Nothing was changed."""
 
-    exit_code = 2
+    exit_code = 2  #: exit code of the command
 
 
 class UnknownNameError(InputError):
@@ -56,30 +56,27 @@ class UnknownNameError(InputError):
 class UnavailableError(AgentBenchError):
     """This machine or account lacks something that is required."""
 
-    exit_code = 3
+    exit_code = 3  #: exit code of the command
 
 
 class RunStoppedError(AgentBenchError):
     """The run ended before all attempts were made."""
 
-    exit_code = 4
+    exit_code = 4  #: exit code of the command
 
 
 class SandboxError(AgentBenchError):
     """The sandbox failed for a reason outside the agent's control."""
 
-    exit_code = 3
+    exit_code = 3  #: exit code of the command
 
 
 class SetupError(AgentBenchError):
-    """The setup of a task failed, so nothing was measured.
-
-    ``facts`` is what the sandbox reports about the environment anyway, such as its image id.
-    """
+    """The setup of a task failed, so nothing was measured."""
 
     def __init__(self, message: str, *, remedy: str = "", facts: Mapping[str, str] | None = None) -> None:
         super().__init__(message, remedy=remedy)
-        self.facts: Mapping[str, str] = dict(facts or {})
+        self.facts: Mapping[str, str] = dict(facts or {})  #: what the sandbox reports anyway, such as an image id
 
 
 class CalibrationError(AgentBenchError):
@@ -87,20 +84,17 @@ class CalibrationError(AgentBenchError):
 
 
 class LLMError(AgentBenchError):
-    """The model provider failed (rate limit, outage, credentials). Never raised for the content of a response.
-
-    ``stops_run``: no further call can succeed (rejected key, no credit), so the run ends.
-    """
+    """The model provider failed (rate limit, outage, credentials). Never raised for the content of a response."""
 
     def __init__(self, message: str, *, remedy: str = "", stops_run: bool = False) -> None:
         super().__init__(message, remedy=remedy)
-        self.stops_run = stops_run
+        self.stops_run = stops_run  #: no further call can succeed (rejected key, no credit), so the run ends
 
 
 class PluginError(AgentBenchError):
     """A plugin cannot be used."""
 
-    exit_code = 2
+    exit_code = 2  #: exit code of the command
 
 
 class AttemptStop(AgentBenchError):  # noqa: N818 - control flow, like StopIteration
@@ -112,15 +106,12 @@ class DeadlineExceeded(AttemptStop):
 
 
 class BudgetExceeded(AttemptStop):
-    """Steps, tokens or money are used up.
-
-    ``budget`` is the exhausted budget, the agent's or its parent's; ``what`` is ``steps``, ``tokens`` or ``money``.
-    """
+    """Steps, tokens or money are used up."""
 
     def __init__(self, message: str, *, budget: object = None, what: str = "") -> None:
         super().__init__(message)
-        self.budget = budget
-        self.what = what
+        self.budget = budget  #: the exhausted budget: the agent's or its parent's
+        self.what = what  #: `steps`, `tokens` or `money`
 
 
 class Interrupted(AttemptStop):
@@ -128,14 +119,11 @@ class Interrupted(AttemptStop):
 
 
 class ToolError(AgentBenchError):
-    """A tool call fails for a reason that the agent can see.
-
-    ``error_type`` is the short code shown to the agent, for example ``not_found`` or ``patch_conflict``.
-    """
+    """A tool call fails for a reason that the agent can see."""
 
     def __init__(self, error_type: str, message: str) -> None:
         super().__init__(message)
-        self.error_type = error_type
+        self.error_type = error_type  #: short code shown to the agent, such as `not_found` or `patch_conflict`
 
 
 class PathEscapeError(ToolError):

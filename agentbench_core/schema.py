@@ -69,12 +69,12 @@ def key_of(field: attrs.Attribute[Any]) -> str:
 
 @attrs.frozen(kw_only=True)
 class OptionDescription:
-    """One row of an option table. ``default`` is ``required`` or the value as YAML."""
+    """One row of an option table."""
 
-    name: str
-    type: str
-    default: str
-    help: str
+    name: str  #: key in YAML
+    type: str  #: type for people, such as `list of text`
+    default: str  #: `required`, or the value as YAML
+    help: str  #: one line of text
 
 
 def describe(cls: type) -> tuple[OptionDescription, ...]:

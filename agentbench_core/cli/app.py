@@ -46,8 +46,8 @@ TAKEN = frozenset({*CORE_COMMANDS, *COMMAND_GROUPS})
 class App:
     """The state of one invocation; plugins are discovered on first use."""
 
-    disabled: frozenset[str]
-    trace: bool = False
+    disabled: frozenset[str]  #: names of disabled plugins
+    trace: bool = False  #: whether the loading of plugins is logged
 
     @classmethod
     def from_environment(cls, switched_off: Iterable[str], *, trace: bool = False) -> App:

@@ -55,14 +55,14 @@ sandbox_flag = click.option(
     shell_complete=names_of("sandbox"),
     help="Sandbox that runs commands; `local` is not isolated. "
     "[default: local; the isolated one for agents that use a model]",
-)
+)  #: adds `--sandbox NAME`
 set_flag = click.option(
     "--set",
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
     help="Any setting, such as limits.max_steps=10; `agentbench config show` lists all. Repeatable.",
-)
+)  #: adds `--set KEY=VALUE` as `assignments`
 _workers_flag = click.option("--workers", type=int, help="Number of attempts to run in parallel. [default: 2]")
 task_flag = click.option(
     "--task",
@@ -71,8 +71,8 @@ task_flag = click.option(
     shell_complete=task_ids,
     multiple=True,
     help="Only tasks whose id matches, such as 'fix-*'. Repeatable.",
-)
-json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+)  #: adds `--task GLOB` as `task_globs`
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")  #: adds `--json`
 _out_flag = click.option("--out", metavar="DIR", help="Directory for run directories. [default: artifacts/runs]")
 
 

@@ -135,7 +135,7 @@ class RunDirectory:
 
 
 def open_run(directory: Path) -> RunDirectory:
-    """Open a run directory by its path.
+    """Open a run directory by its path, as a :class:`RunView`.
 
     ``run.json`` is compared with its copy in the events, except for older runs, which have none.
 

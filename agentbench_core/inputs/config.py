@@ -24,8 +24,8 @@ _Key = tuple[str, ...]
 class Choice:
     """A component selected by name, with options; an empty name selects none."""
 
-    name: str = ""
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    name: str = ""  #: name of the component; empty: none
+    options: Mapping[str, Any] = attrs.field(factory=dict)  #: the options that a layer sets
 
 
 @attrs.frozen(kw_only=True)
@@ -70,19 +70,19 @@ class RunSettings:
 class Settings:
     """All settings of one variant of a run."""
 
-    run: RunSettings = RunSettings()
-    agent: Choice = Choice()
-    llm: Choice = Choice()
-    sandbox: Choice = Choice(name="local")
-    scorer: Choice = Choice(name="tests")
-    model: ModelSettings = ModelSettings()
-    limits: LimitSettings = LimitSettings()
-    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")
-    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    auditors: tuple[str, ...] = ()
-    auditor: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    reporters: tuple[str, ...] = ("console",)
-    reporter: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    run: RunSettings = RunSettings()  #: what to run, and where to write results
+    agent: Choice = Choice()  #: the agent; without a name, that of each task
+    llm: Choice = Choice()  #: the model provider
+    sandbox: Choice = Choice(name="local")  #: the sandbox
+    scorer: Choice = Choice(name="tests")  #: the scorer
+    model: ModelSettings = ModelSettings()  #: the model and its sampling parameters
+    limits: LimitSettings = LimitSettings()  #: limits of every attempt; they override the task's
+    tools: tuple[str, ...] = ("apply_patch", "list_files", "read_file", "run", "search")  #: names of tools for agents
+    tool: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of tools, by name
+    auditors: tuple[str, ...] = ()  #: names of the auditors
+    auditor: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of auditors, by name
+    reporters: tuple[str, ...] = ("console",)  #: names of the reporters
+    reporter: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)  #: options of reporters, by name
 
 
 _FIELDS = {field.name: field for field in attrs.fields(Settings)}

@@ -19,7 +19,7 @@ from agentbench_core.inputs.documents import read_yaml
 from agentbench_core.inputs.suite import Task
 from agentbench_core.schema import FieldValueError, option
 
-FLAKES_FILE = "flakes.yaml"
+FLAKES_FILE = "flakes.yaml"  #: name of the file in the directory of a suite
 
 _DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _NAMED = 5  # tasks listed in one note

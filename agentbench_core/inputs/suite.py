@@ -17,34 +17,30 @@ from agentbench_core.values.globs import path_matcher
 from agentbench_core.values.messages import ToolCall
 from agentbench_core.values.task import Oracle, TaskSpec, digest
 
-TASK_FILE = "task.yaml"
+TASK_FILE = "task.yaml"  #: name of a task's file
 
 _LEFT_OUT = {"__pycache__", ".pytest_cache", ".DS_Store"}
 
 
 @attrs.frozen(kw_only=True)
 class HiddenFile:
-    """A hidden test file, with its path relative to their directory."""
+    """A hidden test file."""
 
-    path: str
-    data: bytes = attrs.field(repr=False)
-    executable: bool
+    path: str  #: relative to the directory of hidden tests
+    data: bytes = attrs.field(repr=False)  #: content
+    executable: bool  #: whether its owner may execute it
 
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A task as read: later changes of its files do not affect the run.
+    """A task as read: later changes of its files do not affect the run."""
 
-    ``digest`` covers everything that can affect a result, hidden tests included. ``script`` is the reference solution
-    as tool calls.
-    """
-
-    spec: TaskSpec
-    directory: Path
-    text: str = attrs.field(repr=False)
-    hidden: tuple[HiddenFile, ...]
-    script: tuple[ToolCall, ...] = attrs.field(repr=False)
-    digest: str
+    spec: TaskSpec  #: content of `task.yaml`
+    directory: Path  #: the directory of `task.yaml`
+    text: str = attrs.field(repr=False)  #: text of `task.yaml`
+    hidden: tuple[HiddenFile, ...]  #: the hidden tests
+    script: tuple[ToolCall, ...] = attrs.field(repr=False)  #: the reference solution as tool calls
+    digest: str  #: covers everything that can affect a result, hidden tests included
 
 
 @attrs.frozen(kw_only=True)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:  # see contracts
 class SubAgentRequest:
     """A request for a sub-agent: a role, some of the tools, and a share of what its parent has left."""
 
-    role: str
+    role: str  #: short lowercase name, such as `reviewer`
     tools: Collection[str] | None = attrs.field(default=None)
     """Names; ``None`` for all tools of the parent."""
-    max_steps: int | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
+    max_steps: int | None = None  #: tool calls; `None`: the parent's
+    max_tokens: int | None = None  #: input and output tokens; `None`: the parent's
+    max_cost_usd: float | None = None  #: US dollars; `None`: the parent's
 
     @tools.validator
     def _are_names(self, _: object, tools: object) -> None:
@@ -47,7 +47,7 @@ class TaskFacts:
 
     editable: Sequence[str]
     """Paths of the Python files in the workspace that agents may edit."""
-    passing_command: str
+    passing_command: str  #: command that must pass after the fix
     hidden: Sequence[str]
     """Paths of the hidden tests during scoring. The files do not exist while the agent works."""
 
@@ -56,14 +56,14 @@ class TaskFacts:
 class AttemptContext:
     """The context of an agent: never contains the solution, the hidden tests or the task's file."""
 
-    instruction: str
+    instruction: str  #: the task's description, with the failing command and its output
     failure_output: str
     """The output of the failing command on the public tree."""
-    failing_command: str
-    tools: Toolbox
-    budget: Budget
-    deadline: Deadline
-    log: EventLog
+    failing_command: str  #: shell command that must pass after the fix
+    tools: Toolbox  #: the available tools
+    budget: Budget  #: steps, tokens and money; spent by tools and model
+    deadline: Deadline  #: end of the agent phase
+    log: EventLog  #: receives events of the agent
     report_prompt_version: Callable[[str], None] = _say_nothing
     """Report the version of the agent's prompts, so that it is recorded for every outcome."""
     llm: Model | None = None
@@ -81,13 +81,13 @@ class AttemptContext:
 
 @attrs.frozen(kw_only=True)
 class AgentResult:
-    """How the agent ended by itself. ``message`` becomes part of the attempt's explanation."""
+    """How the agent ended by itself."""
 
     ended: Literal["completed", "gave_up", "tool_error"] = attrs.field(
         default="completed", validator=attrs.validators.in_(("completed", "gave_up", "tool_error"))
-    )
-    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
-    prompt_version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    )  #: `gave_up`: no progress is possible; `tool_error`: a tool failed
+    message: str = attrs.field(default="", validator=attrs.validators.instance_of(str))  #: the explanation, for people
+    prompt_version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))  #: version of its prompt
 
 
 class Agent(Protocol):

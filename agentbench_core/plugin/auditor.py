@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # see contracts
 class Audit:
     """The facts about a task for auditors."""
 
-    task_id: str
-    validation: Validation
+    task_id: str  #: id of the task
+    validation: Validation  #: its commands and expected tests
     hidden_files: Mapping[str, bytes]
     """The hidden tests, by their paths in a workspace during scoring."""
     solution: Sequence[ToolCall]
@@ -66,18 +66,18 @@ class TaskAudit(Audit):
     """Whether that sandbox has its own file system and network."""
     network: bool
     """Whether the task gives agents network access."""
-    deadline: Deadline
+    deadline: Deadline  #: end of the audit
     note: Callable[[str], None]
     """Note for the user about something that could not be checked."""
 
 
 @attrs.frozen(kw_only=True)
 class TaskProblem:
-    """Why a task is invalid: the broken rule, an explanation, and a remedy."""
+    """Why a task is invalid."""
 
-    rule: str
-    reason: str
-    remedy: str
+    rule: str  #: short name of the broken rule
+    reason: str  #: what is wrong
+    remedy: str  #: what to do about it
 
 
 class Auditor(Protocol):

@@ -165,8 +165,8 @@ class EventLog(Protocol):
 class ToolContext:
     """The context of a tool call."""
 
-    workspace: Workspace
-    sandbox: Sandbox
+    workspace: Workspace  #: the agent's files, from the host
+    sandbox: Sandbox  #: the agent's sandbox
     deadline: Deadline
     """Ends with the tool's own time or the attempt's, whichever comes first."""
     editable: Callable[[str], bool]
@@ -260,11 +260,11 @@ class Reporter(Protocol):
 
 @attrs.frozen(kw_only=True)
 class SetupRunner:
-    """One setup. ``run`` runs a shell command in the workspace of the setup."""
+    """One setup."""
 
-    spec: EnvironmentSpec
-    run: Callable[[str], ExecResult]
-    log: SetupLog
+    spec: EnvironmentSpec  #: the environment to set up
+    run: Callable[[str], ExecResult]  #: runs a shell command in the workspace of the setup
+    log: SetupLog  #: receives each command
 
     def commands(self) -> None:
         """Run the setup commands. Raises SetupError at the first one that fails."""

@@ -45,7 +45,7 @@ OLDEST_API = 1
 """The oldest supported API version."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)  #: decorator for implementations of hooks
 
 C_contra = TypeVar("C_contra", contravariant=True)
 O = TypeVar("O")  # noqa: E741 - O for options, like C for components

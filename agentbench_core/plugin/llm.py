@@ -21,7 +21,7 @@ class ExpectedCalls:
     """Number of parallel attempts, and thereby of parallel calls."""
     max_cost_usd: float | None
     """Maximum cost of the run or of an attempt, whichever is less: then no call may cost more than the prices allow."""
-    deadline: Deadline
+    deadline: Deadline  #: end of the preflight
 
 
 class LLMCall(Protocol):

@@ -40,25 +40,25 @@ def comes_with(kind: str, name: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """The origin of a component. ``plugin`` is the name of the entry point."""
+    """The origin of a component."""
 
-    plugin: str
-    distribution: str
-    version: str
+    plugin: str  #: name of the entry point
+    distribution: str  #: name of its distribution
+    version: str  #: version of the distribution
 
 
 @attrs.frozen(kw_only=True)
 class Component:
-    """Something registered under a name. ``target`` is a factory, a command's import path, or a variant's settings."""
+    """Something registered under a name."""
 
-    kind: str
-    name: str
-    target: Any
-    options: type | None
-    summary: str
-    capabilities: frozenset[str]
-    source: Provenance
-    aliases: frozenset[str] = frozenset()
+    kind: str  #: such as `agent`
+    name: str  #: by which users select it
+    target: Any  #: a factory, a command's import path, or a variant's settings
+    options: type | None  #: class of its options; `None` for commands and variants
+    summary: str  #: one line of text
+    capabilities: frozenset[str]  #: words defined by the contract of the kind
+    source: Provenance  #: the plugin that registered it
+    aliases: frozenset[str] = frozenset()  #: alternative names
 
     @property
     def names(self) -> frozenset[str]:

@@ -40,12 +40,12 @@ class Calibration:
 class CommandContext:
     """The context for running commands, for scoring and calibrating."""
 
-    environment: Environment
-    validation: Validation
+    environment: Environment  #: the prepared environment
+    validation: Validation  #: the task's commands and expected tests
     scratch: Callable[[str], Path]
     """A new empty directory with that name on the host."""
-    network: bool
-    deadline: Deadline
+    network: bool  #: whether the task gives commands network access
+    deadline: Deadline  #: end of the phase
 
     def run(
         self, command: Command, workspace: Path, *, files: Sequence[str] = (), at_most: int = 64 << 20

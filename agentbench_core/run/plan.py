@@ -11,15 +11,15 @@ from agentbench_core.values.record import AttemptLimits
 
 @attrs.frozen(kw_only=True)
 class AttemptPlan:
-    """One agent on one task, the ``repeat``-th time (from 1), with the variant and the scorer."""
+    """One agent on one task."""
 
-    run_id: str
-    attempt_id: str
-    task: Task
-    variant: Variant
-    agent: ConfiguredComponent
-    scorer: ConfiguredComponent
-    repeat: int
+    run_id: str  #: id of the run
+    attempt_id: str  #: unique among all runs
+    task: Task  #: the task
+    variant: Variant  #: the variant
+    agent: ConfiguredComponent  #: the agent
+    scorer: ConfiguredComponent  #: the scorer
+    repeat: int  #: repetition of the task, from 1
     supersedes: str | None = None
     """Id of the attempt that this one retries."""
     flaky: str = ""

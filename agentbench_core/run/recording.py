@@ -43,11 +43,11 @@ class Evidence(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Recording:
-    """Events and evidence of one attempt. ``directory`` has its files; ``None`` if they are not written."""
+    """Events and evidence of one attempt."""
 
-    log: AttemptEvents
-    files: Evidence
-    directory: Path | None = None
+    log: AttemptEvents  #: receives events
+    files: Evidence  #: receives files
+    directory: Path | None = None  #: the attempt's files; `None` if they are not written
 
 
 @attrs.define
@@ -82,7 +82,7 @@ class AgentLog:
 class WarningLog:
     """Implements ``AttemptEvents`` without a run: warnings are shown to the user, other events are dropped."""
 
-    note: Callable[[str], None]
+    note: Callable[[str], None]  #: shows a message to the user
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
         """Show a warning; drop every other event."""

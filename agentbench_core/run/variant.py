@@ -28,8 +28,8 @@ _MANY = [kind for kind in KINDS.values() if kind.setting == "many"]
 class ConfiguredComponent:
     """A component with validated options."""
 
-    component: Component
-    options: Any
+    component: Component  #: the registered component
+    options: Any  #: value of its class of options
 
     @property
     def name(self) -> str:
@@ -69,17 +69,17 @@ class ConfiguredComponent:
 class Variant:
     """One named configuration to compare."""
 
-    name: str
-    settings_with_origins: Mapping[str, Setting]
-    settings: Settings
+    name: str  #: name of the variant
+    settings_with_origins: Mapping[str, Setting]  #: every setting by its dotted name
+    settings: Settings  #: all settings
     agents: Mapping[str, ConfiguredComponent]
     """By name: the variant's own agent, or one per entrypoint of the tasks; empty if tasks are only checked."""
-    tools: tuple[ConfiguredComponent, ...]
-    llm: ConfiguredComponent | None
-    sandbox: ConfiguredComponent
-    scorer: ConfiguredComponent
-    auditors: tuple[ConfiguredComponent, ...]
-    reporters: tuple[ConfiguredComponent, ...]
+    tools: tuple[ConfiguredComponent, ...]  #: tools for agents, sorted by name
+    llm: ConfiguredComponent | None  #: `None` if no agent uses a model
+    sandbox: ConfiguredComponent  #: the sandbox
+    scorer: ConfiguredComponent  #: the scorer
+    auditors: tuple[ConfiguredComponent, ...]  #: the auditors
+    reporters: tuple[ConfiguredComponent, ...]  #: the reporters
 
     def agent_for(self, task: Task) -> ConfiguredComponent:
         """The agent that works on a task."""

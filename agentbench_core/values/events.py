@@ -22,217 +22,208 @@ _TEXT = instance_of(str)  # agents write some of these events, and an unreadable
 class ManifestWritten:
     """The content written to ``run.json``, initially and later, so that an edit of the file is detected."""
 
-    manifest: RunManifest
+    manifest: RunManifest  #: content of `run.json`
 
 
 @attrs.frozen(kw_only=True)
 class RunStarted:
     """A run starts."""
 
-    run_id: str
-    attempts: int
+    run_id: str  #: id of the run
+    attempts: int  #: number of attempts to make
 
 
 @attrs.frozen(kw_only=True)
 class RunResumed:
-    """A run is resumed: numbers of recorded attempts and of attempts to make."""
+    """A run is resumed."""
 
-    kept: int
-    attempts: int
+    kept: int  #: number of recorded attempts
+    attempts: int  #: number of attempts to make
 
 
 @attrs.frozen(kw_only=True)
 class TaskStarted:
     """An attempt starts."""
 
-    task_id: str
-    repeat: int
-    supersedes: str | None = None
+    task_id: str  #: id of the task
+    repeat: int  #: repetition of the task, from 1
+    supersedes: str | None = None  #: id of the attempt that this one retries
 
 
 @attrs.frozen(kw_only=True)
 class SetupCommandStarted:
-    """A setup command starts; ``cached``: it ran earlier, for an attempt that prepared the environment."""
+    """A setup command starts."""
 
-    command: str
-    cached: bool = False
+    command: str  #: the shell command
+    cached: bool = False  #: whether it ran earlier, for an attempt that prepared the environment
 
 
 @attrs.frozen(kw_only=True)
 class SetupCommandFinished:
     """A setup command has ended."""
 
-    command: str
-    exit_code: int | None
-    duration_sec: float
-    cached: bool = False
+    command: str  #: the shell command
+    exit_code: int | None  #: `None` if it was killed
+    duration_sec: float  #: seconds
+    cached: bool = False  #: whether it ran earlier, for an attempt that prepared the environment
 
 
 @attrs.frozen(kw_only=True)
 class BaselineStarted:
-    """The failing command starts on the unchanged tree; ``cached``: it ran for another attempt."""
+    """The failing command starts on the unchanged tree."""
 
-    command: str
-    cached: bool = False
+    command: str  #: the shell command
+    cached: bool = False  #: whether it ran for another attempt
 
 
 @attrs.frozen(kw_only=True)
 class BaselineFinished:
     """The failing command has ended."""
 
-    exit_code: int | None
-    failed_as_expected: bool
-    duration_sec: float
-    cached: bool = False
+    exit_code: int | None  #: `None` if it was killed
+    failed_as_expected: bool  #: whether it failed for the right reason
+    duration_sec: float  #: seconds
+    cached: bool = False  #: whether it ran for another attempt
 
 
 @attrs.frozen(kw_only=True)
 class AgentTurnStarted:
     """The agent starts a turn."""
 
-    turn: int = attrs.field(validator=instance_of(int))
+    turn: int = attrs.field(validator=instance_of(int))  #: number of the turn, from 1
 
 
 @attrs.frozen(kw_only=True)
 class LLMRequest:
-    """A request is about to be sent: exchange ``exchange`` of call ``call``, both from 1. On disk before it is sent.
+    """A request is about to be sent. On disk before it is sent."""
 
-    ``reserved_usd`` is the worst case of its cost, as far as prices are known. ``agent`` makes the call.
-    """
-
-    call: int
-    exchange: int = 1
-    agent: str = ""
-    messages: int
-    reserved_usd: float = 0.0
+    call: int  #: number of the call in the attempt, from 1
+    exchange: int = 1  #: number of the exchange in the call, from 1
+    agent: str = ""  #: the agent that makes the call
+    messages: int  #: number of messages
+    reserved_usd: float = 0.0  #: worst case of its cost, as far as prices are known
 
 
 @attrs.frozen(kw_only=True)
 class LLMResponse:
-    """A request was answered. ``duration_sec`` is the whole call, including ``waited_sec`` caused by the provider.
+    """A request was answered."""
 
-    ``cost_usd`` is ``None`` if unknown: then the reservation counts.
-    """
-
-    call: int
-    exchange: int = 1
-    finish: str
-    model: str
-    served_by: str
-    response_id: str = ""
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    cost_usd: float | None
-    repaired: int = 0
-    waited_sec: float = 0.0
-    duration_sec: float
+    call: int  #: number of the call in the attempt, from 1
+    exchange: int = 1  #: number of the exchange in the call, from 1
+    finish: str  #: how the response ended
+    model: str  #: the model that responded
+    served_by: str  #: the upstream provider
+    response_id: str = ""  #: the server's id of the response
+    prompt_tokens: int  #: input tokens, including cached ones
+    completion_tokens: int  #: output tokens
+    cached_tokens: int  #: input tokens that were read from a cache
+    cost_usd: float | None  #: US dollars; `None` if unknown: then the reservation counts
+    repaired: int = 0  #: tool calls whose arguments had to be repaired
+    waited_sec: float = 0.0  #: seconds of waiting caused by the provider
+    duration_sec: float  #: seconds of the whole call, including `waited_sec`
 
 
 @attrs.frozen(kw_only=True)
 class LLMFailed:
-    """A request failed. If its cost is unknown, ``cost_usd`` is ``None`` and the reservation counts."""
+    """A request failed."""
 
-    call: int
-    exchange: int
-    error: str
-    message: str
-    status: int | None = None
-    served_by: str = ""
-    response_id: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    cost_usd: float | None = None
+    call: int  #: number of the call in the attempt, from 1
+    exchange: int  #: number of the exchange in the call, from 1
+    error: str  #: kind of the failure, as in `FailedExchange`
+    message: str  #: the server's explanation
+    status: int | None = None  #: HTTP status code
+    served_by: str = ""  #: the upstream provider
+    response_id: str = ""  #: the server's id of the response
+    prompt_tokens: int = 0  #: input tokens, including cached ones
+    completion_tokens: int = 0  #: output tokens
+    cached_tokens: int = 0  #: input tokens that were read from a cache
+    cost_usd: float | None = None  #: US dollars; `None` if unknown: then the reservation counts
 
 
 @attrs.frozen(kw_only=True)
 class ToolCallStarted:
-    """A tool call starts as step number ``step``, made by ``agent``."""
+    """A tool call starts."""
 
-    step: int
-    agent: str = ""
-    tool: str
+    step: int  #: number of the tool call in the attempt, from 1
+    agent: str = ""  #: the agent that makes the call
+    tool: str  #: name of the tool
 
 
 @attrs.frozen(kw_only=True)
 class ToolCallFinished:
     """A tool call has ended."""
 
-    step: int
-    tool: str
-    ok: bool
-    error_type: str
-    duration_sec: float
+    step: int  #: number of the tool call in the attempt, from 1
+    tool: str  #: name of the tool
+    ok: bool  #: whether the call succeeded
+    error_type: str  #: short code of a failure
+    duration_sec: float  #: seconds
 
 
 @attrs.frozen(kw_only=True)
 class PatchApplied:
-    """Files were changed; the diff is at ``diff``, relative to the task's directory."""
+    """Files were changed."""
 
-    step: int
-    files: tuple[str, ...]
-    diff: str
+    step: int  #: number of the tool call in the attempt, from 1
+    files: tuple[str, ...]  #: paths of the changed files
+    diff: str  #: path of the diff, relative to the task's directory
 
 
 @attrs.frozen(kw_only=True)
 class Delegation:
-    """An agent delegates to another one. ``parent`` and ``child`` are names unique within the attempt."""
+    """An agent delegates to another one. Names are unique within the attempt."""
 
-    parent: str = attrs.field(validator=_TEXT)
-    child: str = attrs.field(validator=_TEXT)
-    role: str = attrs.field(validator=_TEXT)
-    depth: int = attrs.field(validator=instance_of(int))
+    parent: str = attrs.field(validator=_TEXT)  #: name of the agent that delegates
+    child: str = attrs.field(validator=_TEXT)  #: name of the sub-agent
+    role: str = attrs.field(validator=_TEXT)  #: role of the sub-agent
+    depth: int = attrs.field(validator=instance_of(int))  #: 1 for a sub-agent of the attempt's agent
 
 
 @attrs.frozen(kw_only=True)
 class TestsStarted:
     """Scoring starts."""
 
-    command: str
+    command: str  #: the passing command
 
 
 @attrs.frozen(kw_only=True)
 class TestsFinished:
     """Scoring has ended."""
 
-    exit_code: int | None
-    passed: bool
-    duration_sec: float
+    exit_code: int | None  #: `None` if it was killed
+    passed: bool  #: the verdict
+    duration_sec: float  #: seconds
 
 
 @attrs.frozen(kw_only=True)
 class TaskFinished:
-    """An attempt ended; contains its record, so that ``attempts.jsonl`` can be rebuilt from events.
+    """An attempt ended; contains its record, so that ``attempts.jsonl`` can be rebuilt from events."""
 
-    ``explanation`` is the reason for the outcome, as reported by the agent, the scorer or the harness.
-    """
-
-    record: AttemptRecord
-    explanation: str = ""
+    record: AttemptRecord  #: the record, as in `attempts.jsonl`
+    explanation: str = ""  #: reason for the outcome, as reported by the agent, the scorer or the harness
 
 
 @attrs.frozen(kw_only=True)
 class RunFinished:
-    """The last line of a run. ``status`` is ``completed``, ``interrupted`` or ``stopped``, with a ``reason``."""
+    """The last line of a run."""
 
-    status: str
-    attempts: int
-    reason: str = ""
+    status: str  #: `completed`, `interrupted` or `stopped`
+    attempts: int  #: number of recorded attempts
+    reason: str = ""  #: why the run ended early
 
 
 @attrs.frozen(kw_only=True)
 class Warning_:  # noqa: N801 - the built-in name is taken; the line type is `warning`
     """A warning for readers of the results."""
 
-    message: str = attrs.field(validator=_TEXT)
+    message: str = attrs.field(validator=_TEXT)  #: text for people
 
 
 @attrs.frozen(kw_only=True)
 class InfrastructureError:
     """A failure outside the agent's control."""
 
-    message: str
+    message: str  #: what failed
 
 
 Event = (
@@ -278,9 +269,9 @@ def event_type(cls: type) -> str:
 
 @attrs.frozen(kw_only=True)
 class EventEntry:
-    """One line of ``events.jsonl``. ``attempt_id`` is ``None`` for events of the whole run."""
+    """One line of ``events.jsonl``."""
 
-    seq: int
-    at: str
-    attempt_id: str | None
-    event: Event
+    seq: int  #: number of the line, from 1
+    at: str  #: UTC with milliseconds, ISO 8601
+    attempt_id: str | None  #: `None` for events of the whole run
+    event: Event  #: what happened: a value of the class of its type

@@ -53,7 +53,7 @@ class Command:
 
     run: str
     """Text for ``sh -c``, run in the workspace."""
-    network: bool = attrs.field(default=False, kw_only=True)
+    network: bool = attrs.field(default=False, kw_only=True)  #: whether it has network access
     read_only: bool = attrs.field(default=False, kw_only=True)
     """Whether the command does not need to write to the workspace; the sandbox may prevent it."""
     inputs: Mapping[str, Path] = attrs.field(factory=dict, kw_only=True)
@@ -66,8 +66,8 @@ class Command:
 class Output:
     """One stream of a command: all of it, or head and tail if it was longer than the cap."""
 
-    head: bytes = b""
-    tail: bytes = b""
+    head: bytes = b""  #: the beginning, or all of it
+    tail: bytes = b""  #: the end, if bytes are omitted
     omitted: int = 0
     """Number of bytes omitted between head and tail."""
 
@@ -86,16 +86,13 @@ class Output:
 
 @attrs.frozen(kw_only=True)
 class ExecResult:
-    """How a command ended. A failing command is a result; exceptions mean that the sandbox failed.
+    """How a command ended. A failing command is a result; exceptions mean that the sandbox failed."""
 
-    ``exit_code`` is ``None`` if the command was killed at its deadline, and ``128 + n`` for signal ``n``.
-    """
-
-    exit_code: int | None
-    stdout: Output = Output()
-    stderr: Output = Output()
-    timed_out: bool = False
-    duration_sec: float = 0.0
+    exit_code: int | None  #: `None` if the command was killed at its deadline, `128 + n` for signal `n`
+    stdout: Output = Output()  #: standard output
+    stderr: Output = Output()  #: standard error
+    timed_out: bool = False  #: whether the command was killed at its deadline
+    duration_sec: float = 0.0  #: seconds from start to end
     limits_hit: tuple[str, ...] = ()
     """Limits of the sandbox that were reached, as counted by the kernel: ``oom``, ``pids``, ``disk``."""
     load: ResourceUsage = ResourceUsage()

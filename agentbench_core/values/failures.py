@@ -10,34 +10,34 @@ import attrs
 class FailureReason(enum.StrEnum):
     """The primary code of every attempt that did not pass."""
 
-    SETUP_FAILED = "SETUP_FAILED"
-    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"
-    TIMEOUT = "TIMEOUT"
-    SANDBOX_ERROR = "SANDBOX_ERROR"
-    TOOL_ERROR = "TOOL_ERROR"
-    TESTS_FAILED = "TESTS_FAILED"
-    AGENT_GAVE_UP = "AGENT_GAVE_UP"
-    LLM_ERROR = "LLM_ERROR"
-    AGENT_ERROR = "AGENT_ERROR"
-    TAMPERED = "TAMPERED"
-    INTERRUPTED = "INTERRUPTED"
+    SETUP_FAILED = "SETUP_FAILED"  #: the setup failed, or the environment is unsuitable; not scored
+    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"  #: the task is invalid: it does not fail before the fix; not scored
+    TIMEOUT = "TIMEOUT"  #: the agent or the tests ran out of time
+    SANDBOX_ERROR = "SANDBOX_ERROR"  #: the sandbox failed; not scored
+    TOOL_ERROR = "TOOL_ERROR"  #: the agent ended because of a tool error
+    TESTS_FAILED = "TESTS_FAILED"  #: the tests failed
+    AGENT_GAVE_UP = "AGENT_GAVE_UP"  #: the agent gave up, used up its budget, or changed nothing
+    LLM_ERROR = "LLM_ERROR"  #: the model provider failed; not scored
+    AGENT_ERROR = "AGENT_ERROR"  #: the agent raised an exception, or returned no result
+    TAMPERED = "TAMPERED"  #: the verdict was attacked
+    INTERRUPTED = "INTERRUPTED"  #: the run was interrupted; not scored
 
 
 class Outcome(enum.StrEnum):
     """How an attempt ended. Whether it passed depends on its score."""
 
-    COMPLETED = "completed"
-    GAVE_UP = "gave_up"
-    OUT_OF_STEPS = "out_of_steps"
-    OUT_OF_BUDGET = "out_of_budget"
-    TIMED_OUT = "timed_out"
-    TOOL_ERROR = "tool_error"
-    AGENT_ERROR = "agent_error"
-    LLM_ERROR = "llm_error"
-    SETUP_FAILED = "setup_failed"
-    INVALID_TASK = "invalid_task"
-    SANDBOX_ERROR = "sandbox_error"
-    INTERRUPTED = "interrupted"
+    COMPLETED = "completed"  #: the agent completed its work
+    GAVE_UP = "gave_up"  #: the agent gave up
+    OUT_OF_STEPS = "out_of_steps"  #: all tool calls were used up
+    OUT_OF_BUDGET = "out_of_budget"  #: tokens or money were used up
+    TIMED_OUT = "timed_out"  #: the agent ran out of time
+    TOOL_ERROR = "tool_error"  #: the agent ended because of a tool error
+    AGENT_ERROR = "agent_error"  #: the agent raised an exception, or returned no result
+    LLM_ERROR = "llm_error"  #: the model provider failed
+    SETUP_FAILED = "setup_failed"  #: the setup failed, or the environment is unsuitable
+    INVALID_TASK = "invalid_task"  #: the task does not fail before the fix
+    SANDBOX_ERROR = "sandbox_error"  #: the sandbox failed
+    INTERRUPTED = "interrupted"  #: the run was interrupted
 
 
 UNSCORED = {
@@ -63,22 +63,22 @@ _AGENTS_OWN = {
 class Happened:
     """The facts from which a verdict follows."""
 
-    outcome: Outcome
+    outcome: Outcome  #: how the attempt ended
     changed: bool = False
     """The agent made a change within the files that it may edit."""
     tests_passed: bool | None = None
     """The result of the scorer; ``None`` if it did not run."""
-    tests_timed_out: bool = False
-    tampered: bool = False
+    tests_timed_out: bool = False  #: whether the tests reached the deadline
+    tampered: bool = False  #: whether the verdict was attacked
 
 
 @attrs.frozen(kw_only=True)
 class Verdict:
     """The result for a record: infrastructure error, passed, or failed for exactly one reason."""
 
-    scored: bool
-    passed: bool
-    reason: FailureReason | None
+    scored: bool  #: `False`: an infrastructure error
+    passed: bool  #: whether the attempt passed
+    reason: FailureReason | None  #: `None` if it passed
 
 
 def verdict(happened: Happened) -> Verdict:

@@ -22,8 +22,8 @@ CRUMBS = 1e-9  # US dollars: sums of floats are not exact
 class Reservation:
     """The maximum usage of a model call."""
 
-    tokens: int
-    cost_usd: float
+    tokens: int  #: input and output tokens
+    cost_usd: float  #: US dollars
 
     def plus(self, other: Reservation) -> Reservation:
         """The sum."""
@@ -40,7 +40,7 @@ class Deadline:
     def __init__(
         self, seconds: float, *, parent: Deadline | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.seconds = seconds
+        self.seconds = seconds  #: seconds that it was created with
         self._clock = clock
         self._end = clock() + seconds
         self._parent = parent
@@ -119,10 +119,10 @@ class Budget:
         self._max_steps = max_steps
         self._max_tokens = max_tokens
         self._max_cost_usd = max_cost_usd
-        self.parent = parent
-        self.steps = 0
-        self.tokens = 0
-        self.cost_usd = 0.0
+        self.parent = parent  #: the budget that this one is a share of
+        self.steps = 0  #: tool calls so far
+        self.tokens = 0  #: input and output tokens so far
+        self.cost_usd = 0.0  #: US dollars so far
         self._held = Reservation(tokens=0, cost_usd=0.0)
         self._over: BudgetExceeded | None = None
         self._changed: threading.Condition = threading.Condition() if parent is None else parent._changed

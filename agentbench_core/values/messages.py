@@ -25,8 +25,6 @@ _OVERHEAD = 32
 
 Effect = Literal["reads", "edits", "runs", ""]
 Finish = Literal["stop", "tool_calls", "length", "refusal", "context_overflow", "empty"]
-"""How a response ended. ``context_overflow``: the request was too long. ``empty``: neither text nor tool calls,
-after retries."""
 
 
 def _amount(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -69,11 +67,10 @@ class ToolSpec:
 
     A tool without a declared effect may do anything: it is not available if a task forbids edits, leak checks treat its
     arguments as commands, and agents assume that any call may change files, even after it has ended.
-    changing still when it has ended.
     """
 
-    name: str
-    description: str
+    name: str  #: name in calls: lowercase, such as `read_file`
+    description: str  #: text for models: what the tool does, and when to use it
     parameters: Mapping[str, Any]
     """A JSON Schema object."""
     effect: Effect = attrs.field(default="", validator=in_(get_args(Effect)))
@@ -109,9 +106,9 @@ def _spec_of(name: str, description: str, arguments: type, effect: Effect) -> To
 class ToolCall:
     """One call requested by a model or a script."""
 
-    tool: str = attrs.field(validator=_TEXT)
-    arguments: Mapping[str, Any]
-    id: str = attrs.field(default="", validator=_TEXT)
+    tool: str = attrs.field(validator=_TEXT)  #: name of the tool
+    arguments: Mapping[str, Any]  #: by name, as in the tool's `parameters`
+    id: str = attrs.field(default="", validator=_TEXT)  #: id given by the model; the result refers to it
     problem: str = attrs.field(default="", validator=_TEXT)
     """Why the arguments are unreadable: the call is not made, and its result contains this."""
 
@@ -126,10 +123,10 @@ class ToolCall:
 class ToolResult:
     """The result of a tool call: ``fields`` on success, a code and a message on failure."""
 
-    ok: bool = attrs.field(validator=instance_of(bool))
-    fields: Mapping[str, Any] = attrs.field(factory=dict)
-    error_type: str = attrs.field(default="", validator=_TEXT)
-    error_message: str = attrs.field(default="", validator=_TEXT)
+    ok: bool = attrs.field(validator=instance_of(bool))  #: whether the call succeeded
+    fields: Mapping[str, Any] = attrs.field(factory=dict)  #: what the agent sees, by name
+    error_type: str = attrs.field(default="", validator=_TEXT)  #: short code of a failure, such as `not_found`
+    error_message: str = attrs.field(default="", validator=_TEXT)  #: explanation of a failure, for the agent
 
     @classmethod
     def success(cls, **fields: Any) -> ToolResult:
@@ -144,16 +141,14 @@ class ToolResult:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """One message of a conversation.
+    """One message of a conversation."""
 
-    ``opaque`` holds data that a provider requires to be sent back unchanged (such as reasoning details).
-    """
-
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str = attrs.field(default="", validator=_TEXT)
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
+    role: Literal["system", "user", "assistant", "tool"]  #: author; `tool` for the result of a tool call
+    content: str = attrs.field(default="", validator=_TEXT)  #: text of the message
+    tool_calls: tuple[ToolCall, ...] = ()  #: calls requested by the model
+    tool_call_id: str = ""  #: for the role `tool`: id of the call
     opaque: Mapping[str, Any] = attrs.field(factory=dict, validator=_not_deep)
+    """Data that the provider requires to be sent back unchanged, such as reasoning details."""
 
     @functools.cached_property
     def size(self) -> int:
@@ -172,12 +167,13 @@ class Request:
     settings that are still ``None`` are not sent.
     """
 
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...] = ()
-    model: str = attrs.field(default="", validator=_TEXT)
+    messages: tuple[Message, ...]  #: the conversation so far, oldest first
+    tools: tuple[ToolSpec, ...] = ()  #: tools that the model may call
+    model: str = attrs.field(default="", validator=_TEXT)  #: name used by the provider
     max_tokens: int | None = attrs.field(default=None, validator=optional(and_(instance_of(int), ge(1))))
-    temperature: float | None = attrs.field(default=None, validator=optional(_amount))
-    top_p: float | None = attrs.field(default=None, validator=optional(_amount))
+    """Maximum output in tokens."""
+    temperature: float | None = attrs.field(default=None, validator=optional(_amount))  #: sampling temperature
+    top_p: float | None = attrs.field(default=None, validator=optional(_amount))  #: nucleus sampling, 0 to 1
 
 
 @attrs.frozen(kw_only=True)
@@ -188,18 +184,19 @@ class Usage:
     :class:`ModelFacts`; without prices or tokens, the worst case counts against budgets.
     """
 
-    prompt_tokens: int = attrs.field(default=0, validator=_COUNT)
-    completion_tokens: int = attrs.field(default=0, validator=_COUNT)
-    cached_tokens: int = attrs.field(default=0, validator=_COUNT)
-    cost_usd: float | None = attrs.field(default=None, validator=optional(_amount))
+    prompt_tokens: int = attrs.field(default=0, validator=_COUNT)  #: input tokens, including cached ones
+    completion_tokens: int = attrs.field(default=0, validator=_COUNT)  #: output tokens
+    cached_tokens: int = attrs.field(default=0, validator=_COUNT)  #: input tokens that were read from a cache
+    cost_usd: float | None = attrs.field(default=None, validator=optional(_amount))  #: US dollars; `None`: unknown
 
 
 @attrs.frozen(kw_only=True)
 class Completion:
     """A model's response. Refusals and truncated responses are responses, not errors."""
 
-    message: Message = attrs.field(validator=instance_of(Message))
+    message: Message = attrs.field(validator=instance_of(Message))  #: the model's message: text, tool calls
     finish: Finish = attrs.field(default="stop", validator=in_(get_args(Finish)))
+    """How it ended; ``context_overflow``: the request was too long, ``empty``: no text and no calls, after retries."""
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
     """Usage and cost; ``None`` if unknown, and then the worst case counts against budgets."""
     served_by: str = attrs.field(default="", validator=_TEXT)
@@ -220,13 +217,13 @@ class FailedExchange:
     ``credits`` and ``invalid_request``, or a provider-specific word.
     """
 
-    error: str = attrs.field(validator=_TEXT)
-    message: str = attrs.field(default="", validator=_TEXT)
-    status: int | None = attrs.field(default=None, validator=optional(instance_of(int)))
+    error: str = attrs.field(validator=_TEXT)  #: kind of the failure, one of the words above
+    message: str = attrs.field(default="", validator=_TEXT)  #: the server's explanation
+    status: int | None = attrs.field(default=None, validator=optional(instance_of(int)))  #: HTTP status code
     usage: Usage | None = attrs.field(default=None, validator=optional(instance_of(Usage)))
     """Its cost; ``None`` if unknown, and then the worst case counts against budgets."""
-    served_by: str = attrs.field(default="", validator=_TEXT)
-    response_id: str = attrs.field(default="", validator=_TEXT)
+    served_by: str = attrs.field(default="", validator=_TEXT)  #: the upstream provider
+    response_id: str = attrs.field(default="", validator=_TEXT)  #: the server's id of this response
 
 
 @attrs.frozen(kw_only=True)
@@ -237,9 +234,9 @@ class ModelFacts:
     """The context window in tokens: input and output of one call."""
     answer_tokens: int | None = attrs.field(default=None, validator=optional(_COUNT))
     """The maximum output of one call; the harness sets what the variant requests."""
-    usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))
-    usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))
-    usd_per_request: float = attrs.field(default=0.0, validator=_amount)
+    usd_per_million_input: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
+    usd_per_million_output: float | None = attrs.field(default=None, validator=optional(_amount))  #: price in USD
+    usd_per_request: float = attrs.field(default=0.0, validator=_amount)  #: USD for each call, besides its tokens
     known: Mapping[str, str] = attrs.field(factory=dict)
     """Other facts worth recording, such as the version of a price list."""
     warnings: tuple[str, ...] = ()
@@ -248,22 +245,18 @@ class ModelFacts:
 
 @attrs.frozen(kw_only=True)
 class ConversationEntry:
-    """One line: an answered call, with only what is new since the previous line of the same agent.
+    """One line: an answered call, with only what is new since the previous line of the same agent."""
 
-    ``since`` is the number of leading messages of the request that are in the agent's previous line, including its
-    response; 0 for a new conversation. ``tools`` is ``None`` if unchanged since the previous line.
-    """
-
-    call: int
-    agent: str = ""
-    model: str = ""
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    tools: tuple[ToolSpec, ...] | None = None
-    since: int
-    messages: tuple[Message, ...]
-    completion: Completion
+    call: int  #: number of the call in the attempt, from 1
+    agent: str = ""  #: the agent that made the call
+    model: str = ""  #: the requested model
+    max_tokens: int | None = None  #: requested maximum output in tokens
+    temperature: float | None = None  #: requested sampling temperature
+    top_p: float | None = None  #: requested nucleus sampling
+    tools: tuple[ToolSpec, ...] | None = None  #: available tools; `None`: unchanged since the agent's previous line
+    since: int  #: leading messages that the agent's previous line has, including its response; 0: a new conversation
+    messages: tuple[Message, ...]  #: messages of the request after the first `since`
+    completion: Completion  #: the response
 
 
 def requests(records: Iterable[ConversationEntry]) -> Iterator[tuple[str, Request, Completion]]:

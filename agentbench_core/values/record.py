@@ -24,23 +24,23 @@ class Change:
     A link is a change with mode 120000 whose blob is its target.
     """
 
-    path: str
-    kind: Literal["added", "modified", "deleted"]
-    old_mode: str = ""
-    new_mode: str = ""
-    old_blob: str = ""
-    new_blob: str = ""
+    path: str  #: relative path, with `/`
+    kind: Literal["added", "modified", "deleted"]  #: how the path was changed
+    old_mode: str = ""  #: mode before
+    new_mode: str = ""  #: mode after
+    old_blob: str = ""  #: blob id before
+    new_blob: str = ""  #: blob id after
 
 
 class Integrity(enum.StrEnum):
     """Integrity labels, from harmless to worst. Each but the first is also the name of a label, with evidence."""
 
-    CLEAN = "clean"
-    TOUCHED_PROTECTED = "touched_protected"
-    WEAK_VERDICT = "weak_verdict"
-    LEAK_SUSPECTED = "leak_suspected"
-    TAMPER_SUSPECTED = "tamper_suspected"
-    TAMPER_CONFIRMED = "tamper_confirmed"
+    CLEAN = "clean"  #: no reason for doubt
+    TOUCHED_PROTECTED = "touched_protected"  #: protected files were changed; the change was dropped
+    WEAK_VERDICT = "weak_verdict"  #: the verdict could be forged, such as an exit code alone
+    LEAK_SUSPECTED = "leak_suspected"  #: the agent may have seen the solution or the hidden tests
+    TAMPER_SUSPECTED = "tamper_suspected"  #: the change, or how its tests ended, looks like an attack on the verdict
+    TAMPER_CONFIRMED = "tamper_confirmed"  #: the verdict was attacked: the attempt fails with `TAMPERED`
 
 
 _ORDER = {word.value: rank for rank, word in enumerate(Integrity)}
@@ -55,20 +55,21 @@ def worst(labels: Iterable[str]) -> Integrity:
 class Label:
     """A label of an attempt, independent of its score, with evidence."""
 
-    name: str = attrs.field(validator=_TEXT)
-    evidence: str = attrs.field(default="", validator=_TEXT)
+    name: str = attrs.field(validator=_TEXT)  #: such as `weak_verdict`; `docs/failures.md` lists those in use
+    evidence: str = attrs.field(default="", validator=_TEXT)  #: why the attempt has it
 
 
 @attrs.frozen(kw_only=True)
 class Score:
-    """A scorer's result. ``exit_code`` is that of the passing command, or ``None`` if it did not exit."""
+    """A scorer's result."""
 
-    passed: bool = attrs.field(validator=instance_of(bool))
-    exit_code: int | None = attrs.field(validator=optional(instance_of(int)))
-    timed_out: bool = False
-    tampered: bool = False
+    passed: bool = attrs.field(validator=instance_of(bool))  #: the verdict
+    exit_code: int | None = attrs.field(validator=optional(instance_of(int)))  #: of the passing command, if it exited
+    timed_out: bool = False  #: whether the tests reached the deadline
+    tampered: bool = False  #: whether the verdict was attacked: the attempt fails
     labels: tuple[Label, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Label), instance_of(tuple)))
-    explanation: str = attrs.field(default="", validator=_TEXT)
+    """Labels for the record, such as ``weak_verdict``."""
+    explanation: str = attrs.field(default="", validator=_TEXT)  #: why the attempt failed, for people
     tests: Mapping[str, str] | None = attrs.field(default=None, validator=optional(_TEXT_BY_TEXT))
     """The result of each test by id: ``passed``, ``failed``, ``error``, ...; ``None`` if not requested or unknown."""
 
@@ -77,119 +78,119 @@ class Score:
 class ModelInfo:
     """The model of an attempt, with its sampling settings."""
 
-    provider: str
-    name: str
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    prompt_version: str = ""
+    provider: str  #: name of the llm component
+    name: str  #: name used by the provider
+    temperature: float | None = None  #: sampling temperature; `None`: the provider's default
+    top_p: float | None = None  #: nucleus sampling; `None`: the provider's default
+    max_tokens: int | None = None  #: maximum output of one call in tokens
+    prompt_version: str = ""  #: version of the agent's prompts
 
 
 @attrs.frozen(kw_only=True)
 class Timestamps:
     """Local wall-clock times with offset, ISO 8601; durations are measured by the monotonic clock."""
 
-    started_at: str
-    ended_at: str
+    started_at: str  #: start of the attempt
+    ended_at: str  #: end of the attempt
 
 
 @attrs.frozen(kw_only=True)
 class BaselineValidation:
     """Whether the failing command failed before the agent ran."""
 
-    attempted: bool = False
-    failed_as_expected: bool = False
-    exit_code: int | None = None
+    attempted: bool = False  #: whether the failing command was run
+    failed_as_expected: bool = False  #: whether it failed for the right reason
+    exit_code: int | None = None  #: its exit code; `None` if it was killed or not run
 
 
 @attrs.frozen(kw_only=True)
 class Result:
     """The verdict in three fields."""
 
-    passed: bool
-    exit_code: int | None
-    failure_reason: FailureReason | None
+    passed: bool  #: the verdict
+    exit_code: int | None  #: of the passing command; `None` if it was killed or not run
+    failure_reason: FailureReason | None  #: `None` if it passed
 
 
 @attrs.frozen(kw_only=True)
 class SandboxInfo:
     """Where the attempt ran, and whether that was isolated."""
 
-    name: str
-    isolated: bool
-    network: str
-    environment_digest: str | None = None
+    name: str  #: name of the sandbox
+    isolated: bool  #: whether commands inside could not reach the host
+    network: str  #: `none`, `bridge` (own network with access) or `host`
+    environment_digest: str | None = None  #: identifies the environment; `None` if there was none
 
 
 @attrs.frozen(kw_only=True)
 class AttemptUsage:
     """The usage of the attempt."""
 
-    steps: int = 0
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    cost_usd: float = 0.0
+    steps: int = 0  #: number of tool calls
+    llm_calls: int = 0  #: number of model calls
+    prompt_tokens: int = 0  #: input tokens, including cached ones
+    completion_tokens: int = 0  #: output tokens
+    cached_tokens: int = 0  #: input tokens that were read from a cache
+    cost_usd: float = 0.0  #: US dollars, as far as known
 
 
 @attrs.frozen(kw_only=True)
 class AttemptLimits:
     """The limits of the attempt, in seconds and tool calls."""
 
-    timeout_sec: float
-    tool_timeout_sec: float
-    max_steps: int
+    timeout_sec: float  #: seconds for the agent and scoring phases together
+    tool_timeout_sec: float  #: seconds for one tool call
+    max_steps: int  #: maximum number of tool calls
 
 
 @attrs.frozen(kw_only=True)
 class AttemptRecord:
     """One line of ``attempts.jsonl``. ``scored: false`` means an infrastructure error, never a failure."""
 
-    schema: int = SCHEMA
-    run_id: str
-    attempt_id: str
-    task_id: str
-    task_digest: str
-    suite: str
-    variant: str
-    variant_digest: str
-    agent: str
-    repeat: int
-    model: ModelInfo | None = None
-    timestamps: Timestamps
-    duration_sec: float
-    baseline_validation: BaselineValidation
-    result: Result
-    outcome: Outcome
-    scored: bool
-    supersedes: str | None = None
-    replayed: bool = False
-    sandbox: SandboxInfo
-    labels: tuple[Label, ...] = ()
+    schema: int = SCHEMA  #: version of the format of records
+    run_id: str  #: id of the run
+    attempt_id: str  #: unique among all runs
+    task_id: str  #: id of the task
+    task_digest: str  #: covers everything in the task that can affect a result
+    suite: str  #: suite of the task
+    variant: str  #: name of the variant
+    variant_digest: str  #: covers agents with options and versions, model, tools and limits
+    agent: str  #: name of the agent
+    repeat: int  #: repetition of the task, from 1
+    model: ModelInfo | None = None  #: the model; `None` for an agent without one
+    timestamps: Timestamps  #: start and end
+    duration_sec: float  #: seconds from start to end
+    baseline_validation: BaselineValidation  #: the failing command before the agent
+    result: Result  #: the verdict
+    outcome: Outcome  #: how the attempt ended
+    scored: bool  #: `False`: an infrastructure error, neither passed nor failed
+    supersedes: str | None = None  #: id of the attempt that this one retries
+    replayed: bool = False  #: whether responses of the model came from an earlier run
+    sandbox: SandboxInfo  #: where the attempt ran
+    labels: tuple[Label, ...] = ()  #: facts about the attempt that do not change its score
     integrity: Integrity = Integrity.CLEAN
     """The worst integrity of its labels."""
-    usage: AttemptUsage
-    limits: AttemptLimits
-    artifact_paths: Mapping[str, str]
+    usage: AttemptUsage  #: steps, tokens and cost
+    limits: AttemptLimits  #: time and steps allowed
+    artifact_paths: Mapping[str, str]  #: files by name, relative to `task_dir`, which is relative to the run directory
 
 
 @attrs.frozen(kw_only=True)
 class Setting:
     """One resolved setting and the layer that set it."""
 
-    value: Any
-    origin: str
+    value: Any  #: plain data
+    origin: str  #: the layer that set it: `default`, a file, a flag
 
 
 @attrs.frozen(kw_only=True)
 class TaskEntry:
     """A task as used by a run."""
 
-    id: str
-    digest: str
-    path: str
-    commit: str
+    id: str  #: id of the task
+    digest: str  #: covers everything in the task that can affect a result
+    path: str  #: its directory
+    commit: str  #: full SHA of its code
     quarantined: str = ""
     """Why ``flakes.yaml`` excluded it from headline figures when the run was planned; usually empty."""
 
@@ -198,23 +199,19 @@ class TaskEntry:
 class PluginEntry:
     """A plugin as used by a run."""
 
-    name: str
-    distribution: str
-    version: str
+    name: str  #: name of the entry point
+    distribution: str  #: name of its distribution
+    version: str  #: version of the distribution
 
 
 @attrs.frozen(kw_only=True)
 class HarnessInfo:
-    """The harness that made a run.
+    """The harness that made a run."""
 
-    ``git_sha`` is its commit, if known; ``dirty``: the checkout had uncommitted changes. ``source`` is ``checkout``,
-    ``package index``, or the address that pip installed it from.
-    """
-
-    version: str
-    git_sha: str
-    dirty: bool = False
-    source: str = ""
+    version: str  #: version of agentbench-core
+    git_sha: str  #: its commit, or empty
+    dirty: bool = False  #: whether the checkout had uncommitted changes
+    source: str = ""  #: `checkout`, `package index`, or the address that pip installed it from
 
     @property
     def shown(self) -> str:
@@ -225,46 +222,43 @@ class HarnessInfo:
 
 @attrs.frozen(kw_only=True)
 class Resumption:
-    """One resume of a run; ``changes`` lists what had changed since."""
+    """One resume of a run."""
 
-    at: str
-    argv: tuple[str, ...]
-    changes: tuple[str, ...] = ()
+    at: str  #: local time with offset, ISO 8601
+    argv: tuple[str, ...]  #: the command line
+    changes: tuple[str, ...] = ()  #: what had changed since
 
 
 @attrs.frozen(kw_only=True)
 class ReproducedRun:
     """The run whose plan this one repeats, and the differences."""
 
-    run_id: str
-    directory: str
-    differences: tuple[str, ...] = ()
+    run_id: str  #: id of that run
+    directory: str  #: its run directory
+    differences: tuple[str, ...] = ()  #: what differs, one sentence each
 
 
 @attrs.frozen(kw_only=True)
 class RunManifest:
-    """``run.json``: enough to repeat a run and to refuse an invalid comparison.
+    """``run.json``: enough to repeat a run and to refuse an invalid comparison."""
 
-    ``model`` has the facts reported by its provider; the requested settings are in ``config``.
-    """
-
-    schema: int = SCHEMA
-    run_id: str
-    group_id: str
-    created_at: str
-    harness: HarnessInfo
-    argv: tuple[str, ...]
-    suite: str
-    variant: str
-    variant_digest: str
-    agent: str
-    repeats: int
-    config: Mapping[str, Setting]
-    tasks: tuple[TaskEntry, ...]
-    plugins: tuple[PluginEntry, ...]
-    platform: Mapping[str, str]
-    model: ModelFacts | None = None
+    schema: int = SCHEMA  #: version of the format
+    run_id: str  #: id of the run
+    group_id: str  #: shared by the runs of one command, one per variant
+    created_at: str  #: local time with offset, ISO 8601
+    harness: HarnessInfo  #: version of AgentBench
+    argv: tuple[str, ...]  #: the command line
+    suite: str  #: name of the suite
+    variant: str  #: name of the variant
+    variant_digest: str  #: covers agents with options and versions, model, tools and limits
+    agent: str  #: the agents, separated by commas
+    repeats: int  #: attempts per task
+    config: Mapping[str, Setting]  #: every setting by its dotted name
+    tasks: tuple[TaskEntry, ...]  #: the tasks in order
+    plugins: tuple[PluginEntry, ...]  #: the loaded plugins
+    platform: Mapping[str, str]  #: facts about the machine
+    model: ModelFacts | None = None  #: facts reported by its provider; the requested settings are in `config`
     presets: str = ""
     """Version of the model presets (``configs/models.yaml``) or ``none``; also if no setting comes from them."""
-    resumed: tuple[Resumption, ...] = ()
-    like: ReproducedRun | None = None
+    resumed: tuple[Resumption, ...] = ()  #: each resume, in order
+    like: ReproducedRun | None = None  #: the run that it reproduces, if any

@@ -10,64 +10,64 @@ import msgspec
 class RowLabel(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """As :class:`~agentbench_core.values.record.Label`."""
 
-    name: str
-    evidence: str = ""
+    name: str  #: such as `weak_verdict`
+    evidence: str = ""  #: why the attempt has it
 
 
 class RowResult(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """As ``Result``; the reason is its word."""
 
-    passed: bool
-    failure_reason: str | None = None
+    passed: bool  #: the verdict
+    failure_reason: str | None = None  #: `None` if it passed
 
 
 class RowSandbox(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """As ``SandboxInfo``."""
 
-    name: str
-    isolated: bool
-    network: str
-    environment_digest: str | None = None
+    name: str  #: name of the sandbox
+    isolated: bool  #: whether commands inside could not reach the host
+    network: str  #: `none`, `bridge` or `host`
+    environment_digest: str | None = None  #: identifies the environment; `None` if there was none
 
 
 class RowUsage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """As ``AttemptUsage``."""
 
-    steps: int = 0
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    cost_usd: float = 0.0
+    steps: int = 0  #: number of tool calls
+    llm_calls: int = 0  #: number of model calls
+    prompt_tokens: int = 0  #: input tokens, including cached ones
+    completion_tokens: int = 0  #: output tokens
+    cached_tokens: int = 0  #: input tokens that were read from a cache
+    cost_usd: float = 0.0  #: US dollars, as far as known
 
 
 class RowLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """As ``AttemptLimits``: seconds, and tool calls."""
 
-    timeout_sec: float
-    tool_timeout_sec: float
-    max_steps: int
+    timeout_sec: float  #: seconds for the agent and scoring phases together
+    tool_timeout_sec: float  #: seconds for one tool call
+    max_steps: int  #: maximum number of tool calls
 
 
 class AttemptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One record, with the fields that reports count. Names are those of ``AttemptRecord``."""
 
-    schema: int
-    attempt_id: str
-    task_id: str
-    task_digest: str
-    variant: str
-    repeat: int
-    duration_sec: float
-    result: RowResult
-    outcome: str
-    scored: bool
-    replayed: bool = False
-    sandbox: RowSandbox
-    labels: tuple[RowLabel, ...] = ()
-    integrity: str = "clean"
-    usage: RowUsage
-    limits: RowLimits
+    schema: int  #: version of the format of records
+    attempt_id: str  #: unique among all runs
+    task_id: str  #: id of the task
+    task_digest: str  #: covers everything in the task that can affect a result
+    variant: str  #: name of the variant
+    repeat: int  #: repetition of the task, from 1
+    duration_sec: float  #: seconds from start to end
+    result: RowResult  #: the verdict
+    outcome: str  #: how the attempt ended, a word of `Outcome`
+    scored: bool  #: `False`: an infrastructure error, neither passed nor failed
+    replayed: bool = False  #: whether responses of the model came from an earlier run
+    sandbox: RowSandbox  #: where the attempt ran
+    labels: tuple[RowLabel, ...] = ()  #: facts about the attempt that do not change its score
+    integrity: str = "clean"  #: the worst integrity of its labels, a word of `Integrity`
+    usage: RowUsage  #: steps, tokens and cost
+    limits: RowLimits  #: time and steps allowed
 
 
 class RecordKey(msgspec.Struct, frozen=True, gc=False, kw_only=True):

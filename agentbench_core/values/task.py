@@ -143,9 +143,9 @@ class Artifacts:
 class EnvironmentSpec:
     """Everything that determines an environment; sandboxes cache environments by this value."""
 
-    commit: str
-    settings: EnvironmentSettings
-    setup: Setup
+    commit: str  #: full SHA of the code
+    settings: EnvironmentSettings  #: image, Python version, network and limits
+    setup: Setup  #: setup and capture commands
 
 
 @attrs.frozen(kw_only=True)

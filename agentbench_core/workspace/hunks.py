@@ -25,19 +25,19 @@ class PatchConflict(ToolError):  # noqa: N818 - the term of patch and git
 
 @attrs.frozen
 class Line:
-    """A context line (space), or one removed (``-``) or added (``+``). ``text`` includes its newline, if any."""
+    """One line of a hunk."""
 
-    sign: Literal[" ", "-", "+"]
-    text: str
+    sign: Literal[" ", "-", "+"]  #: space: context, `-`: removed, `+`: added
+    text: str  #: includes its newline, if any
 
 
 @attrs.frozen
 class Hunk:
-    """One change with its context. ``start`` is its first line in the old file, from 1."""
+    """One change with its context."""
 
-    header: str
-    start: int
-    lines: tuple[Line, ...]
+    header: str  #: the line that begins with `@@`
+    start: int  #: first line in the old file, from 1
+    lines: tuple[Line, ...]  #: in the order of the patch
 
     @property
     def before(self) -> tuple[str, ...]:
@@ -52,12 +52,12 @@ class Hunk:
 
 @attrs.frozen
 class FilePatch:
-    """The changes of a patch to one file. ``executable`` is None if it does not state the mode."""
+    """The changes of a patch to one file."""
 
-    path: str
-    kind: Literal["create", "modify", "delete"]
-    hunks: tuple[Hunk, ...] = ()
-    executable: bool | None = None
+    path: str  #: relative path, with `/`
+    kind: Literal["create", "modify", "delete"]  #: what the patch does to the file
+    hunks: tuple[Hunk, ...] = ()  #: changes, in the order of the patch
+    executable: bool | None = None  #: `None`: the patch does not state the mode
 
 
 def split_lines(text: str) -> list[str]:

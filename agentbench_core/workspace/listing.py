@@ -34,12 +34,11 @@ class TreeEntry:
 
     ``kind`` is ``repository`` for anything named ``.git``, ``deep`` for a directory below the 256th level and
     ``unreadable`` for a directory that cannot be listed; these are not entered. A walk yields no ``directory``.
-    ``path`` has bytes that are not UTF-8 as surrogate escapes; ``size`` is in bytes.
     """
 
-    path: str
-    kind: EntryKind
-    status: os.stat_result
+    path: str  #: relative; bytes that are not UTF-8 are surrogate escapes
+    kind: EntryKind  #: what it is
+    status: os.stat_result  #: its status; links are not followed
     target: str = ""
     """The target of a link."""
 

@@ -15,10 +15,10 @@ _SHOWN = 12  # lines of a file or a hunk in a message
 
 @attrs.frozen
 class Applied:
-    """The new text, and for each hunk its offset in lines (0: exactly at the stated line)."""
+    """A file after a patch."""
 
-    text: str
-    moved: tuple[int, ...]
+    text: str  #: the new text
+    moved: tuple[int, ...]  #: for each hunk its offset in lines; 0: exactly at the stated line
 
 
 def apply_hunks(patch: FilePatch, old: str) -> Applied:

@@ -33,7 +33,7 @@ class Tree:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root  #: its path
         self._fd = os.open(root, opening.DIRECTORY | os.O_NOFOLLOW)
 
     def __enter__(self) -> Tree:

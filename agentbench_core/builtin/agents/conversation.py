@@ -34,14 +34,11 @@ _BEGINNING = 100  # characters kept at the beginning of dropped output
 
 @attrs.frozen
 class Prompt:
-    """A prompt. ``version``, for ``AgentResult.prompt_version``, is its name and the digest of its file or text.
+    """A prompt. ``version``, for ``AgentResult.prompt_version``, is its name and the digest of its file or text."""
 
-    ``file`` is the content that it was read from, if any.
-    """
-
-    name: str
-    text: str
-    file: bytes = b""
+    name: str  #: part of the version
+    text: str  #: the prompt as sent
+    file: bytes = b""  #: content that it was read from, if any
 
     @property
     def version(self) -> str:
@@ -90,7 +87,7 @@ class Conversation:
         self._bytes = self._messages[0].size + sum(tool.size for tool in self._tools)
         self._bytes_per_token = _BYTES_PER_TOKEN
         self._last_turn = 1
-        self.turns = 0
+        self.turns = 0  #: number of turns so far
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -22,9 +22,9 @@ _PASSES = AgentResult(message="the failing command passes")
 class CommandRun:
     """The result of running the failing command again. Equal failures have equal digests."""
 
-    passed: bool
-    output: str
-    digest: str
+    passed: bool  #: whether it exited with 0
+    output: str  #: standard output, then standard error
+    digest: str  #: digest of the normalized output and the exit code
 
     @classmethod
     def of(cls, result: ToolResult) -> CommandRun:

@@ -55,13 +55,13 @@ _SHOWN = 20_000  # characters of the failing command's output in an instruction
 class AgentPhaseResult:
     """The outcome of the agent phase, and its usage."""
 
-    outcome: Outcome
-    message: str
-    steps: int
-    llm_calls: int
-    usage: Usage
-    prompt_version: str
-    labels: tuple[Label, ...] = ()
+    outcome: Outcome  #: how the agent ended
+    message: str  #: explanation for people
+    steps: int  #: number of tool calls
+    llm_calls: int  #: number of model calls
+    usage: Usage  #: tokens and cost
+    prompt_version: str  #: version of the agent's prompts
+    labels: tuple[Label, ...] = ()  #: limits of the sandbox that were reached
 
 
 class AgentPhase:

@@ -80,7 +80,7 @@ def run_attempt(
         baseline: use this baseline, and continue even if it makes the task invalid: validation reports every broken
             rule of a task, not only the first.
         judge_empty: also score an empty change.
-        each_test: also report the result of each test if the task names no tests.
+        per_test: also report the result of each test if the task names no tests.
 
     Raises:
         RunStoppedError: records cannot be written any more. All other errors are part of the result.

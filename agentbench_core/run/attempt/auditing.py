@@ -58,15 +58,15 @@ def audit_attempt(
 
 @attrs.frozen(kw_only=True)
 class TaskAuditing:
-    """The audit of one task. ``solved`` is the change of its reference solution, if known."""
+    """The audit of one task."""
 
-    plan: AttemptPlan
-    shared: PreparedTasks
-    prepared: Prepared
-    baseline: Baseline
-    solved: Sequence[Change]
-    log: AttemptEvents
-    note: Callable[[str], None]
+    plan: AttemptPlan  #: the task and the auditors
+    shared: PreparedTasks  #: prepared tasks of the session
+    prepared: Prepared  #: the environment of the task
+    baseline: Baseline  #: the failing command before the fix
+    solved: Sequence[Change]  #: the change of its reference solution, if known
+    log: AttemptEvents  #: receives events
+    note: Callable[[str], None]  #: shows a message to the user
 
     def problems(self, stop: Deadline) -> Sequence[TaskProblem]:
         """The problems found by all auditors. Raises SandboxError, Interrupted."""

@@ -50,14 +50,14 @@ class ReferenceRefusedError(Exception):
 
     def __init__(self, how: Literal["late", "not_editable", "failed"], reason: str) -> None:
         super().__init__(reason)
-        self.how = how
+        self.how = how  #: `late`, `not_editable` or `failed`
 
 
 @attrs.define
 class ApplyReference:
     """An agent that applies the reference solution and records why it could not."""
 
-    refused: ReferenceRefusedError | None = None
+    refused: ReferenceRefusedError | None = None  #: why the reference solution could not be applied
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Make the calls in order, up to the first one that fails."""

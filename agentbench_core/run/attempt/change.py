@@ -26,12 +26,12 @@ _TOLD = 20  # excluded files listed by name
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """``included`` is scored; everything else is excluded and labelled. ``excluded`` lists it."""
+    """The change of an attempt. Part of it is scored; everything else is excluded and labelled."""
 
-    included: tuple[Change, ...]
-    excluded: tuple[str, ...]
-    diff: bytes
-    labels: tuple[Label, ...]
+    included: tuple[Change, ...]  #: what is scored
+    excluded: tuple[str, ...]  #: paths of everything else
+    diff: bytes  #: unified diff of what is included
+    labels: tuple[Label, ...]  #: labels for what is excluded
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:

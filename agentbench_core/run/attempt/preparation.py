@@ -34,8 +34,8 @@ from agentbench_core.workspace.tree import Tree, fork
 class Prepared:
     """A task's environment, and the snapshot of its workspace, the base of every diff."""
 
-    environment: Environment
-    base: Snapshot
+    environment: Environment  #: the task after its setup
+    base: Snapshot  #: snapshot of its workspace
 
 
 _NOT_RUN = (126, 127)
@@ -49,13 +49,13 @@ _MISSING = re.compile(
 
 @attrs.frozen(kw_only=True)
 class Baseline:
-    """The failing command before the agent: ``public`` is shown to agents, ``verdict`` includes the hidden tests."""
+    """The failing command before the agent."""
 
-    public: ExecResult
-    verdict: ExecResult
+    public: ExecResult  #: result without hidden tests, shown to agents
+    verdict: ExecResult  #: result with hidden tests, the same if there are none
     timeout_ok: bool = False
     """Whether a timeout counts as the expected failure: for a task whose bug hangs."""
-    duration_sec: float = 0.0
+    duration_sec: float = 0.0  #: seconds for both
 
     @property
     def event(self) -> BaselineFinished:

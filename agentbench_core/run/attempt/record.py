@@ -46,20 +46,20 @@ def local_time(moment: datetime.datetime | None = None) -> str:
 class AttemptResult:
     """The result of an attempt, filled in phase by phase."""
 
-    started_at: str = attrs.field(factory=local_time)
-    started: float = attrs.field(factory=time.monotonic)
-    queued_sec: float = 0.0
-    timings: dict[str, float] = attrs.field(factory=dict)
-    load: dict[str, PhaseResources] = attrs.field(factory=dict)
-    outcome: Outcome = Outcome.SANDBOX_ERROR
-    prepared: Prepared | None = None
+    started_at: str = attrs.field(factory=local_time)  #: local time with offset, ISO 8601
+    started: float = attrs.field(factory=time.monotonic)  #: start on the monotonic clock, in seconds
+    queued_sec: float = 0.0  #: seconds from the start of the run to that of the attempt
+    timings: dict[str, float] = attrs.field(factory=dict)  #: seconds of each phase, by name
+    load: dict[str, PhaseResources] = attrs.field(factory=dict)  #: resources of each phase, by name
+    outcome: Outcome = Outcome.SANDBOX_ERROR  #: how it ended
+    prepared: Prepared | None = None  #: the environment
     facts: Mapping[str, str] = attrs.field(factory=dict)
     """Facts about an environment whose setup failed."""
-    baseline: Baseline | None = None
-    agent: AgentPhaseResult | None = None
-    change: FrozenChange | None = None
-    score: Score | None = None
-    audit_labels: tuple[Label, ...] = ()
+    baseline: Baseline | None = None  #: the failing command before the fix
+    agent: AgentPhaseResult | None = None  #: the agent phase
+    change: FrozenChange | None = None  #: the change, filtered
+    score: Score | None = None  #: result of the scorer
+    audit_labels: tuple[Label, ...] = ()  #: labels of the auditors
     problem: str = ""
     """Explanation of an end before or outside the agent phase."""
     error: BaseException | None = None

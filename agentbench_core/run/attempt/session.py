@@ -27,13 +27,13 @@ from agentbench_core.values.record import Score
 class Session:
     """Prepared tasks, models by variant, the interrupt, disk guard, and the observer."""
 
-    shared: PreparedTasks
+    shared: PreparedTasks  #: prepared tasks
     offered: Mapping[str, OpenModel]
     """Models after their preflight, by variant."""
     stop: Deadline
     """Ends with the command, or earlier if the user interrupts it."""
-    space: DiskGuard
-    observer: RunObserver
+    space: DiskGuard  #: waits while the disk is full
+    observer: RunObserver  #: receives progress and notes
     models: Mapping[str, RunModel] = attrs.field(factory=dict)
     """Models by variant, with the budget of the run."""
     opened: float = attrs.field(factory=time.monotonic)
@@ -67,7 +67,7 @@ def open_session(
     Args:
         variants: what attempts will use; all have the same sandbox.
         tasks: the tasks that the sandbox must be able to prepare.
-        listener: receives notes for the user.
+        observer: receives notes for the user.
         workers: number of parallel attempts, for providers that limit their callers.
         max_cost_usd: maximum cost of each run.
         min_free_mb: attempts wait while less disk space is free.

@@ -51,8 +51,8 @@ class PhaseResources:
     waited_sec: float = option(
         0.0, help="seconds spent waiting: for a free slot, for disk space, for an environment being prepared"
     )
-    commands: ResourceUsage = attrs.field(default=ResourceUsage())
-    host: HostLoad = attrs.field(default=HostLoad())
+    commands: ResourceUsage = attrs.field(default=ResourceUsage())  #: resources of its commands
+    host: HostLoad = attrs.field(default=HostLoad())  #: load of the machine
 
 
 class PhaseMonitor:

@@ -1,6 +1,5 @@
 """The classes of checks, one for each kind of component, from which plugin authors derive their tests.
 
-=========================  =====================================================  =========================
 component                  checks                                                 required methods
 =========================  =====================================================  =========================
 sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
@@ -15,6 +14,20 @@ scorer                     ScorerConformance                                    
 reporter                   ReporterConformance                                    make_reporter
 auditor                    AuditorConformance                                     make_auditor
 =========================  =====================================================  =========================
+=======
+| component | checks | required methods |
+|---|---|---|
+| sandbox | `SandboxConformance`, `IsolatedSandboxConformance` | `make_provider` |
+| model provider | `LLMConformance` | `answering` |
+| the same, with a server | `RemoteLLMConformance` | `serving` |
+| agent | `AgentConformance` | `make_agent` |
+| the same, with a model | `ModelAgentConformance` | `make_agent` |
+| the same, with a program | `WrappedAgentConformance` | `wrapping` |
+| the same, adversarial | `AdversaryConformance` | `make_agent` |
+| tool | `ToolConformance` | `make_tool`, `good_arguments` |
+| scorer | `ScorerConformance` | `make_scorer` |
+| reporter | `ReporterConformance` | `make_reporter` |
+| auditor | `AuditorConformance` | `make_auditor` |
 
 Checks of agents, tools, scorers and auditors run in the sandbox ``local``. Set ``sandboxes = ("local", "docker")`` on
 the class to run them in each of these; the ids of the tests name the sandbox.
@@ -79,7 +92,7 @@ class AgentConformance(AgentLifeChecks):
 class ModelAgentConformance(AgentTalkChecks, AgentConformance):
     """Checks for agents with the capability ``needs_llm``, in addition to those for every agent."""
 
-    needs_llm: ClassVar[bool] = True
+    needs_llm: ClassVar[bool] = True  #: the agent gets a model
 
 
 class WrappedAgentConformance(WrappedAgentChecks):
@@ -93,7 +106,7 @@ class WrappedAgentConformance(WrappedAgentChecks):
 class AdversaryConformance(AdversaryChecks):
     """Checks for agents with the capability ``adversary``, in addition to ``AgentConformance``."""
 
-    adversary: ClassVar[bool] = True
+    adversary: ClassVar[bool] = True  #: the agent gets facts about the hidden tests
 
 
 class ToolConformance(SpecChecks, CallChecks, PlaceChecks):

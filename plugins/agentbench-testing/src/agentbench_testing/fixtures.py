@@ -49,8 +49,8 @@ class Ended:
 
     code: int
     """Its exit code: 0 done, 1 what was checked did not hold, 2 bad input, 3 it cannot work here, 4 it ended early."""
-    out: str
-    err: str
+    out: str  #: standard output
+    err: str  #: standard error
 
 
 class MakeTask(Protocol):

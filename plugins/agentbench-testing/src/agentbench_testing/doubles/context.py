@@ -51,7 +51,7 @@ class ScriptedModel:
         budget: Budget | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        self.script = answers if isinstance(answers, Script) else Script(answers)
+        self.script = answers if isinstance(answers, Script) else Script(answers)  #: the responses
         self._facts = facts or ModelFacts()
         self._budget = budget or Budget()
         self._deadline = deadline or Deadline(60.0)
@@ -90,7 +90,7 @@ class RecordedEvents:
     """An event log that records."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[Event] = []  #: the events so far
 
     def emit(self, event: Event, *, durable: bool = False) -> None:
         """Record one event; ``durable`` is for logs on a disk."""
@@ -101,16 +101,16 @@ class RecordedEvents:
 class Exchanged:
     """One call of a tool or of the model, and its result or exception."""
 
-    asked: ToolCall | Request
-    got: ToolResult | Completion | BaseException
+    asked: ToolCall | Request  #: the call
+    got: ToolResult | Completion | BaseException  #: its result or exception
 
 
 class Trace:
     """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each, before it is made."""
 
     def __init__(self, deadline: Deadline, on_call: Callable[[int], None]) -> None:
-        self.exchanged: list[Exchanged] = []
-        self.begun = 0
+        self.exchanged: list[Exchanged] = []  #: every call that has ended, in order of their ends
+        self.begun = 0  #: number of calls that have started
         self.end: AttemptStop | LLMError | None = None
         """What ended the attempt, as first raised to the agent."""
         self.late: list[ToolCall | Request] = []
@@ -209,14 +209,14 @@ def traced(context: AttemptContext, model: ScriptedModel | None, trace: Trace) -
 class ContextDouble:
     """An attempt in progress. Pass ``context`` to an agent, then inspect the rest."""
 
-    context: AttemptContext
+    context: AttemptContext  #: the context for the agent
     workspace: Path
     """The path on this machine."""
     sandbox: Sandbox
     """The sandbox used by the tools: commands run here are not steps."""
-    trace: Trace
-    recorded: RecordedEvents
-    model: ScriptedModel | None
+    trace: Trace  #: all calls of tools and of the model
+    recorded: RecordedEvents  #: the event log
+    model: ScriptedModel | None  #: the scripted model; `None` if there is none
     deadline: Deadline
     """The attempt's own, which may be ended and extended."""
 

@@ -54,7 +54,7 @@ class Script:
     """
 
     def __init__(self, answers: Iterable[Answer] | Callable[[Request], Any]) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[Request] = []  #: the requests so far, in order
         self._always = answers if callable(answers) else None
         self._answers = iter(() if callable(answers) else answers)
         self._lock = threading.Lock()
@@ -100,9 +100,9 @@ class ScriptedLLM:
     def __init__(
         self, answers: Iterable[Answer] | Callable[[Request], Any], *, facts: ModelFacts | None = None
     ) -> None:
-        self.facts = facts or ModelFacts()
-        self.script = Script(answers)
-        self.closed = False
+        self.facts = facts or ModelFacts()  #: facts about the model, for `preflight`
+        self.script = Script(answers)  #: the responses
+        self.closed = False  #: whether `close` was called
 
     @property
     def requests(self) -> Sequence[Request]:
@@ -134,10 +134,10 @@ class ScriptedLLM:
 class Told:
     """One report of a provider to its call."""
 
-    what: Literal["failed", "again", "waiting"]
-    exchange: FailedExchange | None = None
-    seconds: float = 0.0
-    at: float = attrs.field(factory=time.monotonic)
+    what: Literal["failed", "again", "waiting"]  #: the method that was called
+    exchange: FailedExchange | None = None  #: the failed exchange
+    seconds: float = 0.0  #: reported wait in seconds
+    at: float = attrs.field(factory=time.monotonic)  #: monotonic clock, in seconds
 
 
 class CallDouble:
@@ -160,12 +160,12 @@ class CallDouble:
         listen: Callable[[Told], None] = lambda _: None,
         as_written: Callable[[Any], Any] = lambda value: value,
     ) -> None:
-        self.deadline = deadline or Deadline(60.0)
-        self.task_id = task_id
-        self.repeat = repeat
-        self.attempt_id = attempt_id or f"{task_id}-{repeat}"
-        self.agent = agent
-        self.told: list[Told] = []
+        self.deadline = deadline or Deadline(60.0)  #: see the contract
+        self.task_id = task_id  #: see the contract
+        self.repeat = repeat  #: see the contract
+        self.attempt_id = attempt_id or f"{task_id}-{repeat}"  #: see the contract
+        self.agent = agent  #: see the contract
+        self.told: list[Told] = []  #: reports of the provider, in order
         self._most = exchanges
         self._refusal = refusal or AttemptStop("no further exchange may be sent")
         self._listen = listen

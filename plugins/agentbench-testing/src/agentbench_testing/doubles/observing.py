@@ -203,9 +203,9 @@ class RecordingLog:
 
     commands: list[str] = attrs.field(factory=list)
     """Started commands."""
-    finished_commands: list[str] = attrs.field(factory=list)
-    results: list[ExecResult] = attrs.field(factory=list)
-    on_start: Callable[[], None] = attrs.field(default=lambda: None)
+    finished_commands: list[str] = attrs.field(factory=list)  #: commands that have ended
+    results: list[ExecResult] = attrs.field(factory=list)  #: their results
+    on_start: Callable[[], None] = attrs.field(default=lambda: None)  #: called when a command starts
 
     def started(self, command: str) -> None:
         """A command starts."""

@@ -98,7 +98,7 @@ class Given:
 
     run: RunView
     """Reads the run directory on demand, so only while it exists."""
-    into: Path
+    into: Path  #: directory for the files
     records: tuple[AttemptRecord, ...]
     """``run.records()`` as they were then."""
 

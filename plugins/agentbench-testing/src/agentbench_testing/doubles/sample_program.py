@@ -18,7 +18,7 @@ BROKEN: Mapping[str, str] = {
     "README.md": "# Adding\n\nAdds two numbers.\n",
 }
 """A program with one bug, and the test that shows it."""
-FAILING_COMMAND = "python3 -m unittest -q test_adding"
+FAILING_COMMAND = "python3 -m unittest -q test_adding"  #: fails on `BROKEN`, and passes with `FIX`
 FIX = """\
 --- a/adding.py
 +++ b/adding.py
@@ -27,7 +27,7 @@ FIX = """\
      \"\"\"The sum of two numbers.\"\"\"
 -    return left - right
 +    return left + right
-"""
+"""  #: the reference solution for `BROKEN`, a unified diff
 
 
 def write_files(directory: Path, files: Files) -> None:

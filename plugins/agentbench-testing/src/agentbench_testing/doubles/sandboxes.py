@@ -28,10 +28,10 @@ from agentbench_core import (
 class Call:
     """The arguments of ``Sandbox.exec``."""
 
-    command: str | Sequence[str]
-    deadline: Deadline
-    env: Mapping[str, str] | None
-    cwd: str | None
+    command: str | Sequence[str]  #: as passed
+    deadline: Deadline  #: as passed
+    env: Mapping[str, str] | None  #: as passed
+    cwd: str | None  #: as passed
 
     @property
     def text(self) -> str:
@@ -43,9 +43,9 @@ class SandboxDouble:
     """Implements ``Sandbox`` by another one; ``workspace`` is the host's, and ``owner`` has started it."""
 
     def __init__(self, inner: Sandbox, workspace: Path, owner: EnvironmentDouble) -> None:
-        self.inner = inner
-        self.workspace = workspace
-        self.owner = owner
+        self.inner = inner  #: the real sandbox
+        self.workspace = workspace  #: path of the workspace on the host
+        self.owner = owner  #: the environment that has started it
 
     def exec(
         self,
@@ -79,11 +79,11 @@ class EnvironmentDouble:
     """Implements ``Environment`` by another one that was made of ``spec`` and ``pristine``."""
 
     def __init__(self, inner: Environment, spec: EnvironmentSpec, pristine: Path, owner: ProviderDouble) -> None:
-        self.inner = inner
-        self.spec = spec
-        self.pristine = pristine
-        self.owner = owner
-        self.started: list[SandboxDouble] = []
+        self.inner = inner  #: the real environment
+        self.spec = spec  #: what it was prepared from
+        self.pristine = pristine  #: the tree that it was prepared from
+        self.owner = owner  #: the provider that has prepared it
+        self.started: list[SandboxDouble] = []  #: sandboxes that it has started
 
     @property
     def digest(self) -> str:
@@ -114,12 +114,12 @@ class EnvironmentDouble:
 class ProviderDouble:
     """Implements ``SandboxProvider`` by another one."""
 
-    sandbox_type: ClassVar[type[SandboxDouble]] = SandboxDouble
-    environment_type: ClassVar[type[EnvironmentDouble]] = EnvironmentDouble
+    sandbox_type: ClassVar[type[SandboxDouble]] = SandboxDouble  #: class of its sandboxes
+    environment_type: ClassVar[type[EnvironmentDouble]] = EnvironmentDouble  #: class of its environments
 
     def __init__(self, inner: SandboxProvider) -> None:
-        self.inner = inner
-        self.made: list[EnvironmentDouble] = []
+        self.inner = inner  #: the real provider
+        self.made: list[EnvironmentDouble] = []  #: environments that it has prepared
 
     @staticmethod
     def around(double: type[SandboxDouble | EnvironmentDouble | ProviderDouble]) -> type[ProviderDouble]:

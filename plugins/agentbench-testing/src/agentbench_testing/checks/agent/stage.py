@@ -28,9 +28,9 @@ _FLOOD = "seq 1 4000"  # prints about 19,000 bytes
 class Solved:
     """How ``solve`` ended: with any result or exception."""
 
-    double: ContextDouble
-    result: Any = None
-    error: BaseException | None = None
+    double: ContextDouble  #: the attempt
+    result: Any = None  #: what `solve` returned
+    error: BaseException | None = None  #: what it raised
 
     @property
     def returned(self) -> AgentResult:

@@ -28,11 +28,11 @@ LOOK = ToolSpec.of("look_at", "Look at a file.", _Arguments)
 class Planned:
     """One call of a check, with the expected response. ``mark`` is a unique word in its last message."""
 
-    request: Request
-    answer: Completion
-    mark: str
-    task_id: str = "task"
-    repeat: int = 1
+    request: Request  #: the request
+    answer: Completion  #: the expected response
+    mark: str  #: unique word in the last message
+    task_id: str = "task"  #: task of the call
+    repeat: int = 1  #: repeat of the call
 
     def call(self, deadline: Deadline | None = None, **settings: Any) -> CallDouble:
         """The harness side of the call."""
@@ -84,21 +84,21 @@ FaultKind = Literal["rate_limited", "overloaded", "reset", "hang", "garbage", "a
 class Fault:
     """How a server fails: status, message, retry hint."""
 
-    kind: FaultKind
+    kind: FaultKind  #: how the server fails
     words: str = attrs.field(default="something is wrong", kw_only=True)
     """The error message, if there is one."""
     retry_after: float | None = attrs.field(default=None, kw_only=True)
     """The retry hint in seconds."""
 
 
-Reply = Completion | Fault
+Reply = Completion | Fault  #: what a server sends: a response, or a fault
 
 
 @attrs.frozen(kw_only=True)
 class Remote:
     """A provider and its server."""
 
-    llm: LLM
+    llm: LLM  #: the provider
     sent: Callable[[], Sequence[str]]
     """The bodies of the requests for completions so far, in order, as text."""
 

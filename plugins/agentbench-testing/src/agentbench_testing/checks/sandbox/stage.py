@@ -81,8 +81,8 @@ class Hooks:
 class Started:
     """A sandbox that runs, and its workspace on the host."""
 
-    sandbox: Sandbox
-    workspace: Path
+    sandbox: Sandbox  #: the sandbox
+    workspace: Path  #: its workspace on the host
 
     def run(
         self,
@@ -110,10 +110,10 @@ class Stage:
     """A provider and what is made with it. All is made when first asked for, and given back at the end."""
 
     def __init__(self, hooks: type[Hooks], directory: Path) -> None:
-        self.hooks = hooks
-        self.patience = hooks.patience
-        self.directory = directory
-        self.log = RecordingLog()
+        self.hooks = hooks  #: the author's class
+        self.patience = hooks.patience  #: seconds for what should happen at once
+        self.directory = directory  #: a directory for files of the checks
+        self.log = RecordingLog()  #: the setup log of `environment`
         self._commit = secrets.token_hex(20)  # a cache of earlier runs must know nothing of it
         self._stack = contextlib.ExitStack()
         self._forks = 0

@@ -52,7 +52,9 @@ class ScorerHooks(WithWorkbench):
     program: ClassVar[Files] = {name: text for name, text in BROKEN.items() if name != "test_adding.py"}
     """The prepared tree. The other files here are changes to it, as agents make them."""
     hidden: ClassVar[Files] = {"checks/test_adding.py": BROKEN["test_adding.py"]}
+    """The hidden tests."""
     fixed: ClassVar[Files] = {"adding.py": "def add(left, right):\n    return left + right\n"}
+    """It fixes the bug."""
     wrong: ClassVar[Files] = {
         "adding.py": (
             "import os\n\nfor stream in (1, 2):\n    os.write(stream, b'\\n\\xff\\xfe \\x1b[31m not UTF-8\\n')\n\n\n"

@@ -30,9 +30,9 @@ LARGE: Files = {
 class AtHand:
     """A tool as seen by an agent, and the workspace on this machine."""
 
-    tool: Tool
-    toolbox: MeteredToolbox
-    workspace: Path
+    tool: Tool  #: the tool
+    toolbox: MeteredToolbox  #: the toolbox of the harness
+    workspace: Path  #: its workspace on the host
 
     def call(self, arguments: Arguments) -> ToolResult:
         """The result for an agent: errors are results, and a bug is ``internal_error``."""
