@@ -50,7 +50,8 @@ test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
 # Tests without engine, index or browser that find most errors; types and tests run in parallel.
-QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py
+QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py \
+         tests/test_api_reference.py tests/test_language.py
 check: lint
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 

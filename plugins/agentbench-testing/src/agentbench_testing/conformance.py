@@ -1,20 +1,5 @@
 """The classes of checks, one for each kind of component, from which plugin authors derive their tests.
 
-component                  checks                                                 required methods
-=========================  =====================================================  =========================
-sandbox                    SandboxConformance, IsolatedSandboxConformance         make_provider
-model provider             LLMConformance                                         answering
-the same, with a server    RemoteLLMConformance                                   serving
-agent                      AgentConformance                                       make_agent
-the same, with a model     ModelAgentConformance                                  make_agent
-the same, with a program   WrappedAgentConformance                                wrapping
-the same, adversarial      AdversaryConformance                                   make_agent
-tool                       ToolConformance                                        make_tool, good_arguments
-scorer                     ScorerConformance                                      make_scorer
-reporter                   ReporterConformance                                    make_reporter
-auditor                    AuditorConformance                                     make_auditor
-=========================  =====================================================  =========================
-=======
 | component | checks | required methods |
 |---|---|---|
 | sandbox | `SandboxConformance`, `IsolatedSandboxConformance` | `make_provider` |
