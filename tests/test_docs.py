@@ -22,7 +22,7 @@ from agentbench_core.values.failures import FailureReason
 from agentbench_core.values.task import DEFAULT_PROTECTED, TaskSpec
 
 ROOT = Path(agentbench_core.__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "tasks/README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "tasks/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def page(name: str) -> str:
