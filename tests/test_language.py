@@ -22,11 +22,14 @@ PAGES = [  # the changelog quotes former names
 ]
 PACKAGES = [ROOT / "agentbench_core", *sorted(ROOT.glob("plugins/*/src")), *sorted(ROOT.glob("examples/*/src"))]
 CODE = [path for package in PACKAGES for path in sorted(package.rglob("*.py*")) if path.suffix in (".py", ".pyi")]
-TEMPLATES = [
-    path
+PROMPTS = {  # of each prompt only the newest version: older ones must not change
+    re.sub(r"_v\d+$", "", path.stem): path
     for package in PACKAGES
-    for path in sorted(package.rglob("*"))
-    if path.suffix in (".tmpl", ".j2") or (path.suffix == ".txt" and path.parent.name == "prompts")
+    for path in sorted(package.rglob("prompts/*.txt"), key=lambda path: (len(path.name), path.name))
+}
+TEMPLATES = [
+    *(path for package in PACKAGES for path in sorted(package.rglob("*")) if path.suffix in (".tmpl", ".j2")),
+    *PROMPTS.values(),
 ]
 
 TERMS = {
@@ -48,7 +51,6 @@ TERMS = {
     "small letters": "lowercase letters",
     "whole numbers?": "integer",
     "let(s)? at": "run against",
-    "battery of": "set of",
     "as everybody('s)?": "name who is meant",
     "what only": "name what is meant",
 }
