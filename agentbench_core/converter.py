@@ -59,9 +59,9 @@ def dump(value: object) -> Any:
 class _MismatchError(ValueError):
     """The problems in a piece of data: paths relative to it, each with a message."""
 
-    def __init__(self, *found: tuple[str, str]) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        super().__init__(problems)
+        self.problems = problems
 
 
 _Structure = Callable[[object, Any], Any]
@@ -197,7 +197,7 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
         near += [""] * (len(extra) - len(near))
         return [(f"{path}.{key}", f"unknown field{each or known}") for key, each in zip(extra, near, strict=True)]
     if isinstance(error, _MismatchError):
-        return [(f"{path}{below}", message) for below, message in error.found]
+        return [(f"{path}{below}", message) for below, message in error.problems]
     if isinstance(error, FieldValueError):
         return [(f"{path}.{error.field}", error.problem)]
     if isinstance(error, KeyError):

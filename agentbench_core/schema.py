@@ -113,8 +113,8 @@ def json_schema(cls: type) -> dict[str, Any]:
 
 def defaults(cls: type) -> dict[str, Any]:
     """The defaults of the fields of a frozen class, except required fields and nested classes."""
-    given = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
-    return {key_of(field): _plain(_default(field)) for field in given if not attrs.has(type(_default(field)))}
+    optional = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
+    return {key_of(field): _plain(_default(field)) for field in optional if not attrs.has(type(_default(field)))}
 
 
 def type_name(hint: Any) -> str:

@@ -35,14 +35,14 @@ def summary(run: RunView) -> str:
     records = sorted(run.records(), key=lambda record: (record.task_id, record.repeat))
     scored = [record for record in records if record.scored]
     manifest = run.manifest
-    aside = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
-    counted = [record for record in scored if record.task_id not in aside]
+    excluded = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
+    counted = [record for record in scored if record.task_id not in excluded]
     planned = len(manifest.tasks) * manifest.repeats
     lines = [
         f"{manifest.suite}, variant {manifest.variant}: {_rate(counted)} scored attempts passed{_share(counted)}",
-        *_beside(counted, scored, aside),
+        *_rates(counted, scored, excluded),
         "",
-        *_columns([("task", "result", "steps", "seconds", "notes"), *(_row(record, aside) for record in records)]),
+        *_columns([("task", "result", "steps", "seconds", "notes"), *(_row(record, excluded) for record in records)]),
         "",
     ]
     why = run.explanations()
@@ -59,7 +59,7 @@ def summary(run: RunView) -> str:
         lines.append(f"not scored (infrastructure errors, not failures): {unscored}")
     if planned > len(records):
         lines.append(f"not attempted: {planned - len(records)} of {planned}")
-    changes = [change for again in run.manifest.resumed for change in again.changes]
+    changes = [change for resumption in run.manifest.resumed for change in resumption.changes]
     if changes:
         lines.append(f"mixed: resumed after {len(changes)} changes, such as {shorten(changes[0], _LONGEST)}")
     lines += _model(run, records)
@@ -87,17 +87,17 @@ def _model(run: RunView, records: Sequence[AttemptRecord]) -> list[str]:
     return lines
 
 
-def _beside(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], aside: Mapping[str, str]) -> list[str]:
+def _rates(counted: Sequence[AttemptRecord], scored: Sequence[AttemptRecord], excluded: Mapping[str, str]) -> list[str]:
     """The headline over other attempts: including quarantined tasks, and excluding suspected attempts."""
     lines = []
-    if aside:
-        them = f"{len(aside)} quarantined task{'s' if len(aside) > 1 else ''}"
+    if excluded:
+        them = f"{len(excluded)} quarantined task{'s' if len(excluded) > 1 else ''}"
         lines.append(f"without {them}; with: {_rate(scored)}{_share(scored)}")
-        lines += [f"quarantined: {name}: {shorten(reason, _LONGEST)}" for name, reason in aside.items()]
-    clear = [record for record in counted if not _suspected(record)]
-    if len(clear) < len(counted):
-        several = "s" if len(counted) - len(clear) > 1 else ""
-        lines.append(f"without {len(counted) - len(clear)} suspected attempt{several}: {_rate(clear)}{_share(clear)}")
+        lines += [f"quarantined: {name}: {shorten(reason, _LONGEST)}" for name, reason in excluded.items()]
+    clean = [record for record in counted if not _suspected(record)]
+    if len(clean) < len(counted):
+        plural = "s" if len(counted) - len(clean) > 1 else ""
+        lines.append(f"without {len(counted) - len(clean)} suspected attempt{plural}: {_rate(clean)}{_share(clean)}")
     return lines
 
 
@@ -116,9 +116,9 @@ def _share(scored: Sequence[AttemptRecord]) -> str:
     return f" ({100 * passed / len(scored):.0f}%)" if scored else ""
 
 
-def _row(record: AttemptRecord, aside: Mapping[str, str]) -> tuple[str, ...]:
+def _row(record: AttemptRecord, excluded: Mapping[str, str]) -> tuple[str, ...]:
     result = "passed" if record.result.passed else str(record.result.failure_reason)
-    notes = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in aside)])
+    notes = ", ".join([*(label.name for label in record.labels), *["quarantined"] * (record.task_id in excluded)])
     return _name(record), result, str(record.usage.steps), f"{record.duration_sec:.1f}", notes
 
 

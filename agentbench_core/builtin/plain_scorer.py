@@ -135,7 +135,7 @@ class PlainScorer:
     def score(self, context: ScoringContext) -> Score:
         """Run the passing command once. With expected test ids, each of them must occur once and have passed."""
         expected = context.validation.expected_tests
-        result, outcome = self._run(context, context.fork(), asked=bool(expected) or context.per_test)
+        result, outcome = self._run(context, context.fork(), report_tests=bool(expected) or context.per_test)
         context.save_output(result)
         if result.timed_out:
             context.deadline.check()
@@ -150,14 +150,14 @@ class PlainScorer:
         )
 
     def _run(
-        self, context: CommandContext, workspace: Path, *, asked: bool = True
+        self, context: CommandContext, workspace: Path, *, report_tests: bool = True
     ) -> tuple[CommandResult, Mapping[str, str] | None]:
-        """The result of the passing command, and each test by its id if pytest was ``asked`` for it and reported it."""
+        """The result of the passing command, and each test by its id if ``report_tests`` and pytest reported it."""
         validation = context.validation
         read_only = self.options.read_only and not validation.writable
-        command = Command((_WITH_JUNIT if asked else "") + validation.passing_command, read_only=read_only)
+        command = Command((_WITH_JUNIT if report_tests else "") + validation.passing_command, read_only=read_only)
         result = context.run(command, workspace, files=[_JUNIT], at_most=LARGEST_REPORT)
-        report = result.files.get(_JUNIT) if asked else None
+        report = result.files.get(_JUNIT) if report_tests else None
         hidden = context.hidden if isinstance(context, (ScoringContext, CalibrationContext)) else ()
         known = {*hidden, *(test.partition("::")[0] for test in validation.expected_tests)}
         return result, None if report is None else outcomes(report, known)

@@ -35,11 +35,11 @@ _COMPARED = 100  # lines of one message that are compared
 _CONTEXT = 2
 _REDACTED = "[redacted "
 
-_steady = functools.lru_cache(maxsize=1024)(normalize_output)
+_normalize = functools.lru_cache(maxsize=1024)(normalize_output)
 
 
 @attrs.frozen
-class _Asked:
+class _RequestKey:
     """A request as digests, without what differs between equal runs: of everything but its messages, and of each."""
 
     head: str
@@ -52,12 +52,12 @@ class _Answer:
 
     number: int
     agent: str
-    asked: _Asked
+    key: _RequestKey
     request: Request
     completion: Completion
 
 
-_Tape = Mapping[_Asked, Sequence[_Answer]]
+_Tape = Mapping[_RequestKey, Sequence[_Answer]]
 
 
 class Replay:
@@ -103,18 +103,18 @@ class Replay:
         """
         call.deadline.check()
         written = load(call.redacted(dump(request)), Request, where="the request")
-        asked = _asked(written, {})
+        key = _request_key(written, {})
         with self._lock:
             tape = self._tape(call.task_id, call.repeat)
             used = self._used.setdefault(call.attempt_id, set())
-            left = [answer for answer in tape.get(asked, ()) if answer.number not in used]
-            if left:
-                answer = min(left, key=lambda answer: (answer.agent != call.agent, answer.number))
+            unused = [answer for answer in tape.get(key, ()) if answer.number not in used]
+            if unused:
+                answer = min(unused, key=lambda answer: (answer.agent != call.agent, answer.number))
                 used.add(answer.number)
-                return _at_no_cost(answer.completion)
+                return _without_cost(answer.completion)
             recorded = [(answer, answer.number in used) for answers in tape.values() for answer in answers]
         raise LLMError(
-            _missed(written, asked, recorded, call),
+            _explain(written, key, recorded, call),
             remedy="A replay can only answer requests that are identical to the recorded ones.",
         )
 
@@ -122,26 +122,26 @@ class Replay:
         """Nothing to close."""
 
     def _warnings(self) -> Iterator[str]:
-        if any(again.changes for again in self._run.manifest.resumed):
+        if any(resumption.changes for resumption in self._run.manifest.resumed):
             yield (
                 f"{self._from} was resumed with --allow-changes: its attempts did not all use the same settings, "
                 "tasks and versions, so it cannot be replayed as one run"
             )
 
     def _tape(self, task_id: str, repeat: int) -> _Tape:
-        place = (task_id, repeat)
-        if place not in self._tapes:
-            tape: dict[_Asked, list[_Answer]] = {}
-            seen: dict[int, str] = {}
+        attempt = (task_id, repeat)
+        if attempt not in self._tapes:
+            tape: dict[_RequestKey, list[_Answer]] = {}
+            cache: dict[int, str] = {}
             answers = list(self._run.answers(task_id, repeat))  # all are retained, so that ids of objects stay unique
             for number, (agent, request, completion) in enumerate(answers):
-                asked = _asked(request, seen)
-                tape.setdefault(asked, []).append(_Answer(number, agent, asked, request, completion))
-            self._tapes[place] = tape
-        return self._tapes[place]
+                key = _request_key(request, cache)
+                tape.setdefault(key, []).append(_Answer(number, agent, key, request, completion))
+            self._tapes[attempt] = tape
+        return self._tapes[attempt]
 
 
-def _at_no_cost(completion: Completion) -> Completion:
+def _without_cost(completion: Completion) -> Completion:
     if any(_REDACTED in repr(call.arguments) for call in completion.message.tool_calls):
         raise LLMError(
             "the recorded response contains a tool call with a secret, which was redacted",
@@ -152,20 +152,20 @@ def _at_no_cost(completion: Completion) -> Completion:
     return attrs.evolve(completion, usage=attrs.evolve(completion.usage, cost_usd=0.0))
 
 
-def _asked(request: Request, seen: dict[int, str]) -> _Asked:
-    """Identifies a request. ``seen`` caches digests by the id of a message: recordings share their messages."""
+def _request_key(request: Request, cache: dict[int, str]) -> _RequestKey:
+    """Identifies a request. ``cache`` caches digests by the id of a message: recordings share their messages."""
     for message in request.messages:
-        if id(message) not in seen:
-            seen[id(message)] = _digest(dump(message))
+        if id(message) not in cache:
+            cache[id(message)] = _digest(dump(message))
     tools = tuple(attrs.evolve(tool, effect="") for tool in request.tools)  # effects are not sent to models
     head = _digest(dump(attrs.evolve(request, messages=(), tools=tools)))
-    return _Asked(head, tuple(seen[id(message)] for message in request.messages))
+    return _RequestKey(head, tuple(cache[id(message)] for message in request.messages))
 
 
 def _canonical(value: Any) -> Any:
     """Plain data without what differs between equal runs."""
     if isinstance(value, str):
-        return _steady(value)
+        return _normalize(value)
     if isinstance(value, Mapping):
         return {key: _canonical(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -178,42 +178,42 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _missed(request: Request, asked: _Asked, recorded: Sequence[tuple[_Answer, bool]], call: LLMCall) -> str:
+def _explain(request: Request, key: _RequestKey, recorded: Sequence[tuple[_Answer, bool]], call: LLMCall) -> str:
     where = f"task {call.task_id}, repeat {call.repeat}"
     if not recorded:
         return f"no model call was recorded for {where}"
-    nearest, _ = max(recorded, key=lambda item: (_alike(asked, item[0].asked), not item[1], -item[0].number))
-    if nearest.asked == asked:
+    nearest, _ = max(recorded, key=lambda item: (_similarity(key, item[0].key), not item[1], -item[0].number))
+    if nearest.key == key:
         return f"{where}: this request was made more often than it was recorded"
     return "\n".join(
         [
             f"{where}: no recorded request matches; the closest one differs as follows:",
-            *_difference(nearest, request, asked),
+            *_difference(nearest, request, key),
         ]
     )
 
 
-def _alike(one: _Asked, other: _Asked) -> int:
+def _similarity(one: _RequestKey, other: _RequestKey) -> int:
     """Similarity of two requests: equal messages at equal positions, minus the difference in length."""
     same = sum(a == b for a, b in zip(one.messages, other.messages, strict=False))
     return 2 * same - abs(len(one.messages) - len(other.messages))
 
 
-def _same_beginning(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
     """The length of the common prefix of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _difference(recorded: _Answer, request: Request, asked: _Asked) -> Sequence[str]:
+def _difference(recorded: _Answer, request: Request, key: _RequestKey) -> Sequence[str]:
     """The difference in settings and tools, and the first message that differs; later messages are not compared.
 
     Lines far behind the first difference are not compared either: a tested program wrote them, and comparing is slow.
     """
-    same = _same_beginning(recorded.asked.messages, asked.messages)
-    with_head = recorded.asked.head != asked.head
+    same = _common_prefix(recorded.key.messages, key.messages)
+    with_head = recorded.key.head != key.head
     before, now = (_lines(one, with_head, same) for one in (recorded.request, request))
-    start = max(0, _same_beginning(before, now) - _CONTEXT)
+    start = max(0, _common_prefix(before, now) - _CONTEXT)
     pair = (before[start : start + _COMPARED], now[start : start + _COMPARED])
     names = (f"recorded, message {same + 1}", f"now, message {same + 1}")
     lines = list(difflib.unified_diff(*pair, *names, n=_CONTEXT, lineterm=""))

@@ -105,9 +105,9 @@ def shortened(text: str, limit: int = 300) -> str:
     return shorten(message, limit)
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns of text under their headings; the last column is not padded."""
-    table = [tuple(heads), *(tuple(row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
+    table = [tuple(headers), *(tuple(row) for row in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headers))]
     for row in table:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -11,7 +11,7 @@ import click
 from agentbench_core.cli.app import CORE_COMMANDS, App
 from agentbench_core.errors import PluginError, did_you_mean
 from agentbench_core.plugin.kinds import COMMAND_GROUPS
-from agentbench_core.plugin.registry import comes_with
+from agentbench_core.plugin.registry import provided_by
 
 
 class CommandGroup(click.Group):
@@ -65,7 +65,7 @@ class CommandGroup(click.Group):
             formatter.write_dl(list(self._summaries(ctx).items()))
 
     def _hint(self, name: str, known: Sequence[str]) -> str:
-        if ours := comes_with("command", self._within + name):
+        if ours := provided_by("command", self._within + name):
             return f"; {ours}"
         missing = "; a plugin that is not installed may provide it: agentbench plugins list"
         return did_you_mean(name, known) or missing
@@ -73,7 +73,7 @@ class CommandGroup(click.Group):
     def _summaries(self, ctx: click.Context) -> Mapping[str, str]:
         """The commands directly below this group, sorted. The core's come last, so plugins cannot replace them."""
         everywhere = {
-            **{each.name: _as_sentence(each.summary) for each in App.of(ctx).registry.all("command")},
+            **{component.name: _as_sentence(component.summary) for component in App.of(ctx).registry.all("command")},
             **{name: summary for name, (_, summary) in CORE_COMMANDS.items()},
             **COMMAND_GROUPS,
         }

@@ -33,7 +33,7 @@ _VARIABLE = "_AGENTBENCH_COMPLETE"
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL, for commands, flags, and names of components, suites and variants."""
     kind = get_completion_class(shell)
-    assert kind is not None, "click knows the shells that are offered"
+    assert kind is not None, "click supports all offered shells"
     for name in ("agentbench", "ab"):
         say(kind(ctx.find_root().command, {}, name, _VARIABLE).source())
 
@@ -41,48 +41,48 @@ def completion(ctx: click.Context, shell: str) -> None:
 def names_of(*kinds: str, adversaries: bool = False) -> Completion:
     """Complete names of components of these kinds. Adversarial agents are only completed where they are expected."""
 
-    def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
         components = [component for kind in kinds for component in App.of(ctx).registry.all(kind)]
         offered = [component for component in components if (ADVERSARY in component.capabilities) is adversaries]
-        return [CompletionItem(c.name, help=c.summary) for c in offered if c.name.startswith(begun)]
+        return [CompletionItem(c.name, help=c.summary) for c in offered if c.name.startswith(prefix)]
 
     return complete
 
 
-def variants(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def variants(ctx: click.Context, parameter: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete names of variants: from plugins and from files."""
-    files = [CompletionItem(name) for name in variant_files() if name.startswith(begun)]
-    return [*names_of("variant")(ctx, parameter, begun), *files]
+    files = [CompletionItem(name) for name in variant_files() if name.startswith(prefix)]
+    return [*names_of("variant")(ctx, parameter, prefix), *files]
 
 
-def suite_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def suite_names(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete names of suites in the directory given by an earlier flag, or in the default one."""
     names = suites(Path(ctx.params.get("tasks") or RunSettings().tasks))
-    return [CompletionItem(name) for name in names if name.startswith(begun)]
+    return [CompletionItem(name) for name in names if name.startswith(prefix)]
 
 
-def task_ids(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def task_ids(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete task ids: of the suite given by an earlier flag, or of all suites."""
     root = Path(ctx.params.get("tasks") or ctx.params.get("root") or RunSettings().tasks)
     typed = ctx.get_parameter_source("suite") is not ParameterSource.DEFAULT and ctx.params.get("suite")
     files = root.glob(f"{glob.escape(typed or '') or '*'}/*/{TASK_FILE}")
-    return [CompletionItem(name) for name in sorted({file.parent.name for file in files}) if name.startswith(begun)]
+    return [CompletionItem(name) for name in sorted({file.parent.name for file in files}) if name.startswith(prefix)]
 
 
-def any_path(_ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def any_path(_ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Let the shell complete files and directories."""
-    return [CompletionItem(begun, type="file")]
+    return [CompletionItem(prefix, type="file")]
 
 
-def run_directories(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def run_directories(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete run directories in the default output directory or below the typed path; else any directory."""
-    places = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{begun}x").parent}
-    known = sorted({str(run) for place in places for run in find_runs(place)})
-    results = [CompletionItem(run) for run in known if run.startswith(begun)]
-    return results or [CompletionItem(begun, type="dir")]
+    directories = {Path(ctx.params.get("out") or RunSettings().out), Path(f"{prefix}x").parent}
+    known = sorted({str(run) for directory in directories for run in find_runs(directory)})
+    results = [CompletionItem(run) for run in known if run.startswith(prefix)]
+    return results or [CompletionItem(prefix, type="dir")]
 
 
-def plugin_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+def plugin_names(ctx: click.Context, _: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete names of plugins."""
     names = [plugin.source.plugin for plugin in App.of(ctx).plugins.plugins]
-    return [CompletionItem(name) for name in names if name.startswith(begun)]
+    return [CompletionItem(name) for name in names if name.startswith(prefix)]

@@ -16,64 +16,64 @@ _NAME = 80  # maximum characters of a name
 
 
 @attrs.define
-class Party:
+class AgentTree:
     """Usage of the agents of an attempt, by name; ``children`` in order of delegation."""
 
     children: dict[str, list[str]] = attrs.field(factory=dict)
-    below: set[str] = attrs.field(factory=set)
+    delegated: set[str] = attrs.field(factory=set)
     """Every agent delegated to. One with several parents stays below the first."""
     calls: Counter[str] = attrs.field(factory=Counter)
     steps: Counter[str] = attrs.field(factory=Counter)
     tokens: Counter[str] = attrs.field(factory=Counter)
-    asking: dict[int, str] = attrs.field(factory=dict)
+    agent_of_call: dict[int, str] = attrs.field(factory=dict)
 
-    def take(self, event: object) -> None:
+    def add(self, event: object) -> None:
         """Add one event of the attempt."""
         if isinstance(event, Delegation):
             children = self.children.setdefault(event.parent, [])
-            if event.child not in self.below:
-                self.below.add(event.child)
+            if event.child not in self.delegated:
+                self.delegated.add(event.child)
                 children.append(event.child)
         elif isinstance(event, LLMRequest) and event.exchange == 1:
             self.calls[event.agent] += 1
-            self.asking[event.call] = event.agent
+            self.agent_of_call[event.call] = event.agent
         elif isinstance(event, LLMResponse):
-            self.tokens[self.asking.get(event.call, "")] += event.prompt_tokens + event.completion_tokens
+            self.tokens[self.agent_of_call.get(event.call, "")] += event.prompt_tokens + event.completion_tokens
         elif isinstance(event, ToolCallStarted):
             self.steps[event.agent] += 1
 
-    def drawn(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """One line per agent, children below parents, up to a limit. Empty if there was no delegation."""
         yield from islice(self._lines(), _LINES)
-        more = len({*self.children, *self.below}) - _LINES
+        more = len({*self.children, *self.delegated}) - _LINES
         if more > 0:
             yield f"... and {more} more"
 
     def _lines(self) -> Iterator[str]:
         """Each agent once, even if the events contain a cycle."""
-        first = sorted(self.children, key=lambda name: name in self.below)
-        waiting = [(name, "", "") for name in reversed(first)]
-        drawn: set[str] = set()
-        while waiting:
-            name, branch, indent = waiting.pop()
-            if name in drawn:
+        first = sorted(self.children, key=lambda name: name in self.delegated)
+        pending = [(name, "", "") for name in reversed(first)]
+        visited: set[str] = set()
+        while pending:
+            name, branch, indent = pending.pop()
+            if name in visited:
                 continue
-            drawn.add(name)
-            yield f"{branch}{self._said(name)}"
-            children = [child for child in self.children.get(name, []) if child not in drawn]
+            visited.add(name)
+            yield f"{branch}{self._label(name)}"
+            children = [child for child in self.children.get(name, []) if child not in visited]
             for child in reversed(children):
                 last = child is children[-1]
-                waiting.append((child, f"{indent}{'└─' if last else '├─'} ", f"{indent}{'   ' if last else '│  '}"))
+                pending.append((child, f"{indent}{'└─' if last else '├─'} ", f"{indent}{'   ' if last else '│  '}"))
 
-    def _said(self, name: str) -> str:
+    def _label(self, name: str) -> str:
         plain = " ".join(name.split())[:_NAME]
         return f"{plain}: {self.calls[name]} calls, {self.tokens[name]} tokens, {self.steps[name]} steps"
 
 
-def parties(entries: Iterable[EventEntry]) -> Mapping[str, Party]:
+def agent_trees(entries: Iterable[EventEntry]) -> Mapping[str, AgentTree]:
     """The agents of each attempt, by attempt id."""
-    results: dict[str, Party] = {}
+    results: dict[str, AgentTree] = {}
     for entry in entries:
         if entry.attempt_id is not None:
-            results.setdefault(entry.attempt_id, Party()).take(entry.event)
+            results.setdefault(entry.attempt_id, AgentTree()).add(entry.event)
     return results

@@ -21,7 +21,7 @@ from agentbench_core.converter import load
 from agentbench_core.errors import AgentBenchError
 from agentbench_core.inputs.config import RunSettings, Settings, resolve
 from agentbench_core.inputs.suite import read_suite, suites
-from agentbench_core.plugin.registry import Component, comes_with
+from agentbench_core.plugin.registry import Component, provided_by
 from agentbench_core.run.variant import wrong_components
 from agentbench_core.run.waiting import run_preflight
 from agentbench_core.values.task import EnvironmentSettings, EnvironmentSpec, Setup
@@ -137,7 +137,7 @@ def _plugins(app: App, patience: float) -> Iterator[Check]:
     for component in sandboxes:
         yield from _sandbox(component, patience)
     if not sandboxes:
-        remedy = f"{comes_with('sandbox', Settings().sandbox.name)}."
+        remedy = f"{provided_by('sandbox', Settings().sandbox.name)}."
         yield Check("sandbox", "failed", "none installed; a run requires one", remedy)
 
 

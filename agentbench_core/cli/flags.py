@@ -170,22 +170,22 @@ def resolved_variants(
     own_layers = _typed_variants(app, typed)
     results = {name: resolved(own) for name, own in own_layers.items()}
     tasks = find(next(iter(results.values())).settings.run)  # run settings are the same for all variants
-    steered = [name for name, each in results.items() if _steered(each, tasks, app.registry)]
-    risky = any(not app.registry.can("llm", results[name].settings.llm.name, "offline") for name in steered)
+    with_model = [name for name, result in results.items() if _uses_model(result, tasks, app.registry)]
+    risky = any(not app.registry.can("llm", results[name].settings.llm.name, "offline") for name in with_model)
     sandbox = _shared_sandbox(results, app.registry, isolated=risky and not allow_unisolated)
     for name, own in own_layers.items():
-        model = default_model(results[name], presets) if name in steered else ()
-        for each in model:
-            say(f"note: model {presets.default}, {each.origin}; to use another: --model NAME", err=True)
+        model = default_model(results[name], presets) if name in with_model else ()
+        for source in model:
+            say(f"note: model {presets.default}, {source.origin}; to use another: --model NAME", err=True)
         results[name] = resolved(own, [*sandbox, *model, *_only_model(results[name], app.registry)])
         _note_near_preset(results[name], presets)
-    chosen = {name: each.settings.sandbox for name, each in results.items()}
-    if any(each != next(iter(chosen.values())) for each in chosen.values()):
+    chosen = {name: result.settings.sandbox for name, result in results.items()}
+    if any(used != next(iter(chosen.values())) for used in chosen.values()):
         raise InputError(
-            f"variants use different sandboxes: {', '.join(f'{name} {each.name}' for name, each in chosen.items())}",
+            f"variants use different sandboxes: {', '.join(f'{name} {used.name}' for name, used in chosen.items())}",
             remedy="Use one sandbox for all of them: --sandbox NAME. Or run the variants one at a time.",
         )
-    return {name or each.settings.agent.name or "default": each for name, each in results.items()}, tasks
+    return {name or result.settings.agent.name or "default": result for name, result in results.items()}, tasks
 
 
 def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence[Layer]]:
@@ -204,11 +204,11 @@ def _typed_variants(app: App, typed: Mapping[str, Any]) -> Mapping[str, Sequence
     return results or {"": []}
 
 
-def _steered(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -> bool:
+def _uses_model(resolved: Resolved, tasks: Sequence[Task], registry: Registry) -> bool:
     """Whether an agent of the variant uses a model."""
     agent = resolved.settings.agent.name
     names = {agent} if agent else {task.spec.agent.entrypoint for task in tasks}
-    return any("needs_llm" in each.capabilities and names & each.names for each in registry.all("agent"))
+    return any("needs_llm" in component.capabilities and names & component.names for component in registry.all("agent"))
 
 
 def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
@@ -217,13 +217,13 @@ def _only_model(resolved: Resolved, registry: Registry) -> Sequence[Layer]:
     return [layer(f"the model of llm {llm}", {"model": llm})] if registry.can("llm", llm, "offline") else []
 
 
-def _shared_sandbox(found: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
+def _shared_sandbox(resolved: Mapping[str, Resolved], registry: Registry, *, isolated: bool) -> Sequence[Layer]:
     """The sandbox for variants that set none: the one of the other variants, or the isolated one if required."""
-    named = [each.leaves for each in found.values() if each.leaves["sandbox.name"].origin != "default"]
+    named = [variant.leaves for variant in resolved.values() if variant.leaves["sandbox.name"].origin != "default"]
     if named:
         leaves = {key: leaf for key, leaf in named[0].items() if key.startswith("sandbox.")}
         return [recorded(leaves["sandbox.name"].origin, leaves)]
-    isolating = {each.name for each in registry.all("sandbox") if "isolated" in each.capabilities}
+    isolating = {component.name for component in registry.all("sandbox") if "isolated" in component.capabilities}
     if isolated and len(isolating) == 1:
         name = isolating.pop()
         say(f"note: sandbox {name}, because the agent uses a model; to use another: --sandbox NAME", err=True)

@@ -36,8 +36,8 @@ def make_group(
 
     Warns if ``flakes.yaml`` is out of date. Raises InputError if it is invalid.
     """
-    aside = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
-    for note in aside.notes:
+    quarantined = quarantine(tasks, variants[0].sandbox.name, datetime.date.today())
+    for note in quarantined.notes:
         say(f"note: {note}", err=True)
     return RunPlan(
         suite=suite,
@@ -49,8 +49,8 @@ def make_group(
         min_free_mb=settings.min_free_mb,
         max_cost_usd=settings.max_cost_usd,
         presets=presets,
-        quarantined=aside.reasons,
-        flaky=aside.flaky,
+        quarantined=quarantined.reasons,
+        flaky=quarantined.flaky,
         argv=sys.argv,
         plugins=[plugin.source for plugin in app.plugins.plugins if plugin.status == "ok"],
     )
@@ -84,22 +84,22 @@ def resumed_group(
         name: resolve([recorded(str(run.directory / MANIFEST), run.manifest.config), *flags], app.registry.name_of)
         for name, run in by_variant.items()
     }
-    for each in resolved.values():
-        check_redacted(each)
+    for variant in resolved.values():
+        check_redacted(variant)
     variants = [
-        make_variant(name, each, tasks, app.registry, allow_unisolated=allow_unisolated)
-        for name, each in resolved.items()
+        make_variant(name, variant, tasks, app.registry, allow_unisolated=allow_unisolated)
+        for name, variant in resolved.items()
     ]
     settings = resolved[first.variant].settings.run
     group = make_group(app, settings, first.suite, tasks, variants, first.presets)
     # The quarantine is fixed when the run is planned: it cannot be changed after seeing results.
     planned = {entry.id: entry for entry in first.tasks}
-    aside = {
+    quarantined = {
         task.spec.id: entry.quarantined if entry.digest == task.digest else group.quarantined.get(task.spec.id, "")
         for task in tasks
         if (entry := planned.get(task.spec.id)) is not None
     }
-    return attrs.evolve(group, resumed=by_variant, allow_changes=allow_changes, quarantined=aside)
+    return attrs.evolve(group, resumed=by_variant, allow_changes=allow_changes, quarantined=quarantined)
 
 
 def replayed_group(
@@ -145,12 +145,12 @@ def check_same_plan(run: RunDirectory, tasks: Sequence[Task], globs: Sequence[st
 
     ``otherwise`` is the alternative remedy for missing tasks.
     """
-    wanted = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
+    planned = {t.id for t in run.manifest.tasks if not globs or any(fnmatch.fnmatch(t.id, glob) for glob in globs)}
     results = {task.spec.id for task in tasks}
-    if gone := sorted(wanted - results):
-        instead = f"; in their place: {', '.join(sorted(results - wanted))}" if results - wanted else ""
+    if missing := sorted(planned - results):
+        instead = f"; found instead: {', '.join(sorted(results - planned))}" if results - planned else ""
         raise InputError(
-            f"tasks of {run.directory} no longer exist: {', '.join(gone)}{instead}",
+            f"tasks of {run.directory} no longer exist: {', '.join(missing)}{instead}",
             remedy=f"Restore them, or pass their directory: --tasks DIR{otherwise}",
         )
 

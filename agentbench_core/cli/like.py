@@ -58,7 +58,7 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
                 f"{task.directory}: belongs to suite {task.spec.suite!r}, which is not the suite of that run"
             )
     resolved = {
-        name: resolve([*_place(), _plan(run), *flag_layers(typed)], app.registry.name_of)
+        name: resolve([*_output_directory(), _plan(run), *flag_layers(typed)], app.registry.name_of)
         for name, run in by_variant.items()
     }
     for each in resolved.values():
@@ -69,11 +69,11 @@ def like_group(app: App, directories: Sequence[str], typed: Mapping[str, Any], *
             for name, each in resolved.items()
         ]
     except InputError as error:
-        remedy = "\n".join([error.remedy, *_other_plugins(app, first.manifest)]).strip()
+        remedy = "\n".join([error.remedy, *_missing_plugins(app, first.manifest)]).strip()
         raise type(error)(error.message, remedy=remedy) from error
     settings = resolved[first.manifest.variant].settings.run
     for variant in variants:
-        _say_plan(by_variant[variant.name].manifest, settings, tasks, variant, app.registry)
+        _print_plan(by_variant[variant.name].manifest, settings, tasks, variant, app.registry)
     group = make_group(app, settings, first.manifest.suite, tasks, variants, first.manifest.presets)
     return attrs.evolve(group, like=by_variant)
 
@@ -83,43 +83,43 @@ def _plan(run: RunDirectory) -> Layer:
     return recorded(str(run.directory / MANIFEST), leaves)
 
 
-def _place() -> Sequence[Layer]:
+def _output_directory() -> Sequence[Layer]:
     """The output directory set in the project file, if any."""
-    messages = [(each, each.values.get("run", {}).get("out")) for each in project_layers()]
-    return [Layer(origin=each.origin, values={"run": {"out": out}}) for each, out in messages if out is not None]
+    directories = [(source, source.values.get("run", {}).get("out")) for source in project_layers()]
+    return [Layer(origin=source.origin, values={"run": {"out": out}}) for source, out in directories if out is not None]
 
 
-def _other_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
+def _missing_plugins(app: App, manifest: RunManifest) -> Sequence[str]:
     """Plugins of that run that are missing here or have another version, as a hint for unknown names."""
-    here = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
+    installed = {(p.source.plugin, p.source.distribution, p.source.version): p.status for p in app.plugins.plugins}
     return [
         f"That run used plugin {entry.name!r} of {entry.distribution} {entry.version}, which is not enabled here."
         for entry in manifest.plugins
-        if here.get((entry.name, entry.distribution, entry.version)) != "ok"
+        if installed.get((entry.name, entry.distribution, entry.version)) != "ok"
     ]
 
 
-def _say_plan(
+def _print_plan(
     manifest: RunManifest, settings: RunSettings, tasks: Sequence[Task], variant: Variant, registry: Registry
 ) -> None:
     """Print what will run before it runs: the settings decide which programs and models are used."""
-    usual = _usual(variant, registry)
-    unlike = [
-        f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if usual.get(key, "") != leaf.value
+    base = _defaults(variant, registry)
+    changed = [
+        f"{key}={leaf.value}" for key, leaf in variant.settings_with_origins.items() if base.get(key, "") != leaf.value
     ]
-    where = sorted({str(task.directory.parent) for task in tasks})
+    directories = sorted({str(task.directory.parent) for task in tasks})
     say(
-        f"like run {manifest.run_id}: variant {variant.name}, tasks {len(tasks)} of {shortened(', '.join(where))}, "
-        f"repeats {settings.repeats}, sandbox {variant.sandbox.name}",
+        f"like run {manifest.run_id}: variant {variant.name}, tasks {len(tasks)} of "
+        f"{shortened(', '.join(directories))}, repeats {settings.repeats}, sandbox {variant.sandbox.name}",
         err=True,
     )
-    say(f"settings that differ from the defaults: {shortened(', '.join(unlike), 2000) or 'none'}", err=True)
+    say(f"settings that differ from the defaults: {shortened(', '.join(changed), 2000) or 'none'}", err=True)
 
 
-def _usual(variant: Variant, registry: Registry) -> Mapping[str, Any]:
+def _defaults(variant: Variant, registry: Registry) -> Mapping[str, Any]:
     """The default of every setting of a variant's components."""
-    usual = {key: leaf.value for key, leaf in resolve([installed_layer(registry)]).leaves.items()}
+    result = {key: leaf.value for key, leaf in resolve([installed_layer(registry)]).leaves.items()}
     for kind, section, name in named_components(variant.settings):
-        options = registry.find(kind, name).options if registry.knows(kind, name) else None
-        usual |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}
-    return usual
+        options = registry.find(kind, name).options if registry.has(kind, name) else None
+        result |= {f"{section}.{key}": dump(value) for key, value in (defaults(options) if options else {}).items()}
+    return result

@@ -43,7 +43,7 @@ def print_plugins(app: App, kind: str | None) -> None:
     for each in (kind,) if kind else REGISTRATIONS:
         components = app.registry.all(each)
         head = f"{REGISTRATIONS[each].plural.upper()}  {REGISTRATIONS[each].usage}"
-        adversaries = [one for one in components if ADVERSARY in one.capabilities and kind is None]
+        adversaries = [c for c in components if ADVERSARY in c.capabilities and kind is None]
         rows = [_line(component, conflicts) for component in components if component not in adversaries]
         rows += [_only_number(adversaries)] if adversaries else []
         sections.append((head, rows or [("(none)", "", "")]))
@@ -80,8 +80,8 @@ def _line(component: Component, conflicts: Iterable[tuple[str, str]]) -> _Row:
 def _print_row(row: _Row, widths: Sequence[int]) -> None:
     """A row on one line; on a terminal, the summary wraps within its column."""
     start = "  ".join(["", *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), ""])
-    room = shutil.get_terminal_size().columns - len(start)
-    lines = textwrap.wrap(row[2], room) or [""] if sys.stdout.isatty() and room >= 30 else [row[2]]
+    columns = shutil.get_terminal_size().columns - len(start)
+    lines = textwrap.wrap(row[2], columns) or [""] if sys.stdout.isatty() and columns >= 30 else [row[2]]
     say(f"{start}{lines[0]}".rstrip())
     for line in lines[1:]:
         say(f"{' ' * len(start)}{line}")
@@ -173,7 +173,7 @@ def _show_arguments(tool: Tool) -> None:
 
 def _schema_type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(_schema_type(each) for each in schema["anyOf"])
+        return " or ".join(_schema_type(choice) for choice in schema["anyOf"])
     return str(schema.get("type", "any"))
 
 

@@ -32,10 +32,10 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
     for task_id, reason in quarantined.items():
         if reason:
             say(f"note: {task_id} is quarantined, and excluded from headline figures: {reason}", err=True)
-    aside = frozenset(task_id for task_id, reason in quarantined.items() if reason)
+    excluded = frozenset(task_id for task_id, reason in quarantined.items() if reason)
     if not sys.stderr.isatty():
-        plain = PlainProgress(attempts, aside)
-        with _beating(plain.still_at_work):
+        plain = PlainProgress(attempts, excluded)
+        with _repeating(plain.print_running):
             yield plain
         return
     from rich.console import Console, Group
@@ -46,19 +46,19 @@ def progress(attempts: int, *, isolated: bool, quarantined: Mapping[str, str]) -
     running = Progress(TextColumn("  {task.description}"), TimeElapsedColumn(), console=console)
     total = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Live(Group(running, total), console=console, transient=True, refresh_per_second=4):
-        yield LiveProgress(console, running, total, attempts, aside)
+        yield LiveProgress(console, running, total, attempts, excluded)
 
 
 @contextlib.contextmanager
-def _beating(beat: Callable[[], None]) -> Iterator[None]:
-    """Call ``beat`` every second inside the block."""
+def _repeating(action: Callable[[], None]) -> Iterator[None]:
+    """Call ``action`` every second inside the block."""
     over = threading.Event()
 
-    def go_on() -> None:
+    def repeat() -> None:
         while not over.wait(1):
-            beat()
+            action()
 
-    thread = threading.Thread(target=go_on, name="progress", daemon=True)
+    thread = threading.Thread(target=repeat, name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -82,12 +82,12 @@ class PlainProgress(RunObserver):
         self._finished = 0
         self._running: dict[str, tuple[str, str, float]] = {}
         """Running attempts: name, phase, and start time."""
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
         self._lock = threading.Lock()
 
-    def resumed(self, kept: int) -> None:
+    def resumed(self, recorded: int) -> None:
         """Count attempts that are already recorded."""
-        self._finished += kept
+        self._finished += recorded
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Remember its name."""
@@ -105,7 +105,7 @@ class PlainProgress(RunObserver):
             del self._running[record.attempt_id]
             self._finished += 1
             line = _line(record, explanation, record.task_id in self._quarantined)
-            self._say(f"[{self._finished}/{self._attempts}] {line}")
+            self._print(f"[{self._finished}/{self._attempts}] {line}")
 
     def report_started(self, reporter: str) -> None:
         """Remember its name."""
@@ -120,19 +120,19 @@ class PlainProgress(RunObserver):
     def note(self, message: str) -> None:
         """Print one line."""
         with self._lock:
-            self._say(f"note: {message}")
+            self._print(f"note: {message}")
 
-    def still_at_work(self) -> None:
+    def print_running(self) -> None:
         """Print one line for all running attempts if nothing was printed for ``patience`` seconds."""
         with self._lock:
             now = time.monotonic()
-            if self._running and now - self._said >= self._patience:
-                going_on = [f"{name}: {doing}, {now - since:.0f} s" for name, doing, since in self._running.values()]
-                more = f"; and {len(going_on) - _NAMED} more" if len(going_on) > _NAMED else ""
-                self._say(f"still running: {'; '.join(going_on[:_NAMED])}{more}")
+            if self._running and now - self._printed_at >= self._patience:
+                running = [f"{name}: {phase}, {now - since:.0f} s" for name, phase, since in self._running.values()]
+                more = f"; and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+                self._print(f"still running: {'; '.join(running[:_NAMED])}{more}")
 
-    def _say(self, message: str) -> None:
-        self._said = time.monotonic()
+    def _print(self, message: str) -> None:
+        self._printed_at = time.monotonic()
         say(message, err=True)
 
 
@@ -152,10 +152,10 @@ class LiveProgress(RunObserver):
         self._lines: dict[str, tuple[TaskID, str]] = {}
         self._lock = threading.Lock()
 
-    def resumed(self, kept: int) -> None:
+    def resumed(self, recorded: int) -> None:
         """Count attempts that are already recorded."""
-        self._finished += kept
-        self._total.advance(self._all, kept)
+        self._finished += recorded
+        self._total.advance(self._all, recorded)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Add a line."""
@@ -177,7 +177,7 @@ class LiveProgress(RunObserver):
             self._total.advance(self._all)
             self._finished += 1
             message = _line(record, explanation, record.task_id in self._quarantined)
-            self._say(f"[{self._finished}/{self._attempts}] {message}")
+            self._print(f"[{self._finished}/{self._attempts}] {message}")
 
     def report_started(self, reporter: str) -> None:
         """Add a line."""
@@ -192,9 +192,9 @@ class LiveProgress(RunObserver):
 
     def note(self, message: str) -> None:
         """Print it above the progress bar."""
-        self._say(f"note: {message}")
+        self._print(f"note: {message}")
 
-    def _say(self, message: str) -> None:
+    def _print(self, message: str) -> None:
         self._console.print(escape_control(message), markup=False, highlight=False, soft_wrap=True)
 
 

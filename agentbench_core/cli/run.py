@@ -86,8 +86,8 @@ def run(
         raise click.UsageError("--resume continues a run and --like starts a new one; pass only one of them")
     if allow_changes and not resumed:
         raise click.UsageError("--allow-changes is only valid with --resume")
-    for flag, given in (("--resume", resumed), ("--like", like)):
-        if given and task_globs:
+    for flag, value in (("--resume", resumed), ("--like", like)):
+        if value and task_globs:
             raise click.UsageError(f"{flag} uses the tasks of the run; remove --task")
     if like:
         return _run(app, like_group(app, like, typed, allow_unisolated=allow_unisolated), allow_unisolated)
@@ -154,7 +154,7 @@ def _new_group(
 
 
 def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
-    _say_what_is_not_in_use(app)
+    _warn_broken_plugins(app)
     planned = len(group.tasks) * len(group.variants) * group.repeats
     isolated = group.variants[0].sandbox.can("isolated")
     with progress(planned, isolated=isolated, quarantined=group.quarantined) as observer:
@@ -164,21 +164,21 @@ def _run(app: App, group: RunPlan, allow_unisolated: bool) -> int:
     for run_ in finished:
         if run_.status == "stopped":
             say(f"the run ended early: {run_.reason}", err=True)
-    left = [run_ for run_ in finished if run_.status != "completed"]
-    if left:
-        flags = [part for run_ in left for part in ("--resume", str(run_.directory))]
+    unfinished = [run_ for run_ in finished if run_.status != "completed"]
+    if unfinished:
+        flags = [part for run_ in unfinished for part in ("--resume", str(run_.directory))]
         flags += ["--allow-unisolated"] if allow_unisolated else []
         say(f"resume with: {shlex.join(['agentbench', 'run', *flags])}", err=True)
-    interrupted = any(run_.status == "interrupted" for run_ in left)
-    if left:
+    interrupted = any(run_.status == "interrupted" for run_ in unfinished)
+    if unfinished:
         return 130 if interrupted else RunStoppedError.exit_code
     if any(run_.report_interrupted for run_ in finished):
         return 130
-    return 1 if _missed(group, finished) else 0
+    return 1 if _report_unreplayed(group, finished) else 0
 
 
-def _missed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
-    """Whether attempts of a replay could not be replayed, which is said."""
+def _report_unreplayed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
+    """Report attempts of a replay that could not be replayed; returns whether there are any."""
     if not any(variant.llm and variant.llm.can("replays") for variant in group.variants):
         return False
     missed = [
@@ -193,7 +193,7 @@ def _missed(group: RunPlan, finished: Sequence[RunResult]) -> bool:
     return bool(missed)
 
 
-def _say_what_is_not_in_use(app: App) -> None:
+def _warn_broken_plugins(app: App) -> None:
     for plugin in app.plugins.plugins:
         if plugin.status == "broken":
             say(f"plugin {plugin.source.plugin!r} is broken and was not loaded: {plugin.problem}", err=True)

@@ -10,13 +10,13 @@ import click
 
 from agentbench_core.cli.app import print_json, print_table, say, shortened
 from agentbench_core.cli.completion import run_directories
-from agentbench_core.cli.delegations import parties
+from agentbench_core.cli.delegations import agent_trees
 from agentbench_core.cli.flags import json_flag, open_typed, run_settings
 from agentbench_core.converter import dump
 from agentbench_core.errors import AgentBenchError, RunStoppedError
 from agentbench_core.evidence import layout
 from agentbench_core.evidence.reader import RunDirectory, find_runs, open_run
-from agentbench_core.evidence.recovery import put_back_manifest, rebuild
+from agentbench_core.evidence.recovery import rebuild, restore_manifest
 from agentbench_core.inputs.documents import near
 from agentbench_core.run.group.manifest import in_words
 from agentbench_core.values.failures import Outcome
@@ -45,8 +45,8 @@ def list_runs(out: str, as_json: bool) -> None:
     elif not rows:
         say(f"no runs in {out}{'' if Path(out).exists() else near(Path(out))}")
     else:
-        heads = tuple(rows[0])
-        print_table([head.upper() for head in heads], [[str(row[head]) for head in heads] for row in rows])
+        headers = tuple(rows[0])
+        print_table([head.upper() for head in headers], [[str(row[head]) for head in headers] for row in rows])
 
 
 @click.command("show")
@@ -69,30 +69,30 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         ("path", str(run.directory)),
         ("started", manifest.created_at),
         *((("like", in_words(manifest.like)),) if manifest.like else ()),
-        *(("resumed", "; ".join([again.at, *again.changes])) for again in manifest.resumed),
+        *(("resumed", "; ".join([resumption.at, *resumption.changes])) for resumption in manifest.resumed),
         ("status", run.status()),
         ("suite", f"{manifest.suite}, tasks {len(manifest.tasks)}, repeats {manifest.repeats}"),
         ("variant", f"{manifest.variant} ({manifest.variant_digest[:19]})"),
         ("agent", manifest.agent),
-        *_spent(run, records),
+        *_cost(run, records),
         ("command", shlex.join(manifest.argv)),
         ("harness", manifest.harness.shown),
         ("plugins", ", ".join(f"{p.distribution} {p.version}" for p in manifest.plugins)),
     )
     if run.status() != "completed":
-        open_ = manifest.model is not None and any(not record.sandbox.isolated for record in records)
-        flags = ["--allow-unisolated"] if open_ else []
+        not_isolated = manifest.model is not None and any(not record.sandbox.isolated for record in records)
+        flags = ["--allow-unisolated"] if not_isolated else []
         facts = (*facts, ("resume", shlex.join(["agentbench", "run", "--resume", str(run_dir), *flags])))
     for name, value in facts:
         say(f"{name:8} {value}")
     say()
-    aside = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
+    quarantined = {task.id: task.quarantined for task in manifest.tasks if task.quarantined}
     rows = [
         (
             record.task_id,
             str(record.repeat),
             ("passed" if record.result.passed else str(record.result.failure_reason))
-            + ", quarantined" * (record.task_id in aside),
+            + ", quarantined" * (record.task_id in quarantined),
             str(record.outcome),
             str(record.usage.steps),
             f"{record.duration_sec:.1f}",
@@ -101,7 +101,7 @@ def show_run(run_dir: Path, as_json: bool) -> None:
         for record in records
     ]
     print_table(("TASK", "REPEAT", "RESULT", "OUTCOME", "STEPS", "SECONDS", "EVIDENCE"), rows)
-    for task_id, reason in aside.items():
+    for task_id, reason in quarantined.items():
         say(f"{task_id}: quarantined, and excluded from headline figures: {reason}")
     why = run.explanations()
     for record in records:
@@ -109,8 +109,8 @@ def show_run(run_dir: Path, as_json: bool) -> None:
             say(f"{_evidence(record)}: {label.name}: {label.evidence}")
         explanation = why.get(record.attempt_id, "")
         if explanation and not record.result.passed:
-            whole = record.outcome is Outcome.LLM_ERROR  # with what a replay missed
-            say(f"{_evidence(record)}: {explanation if whole else shortened(explanation)}")
+            is_full = record.outcome is Outcome.LLM_ERROR  # with what a replay missed
+            say(f"{_evidence(record)}: {explanation if is_full else shortened(explanation)}")
     _draw_delegations(run, records)
 
 
@@ -120,12 +120,12 @@ def _evidence(record: AttemptRecord) -> str:
 
 
 def _draw_delegations(run: RunDirectory, records: Sequence[AttemptRecord]) -> None:
-    result = parties(run.events())
+    result = agent_trees(run.events())
     for record in records:
-        drawn = list(result[record.attempt_id].drawn()) if record.attempt_id in result else []
-        if drawn:
+        lines = list(result[record.attempt_id].lines()) if record.attempt_id in result else []
+        if lines:
             say(f"\n{_evidence(record)}: delegation tree")
-        for line in drawn:
+        for line in lines:
             say(f"  {line}")
 
 
@@ -137,9 +137,9 @@ def rebuild_run(run_dir: Path) -> None:
     The previous files are kept with the suffix .before-rebuild-1, .before-rebuild-2 and so on.
     """
     try:
-        put_back = put_back_manifest(run_dir)
+        restored = restore_manifest(run_dir)
         open_typed(run_dir)
-        report = [*put_back, *rebuild(run_dir)]
+        report = [*restored, *rebuild(run_dir)]
     except OSError as error:
         raise RunStoppedError(
             f"cannot write to {run_dir}: {error.strerror}",
@@ -149,8 +149,8 @@ def rebuild_run(run_dir: Path) -> None:
         say(message)
 
 
-def _spent(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
-    """What the records say that models were asked for and have cost; nothing where no model was asked."""
+def _cost(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tuple[str, str]]:
+    """Calls of models and their recorded cost; empty without any call."""
     calls = sum(record.usage.llm_calls for record in records)
     if not calls:
         return ()
@@ -159,10 +159,10 @@ def _spent(run: RunDirectory, records: Sequence[AttemptRecord]) -> Sequence[tupl
     replayed = ", replayed" if any(record.replayed for record in records) else ""
     names = ", ".join(sorted({record.model.name for record in records if record.model}))
     spent = run.spent_usd()
-    most = f"{spent:.4f} USD at most, superseded attempts and exchanges of unknown cost included"
+    maximum = f"{spent:.4f} USD at most, including superseded attempts and exchanges of unknown cost"
     return (
         ("model", f"{names}: {calls} calls, {tokens} tokens, {cost:.4f} USD{replayed}"),
-        *([("spent", most)] if spent > cost + 0.00005 else []),
+        *([("cost", maximum)] if spent > cost + 0.00005 else []),
     )
 
 

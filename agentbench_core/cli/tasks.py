@@ -37,19 +37,19 @@ _Dumper.add_representer(str, _write_text)
 def list_tasks(suite: str | None, root: str, as_json: bool) -> None:
     """List tasks by suite."""
     results: list[Task] = []
-    aside: dict[str, Quarantine] = {}
+    quarantines: dict[str, Quarantine] = {}
     for name in [suite] if suite else suites(Path(root)):
         try:
             tasks_of = read_suite(Path(root), name)
-            aside[name] = quarantine(tasks_of, None, datetime.date.today())
+            quarantines[name] = quarantine(tasks_of, None, datetime.date.today())
             results += tasks_of
         except InputError as error:
             if suite:
                 raise
             say(f"skipped: suite {name}: {error.message}", err=True)
-    for note in (note for one in aside.values() for note in one.notes):
+    for note in (note for entry in quarantines.values() for note in entry.notes):
         say(f"note: {note}", err=True)
-    why = [aside[task.spec.suite].reasons.get(task.spec.id, "") for task in results]
+    why = [quarantines[task.spec.suite].reasons.get(task.spec.id, "") for task in results]
     if as_json:
         print_json(
             [

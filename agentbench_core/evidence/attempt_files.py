@@ -15,7 +15,7 @@ from agentbench_core.evidence import journal, layout
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.execution import Output
 
-_OF_A_NAME = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_NAME_ERRORS = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """Errors that an agent can cause by names of its files. All other write errors come from outside."""
 
 
@@ -80,7 +80,7 @@ class AttemptFiles:
         try:
             yield
         except OSError as error:
-            if error.errno in _OF_A_NAME:
+            if error.errno in _NAME_ERRORS:
                 raise
             raise (self._refused or self._stopped)(error) from None
 

@@ -4,7 +4,7 @@ A value has *encodings*: itself, reversed, in hex, in base64 at each of the thre
 longer encoded text. A text has *views*: as it is; with line breaks removed and escapes resolved; the same without the
 sign and the blanks that a diff or indentation adds after a line break; and without all signs there, for diffs of
 diffs. Every encoding is searched in every view, so that escapes of any depth (JSON, ``\\uXXXX``, ``%XX``, ``\\xXX``)
-and wrapped lines need no encodings of their own.
+and wrapped lines need no separate encodings.
 
 At places where text was omitted, and at both ends of a long text, parts of an encoding are found too.
 """
@@ -50,10 +50,10 @@ Span = tuple[int, int, str]
 
 def encodings(value: str) -> set[bytes]:
     """The encodings of a value, before escapes and line breaks; a value of many lines also line by line."""
-    whole = value.strip()
-    secret_lines = {line for line in map(str.strip, whole.splitlines()) if len(line) >= 16 and " " not in line}
+    stripped = value.strip()
+    secret_lines = {line for line in map(str.strip, stripped.splitlines()) if len(line) >= 16 and " " not in line}
     results: set[bytes] = set()
-    for text in {whole, whole.replace(" ", "+")} | secret_lines if len(whole) >= SHORTEST else ():
+    for text in {stripped, stripped.replace(" ", "+")} | secret_lines if len(stripped) >= SHORTEST else ():
         written = (json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text))
         plain = {text, text[::-1], *(literal[1:-1] for literal in written)}
         results |= {form.encode("utf-8", "surrogatepass") for form in plain}
@@ -68,9 +68,9 @@ def _encoded(raw: bytes) -> Iterator[bytes]:
     for offset in range(3):  # of the value in its group of three bytes
         digits = base64.b64encode(bytes(offset) + raw).rstrip(b"=")
         start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6  # characters independent of neighbouring bytes
-        for alike in (digits, digits.translate(bytes.maketrans(b"+/", b"-_"))):
-            yield alike[start:end]
-            yield alike[start:]
+        for variant in (digits, digits.translate(bytes.maketrans(b"+/", b"-_"))):
+            yield variant[start:end]
+            yield variant[start:]
 
 
 class SecretFinder:
@@ -108,7 +108,7 @@ class _Forms:
 
     def __init__(self, forms: Mapping[bytes, str]) -> None:
         self._names = {form: name for form, name in forms.items() if len(form) >= SHORTEST}
-        self._heads = _Index(self._names, slice(None, SHORTEST))
+        self._prefixes = _Index(self._names, slice(None, SHORTEST))
         self._tails = _Index(self._names, slice(-SHORTEST, None))
 
     def __bool__(self) -> bool:
@@ -116,18 +116,18 @@ class _Forms:
 
     def find(self, text: bytes) -> Iterator[Span]:
         ends, starts = _cuts(text)
-        for start, _, candidates in self._heads.hits(text):
-            place = bisect_left(ends, start + SHORTEST)
+        for start, _, candidates in self._prefixes.hits(text):
+            index = bisect_left(ends, start + SHORTEST)
             for form in candidates:
                 if text.startswith(form, start):
                     yield start, start + len(form), self._names[form]
-                for end in ends[place : place + 2]:
+                for end in ends[index : index + 2]:
                     if end - start < len(form) and text.startswith(form[: end - start], start):
                         yield start, end, self._names[form]
         for _, end, candidates in self._tails.hits(text) if starts else ():
-            place = bisect_right(starts, end - SHORTEST)
+            index = bisect_right(starts, end - SHORTEST)
             for form in candidates:
-                for start in starts[max(place - 2, 0) : place]:
+                for start in starts[max(index - 2, 0) : index]:
                     if end - start < len(form) and text.endswith(form[start - end :], 0, end):
                         yield start, end, self._names[form]
 
@@ -186,12 +186,12 @@ class _Origin:
         return self._byte(start)[0], self._byte(end - 1)[1]
 
     def _byte(self, position: int) -> tuple[int, int]:
-        place = bisect_right(self.view, position, key=lambda span: span[0]) - 1
-        if place < 0:
+        index = bisect_right(self.view, position, key=lambda span: span[0]) - 1
+        if index < 0:
             return position, position + 1
-        if position < self.view[place][1]:
-            return self.text[place]
-        start = self.text[place][1] + position - self.view[place][1]
+        if position < self.view[index][1]:
+            return self.text[index]
+        start = self.text[index][1] + position - self.view[index][1]
         return start, start + 1
 
 

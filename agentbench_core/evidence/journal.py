@@ -92,14 +92,14 @@ def raw_lines(path: Path, *, containing: bytes = b"\n") -> Iterator[tuple[str, b
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """The file in pieces that end at line ends. Bytes after the last line feed are incomplete or being written."""
-    begun: list[bytes] = []
+    parts: list[bytes] = []
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             end = block.rfind(b"\n") + 1
             if end:
-                yield b"".join((*begun, block[:end]))
-                begun.clear()
-            begun.append(block[end:])
+                yield b"".join((*parts, block[:end]))
+                parts.clear()
+            parts.append(block[end:])
 
 
 def parsed(line: bytes, *, sealed: bool) -> dict[str, Any]:
@@ -135,28 +135,28 @@ def partial_line(path: Path) -> bytes:
     if not path.is_file():
         return b""
     with path.open("rb") as file:
-        place = file.seek(0, os.SEEK_END)
+        position = file.seek(0, os.SEEK_END)
         tail = b""
-        while place > 0:
-            size = min(place, 1 << 16)
-            place -= size
-            file.seek(place)
+        while position > 0:
+            size = min(position, 1 << 16)
+            position -= size
+            file.seek(position)
             block = file.read(size)
-            _, feed, after = block.rpartition(b"\n")
-            if feed:
+            _, newline, after = block.rpartition(b"\n")
+            if newline:
                 return after + tail
             tail = block + tail
     return tail
 
 
-def cut_torn_tail(path: Path) -> int:
+def cut_partial_line(path: Path) -> int:
     """Remove an incomplete last line; returns its length in bytes."""
-    torn = len(partial_line(path))
-    if torn:
+    size = len(partial_line(path))
+    if size:
         with path.open("r+b") as file:
-            file.truncate(file.seek(0, os.SEEK_END) - torn)
+            file.truncate(file.seek(0, os.SEEK_END) - size)
             os.fsync(file.fileno())
-    return torn
+    return size
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -70,12 +70,12 @@ class KeyFormats:
             for kind, heads, pattern in _RULES
             for head in heads.split()
         ]
-        self._heads = ahocorasick_rs.BytesAhoCorasick([head for head, _, _ in self._rules])
+        self._prefixes = ahocorasick_rs.BytesAhoCorasick([head for head, _, _ in self._rules])
 
     def find(self, text: bytes) -> Iterator[tuple[int, int, str]]:
         """Start, end and kind of each key; spans may overlap."""
         done = 0
-        for number, start, _ in self._heads.find_matches_as_indexes(text.lower(), overlapping=True):
+        for number, start, _ in self._prefixes.find_matches_as_indexes(text.lower(), overlapping=True):
             _, kind, pattern = self._rules[number]
             if start < done or (kind == "OpenAI key" and text.find(_OPENAI, start, start + _WINDOW) < 0):
                 continue
@@ -93,21 +93,21 @@ def _private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
     open_: re.Match[bytes] | None = None
     before = 0  # the end of the previous marker
     for mark in [*_MARK.finditer(text), None]:
-        here = mark.start() if mark else len(text)
-        body = text[before:here] if here - before <= _LONGEST_BODY else b""
+        position = mark.start() if mark else len(text)
+        body = text[before:position] if position - before <= _LONGEST_BODY else b""
         closes = mark is not None and not (mark["begin"] or mark["putty"])
         if mark and open_ and closes and _BODY.search(body):
             yield open_.start(), mark.end(), "private key"
         else:
             if open_:
-                after = text[before : min(here, before + _LONGEST_BODY)]
+                after = text[before : min(position, before + _LONGEST_BODY)]
                 retained = after[: len(after) - len(after.lstrip(_BODY_BYTES))]
                 if _BODY.search(retained):
                     yield open_.start(), before + len(retained), "private key"
             if mark and closes:
-                ahead = text[max(before, here - _LONGEST_BODY) : here]
+                ahead = text[max(before, position - _LONGEST_BODY) : position]
                 retained = ahead[len(ahead.rstrip(_BODY_BYTES)) :]
                 if _BODY.search(retained):
-                    yield here - len(retained), mark.end(), "private key"
+                    yield position - len(retained), mark.end(), "private key"
         open_ = None if closes else mark
-        before = mark.end() if mark else here
+        before = mark.end() if mark else position

@@ -83,7 +83,7 @@ class RunDirectory:
         Of a file of more than ``at_most`` bytes, the beginning and the end. Links are only followed inside the run
         directory, which may come from others.
         """
-        path = self._place(task_id, repeat, name)
+        path = self._path(task_id, repeat, name)
         if path is None:
             return None
         with path.open("rb") as file:
@@ -96,10 +96,10 @@ class RunDirectory:
             return head + f"\n[... {size - at_most // 2 * 2} bytes left out ...]\n".encode() + file.read()
 
     def _lines_of(self, task_id: str, repeat: int, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        path = self._place(task_id, repeat, name)
+        path = self._path(task_id, repeat, name)
         return iter(()) if path is None else journal.lines(path, sealed=False)
 
-    def _place(self, task_id: str, repeat: int, name: str) -> Path | None:
+    def _path(self, task_id: str, repeat: int, name: str) -> Path | None:
         path = self.directory / layout.task_directory(task_id, repeat) / name
         try:
             inside = path.is_file() and path.resolve().is_relative_to(self.directory.resolve())

@@ -65,8 +65,8 @@ def recover(directory: Path) -> Recovery:
     for name in (layout.EVENTS, layout.ATTEMPTS):
         if journal.partial_line(directory / name):
             journal.checkpoint()
-            torn = journal.cut_torn_tail(directory / name)
-            notes.append(f"{name}: dropped an incomplete last line of {torn} bytes")
+            size = journal.cut_partial_line(directory / name)
+            notes.append(f"{name}: dropped an incomplete last line of {size} bytes")
     last_seq, finished = 0, {}
     for _, value in journal.lines(directory / layout.EVENTS, sealed=True):
         if value["seq"] != last_seq + 1:  # not an error: `rebuild` leaves gaps too
@@ -78,8 +78,8 @@ def recover(directory: Path) -> Recovery:
     recorded = {value.get("attempt_id") for _, value in journal.lines(attempts, sealed=False)}
     missing = [record for attempt, record in finished.items() if attempt not in recorded]
     if missing:
-        whole = attempts.read_bytes() if attempts.exists() else b""
-        journal.replace(attempts, whole + b"".join(map(journal.json_line, missing)))
+        data = attempts.read_bytes() if attempts.exists() else b""
+        journal.replace(attempts, data + b"".join(map(journal.json_line, missing)))
         notes.append(f"{layout.ATTEMPTS}: added {len(missing)} records from {layout.EVENTS}")
     return Recovery(last_seq=last_seq, notes=tuple(notes))
 
@@ -97,24 +97,24 @@ def manifests(directory: Path) -> Iterator[dict[str, Any]]:
             yield value["manifest"]
 
 
-def put_back_manifest(directory: Path) -> Sequence[str]:
+def restore_manifest(directory: Path) -> Sequence[str]:
     """Restore ``run.json`` from the events if it is missing, damaged or edited, and describe what was done.
 
     The old file is kept, as for ``rebuild``. Does nothing if the events do not contain it.
 
     Raises InputError if another process writes there, OSError on a disk error.
     """
-    shown, path, there = list(manifests(directory)), directory / layout.MANIFEST, None
+    shown, path, current = list(manifests(directory)), directory / layout.MANIFEST, None
     if not shown:
         return ()
     with lock_run(directory):
         if path.exists():
             with contextlib.suppress(ValueError, RecursionError):
-                there = json.loads(path.read_bytes())
-        if there in shown:
+                current = json.loads(path.read_bytes())
+        if current in shown:
             return ()
-        retained = _put(path, iter([journal.json_line(shown[-1], indent=2)]))
-    return f"{layout.MANIFEST}: put back from {layout.EVENTS}", *([f"as it was: {retained}"] if retained else [])
+        retained = _replace_lines(path, iter([journal.json_line(shown[-1], indent=2)]))
+    return f"{layout.MANIFEST}: restored from {layout.EVENTS}", *([f"old file: {retained}"] if retained else [])
 
 
 def rebuild(directory: Path) -> Sequence[str]:
@@ -129,16 +129,16 @@ def rebuild(directory: Path) -> Sequence[str]:
     if not events.exists():
         raise InputError(f"{directory} has no {layout.EVENTS}: there is nothing to rebuild from")
     with lock_run(directory):
-        was_there = attempts.exists()
+        existed = attempts.exists()
         finished: dict[str, dict[str, Any]] = {}
         seq = bad_events = bad_attempts = 0
-        for _, value in _sorted_out(events, sealed=True):
+        for _, value in _parsed_lines(events, sealed=True):
             bad_events += value is None
             seq = max(seq, value["seq"]) if value else seq
             if value and value["type"] == _FINISHED:
                 finished[value["attempt_id"]] = value["record"]
         retained: dict[str, dict[str, Any]] = {}
-        for _, value in _sorted_out(attempts, sealed=False):
+        for _, value in _parsed_lines(attempts, sealed=False):
             bad_attempts += value is None
             if value is not None and (value.get("attempt_id") in finished or _is_record(value)):
                 retained[value["attempt_id"]] = value
@@ -146,16 +146,16 @@ def rebuild(directory: Path) -> Sequence[str]:
         # In recording order as far as known: the last record of a (task, repeat) is its result.
         records = [finished.get(attempt, record) for attempt, record in retained.items()]
         records += [record for attempt, record in finished.items() if attempt not in retained]
-        anew = [_event_anew(seq + number, record) for number, record in enumerate(orphans, start=1)]
-        whole = (line for line, value in _sorted_out(events, sealed=True) if value is not None)
-        put = [
-            _put(events, itertools.chain(whole, anew)) if bad_events or anew else None,
-            _put(attempts, map(journal.json_line, records)),
+        new_events = [_rebuilt_event(seq + number, record) for number, record in enumerate(orphans, start=1)]
+        intact = (line for line, value in _parsed_lines(events, sealed=True) if value is not None)
+        replaced = [
+            _replace_lines(events, itertools.chain(intact, new_events)) if bad_events or new_events else None,
+            _replace_lines(attempts, map(journal.json_line, records)),
         ]
     messages = [f"{layout.ATTEMPTS}: {len(records)} records, superseded ones too"]
-    if not was_there:
+    if not existed:
         messages.append(f"{layout.ATTEMPTS} was missing")
-    elif not any((bad_events, bad_attempts, orphans, *put)):
+    elif not any((bad_events, bad_attempts, orphans, *replaced)):
         messages.append("no damage found")
     if bad_events:
         messages.append(f"{layout.EVENTS}: skipped {bad_events} damaged or incomplete lines")
@@ -163,10 +163,10 @@ def rebuild(directory: Path) -> Sequence[str]:
         messages.append(f"{layout.ATTEMPTS}: {bad_attempts} damaged or incomplete lines removed")
     if orphans:
         messages.append(f"{len(orphans)} records without an event were kept")
-    return [*messages, *(f"as it was: {path}" for path in put if path)]
+    return [*messages, *(f"old file: {path}" for path in replaced if path)]
 
 
-def _sorted_out(path: Path, *, sealed: bool) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+def _parsed_lines(path: Path, *, sealed: bool) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
     """Each line with its value; ``None`` for one that is incomplete or damaged."""
     if not path.is_file():
         return
@@ -187,19 +187,19 @@ def _is_record(value: dict[str, Any]) -> bool:
     return True
 
 
-def _event_anew(seq: int, record: dict[str, Any]) -> bytes:
+def _rebuilt_event(seq: int, record: dict[str, Any]) -> bytes:
     envelope = journal.envelope(seq, record["attempt_id"], _FINISHED)
     return journal.add_checksum(envelope | {"record": record, "explanation": REBUILT})
 
 
-def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
+def _replace_lines(path: Path, lines: Iterator[bytes]) -> Path | None:
     """Replace the lines atomically; if the file differs, the old one is kept and its path returned."""
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as file:
         file.writelines(lines)
         file.flush()
     retained = None
-    if path.exists() and not _alike(path, part):
+    if path.exists() and not _same_content(path, part):
         numbered = (path.with_name(f"{path.name}.before-rebuild-{number}") for number in itertools.count(1))
         retained = next(name for name in numbered if not name.exists())
         journal.checkpoint()
@@ -208,7 +208,7 @@ def _put(path: Path, lines: Iterator[bytes]) -> Path | None:
     return retained
 
 
-def _alike(one: Path, other: Path) -> bool:
+def _same_content(one: Path, other: Path) -> bool:
     if one.stat().st_size != other.stat().st_size:
         return False
     with one.open("rb") as left, other.open("rb") as right:

@@ -55,8 +55,8 @@ class Redactor:
         for start, end, name in spans:
             if end > done:
                 if start >= done:
-                    retained += data[done : _whole(data, start, -1)], b"[redacted %s]" % name.encode(errors="replace")
-                done = _whole(data, end, 1)
+                    retained += data[done : _align(data, start, -1)], b"[redacted %s]" % name.encode(errors="replace")
+                done = _align(data, end, 1)
         return b"".join([*retained, data[done:]]) if retained else data
 
     def clean_text(self, text: str) -> str:
@@ -106,7 +106,7 @@ def _is_field(key: str) -> bool:
     return bool(_FIELD.fullmatch(key))
 
 
-def _whole(data: bytes, position: int, step: int) -> int:
+def _align(data: bytes, position: int, step: int) -> int:
     """The next position that is not inside a character."""
     while 0 < position < len(data) and 0x80 <= data[position] < 0xC0:
         position += step

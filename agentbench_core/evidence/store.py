@@ -28,7 +28,7 @@ from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.values.events import Event, ManifestWritten, TaskFinished, event_type
 from agentbench_core.values.record import AttemptRecord, RunManifest
 
-_GATHER_SEC = 0.02  # collects lines that nobody waits for, since each wakeup of the writer costs time
+_GATHER_SEC = 0.02  # collects lines that no thread waits for, since each wakeup of the writer costs time
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class Store:
                 recovery = recover(directory)
             except OSError as error:
                 raise write_refused(directory, error) from None
-            self._letting_go = stack.pop_all()
+            self._cleanup = stack.pop_all()
         self.recovery = recovery.notes
         self._order = threading.Lock()
         self._lines: list[_Line] = []
@@ -108,23 +108,23 @@ class Store:
         """The directory for one attempt. Raises RunStoppedError if it cannot be created."""
         try:
             return AttemptFiles(
-                self.directory / layout.task_directory(task_id, repeat), self._redactor, self._stop_for_good
+                self.directory / layout.task_directory(task_id, repeat), self._redactor, self._fail_permanently
             )
         except OSError as error:
             raise write_refused(self.directory, error) from None
 
     def clean_file(self, path: Path) -> None:
         """Redact secrets in a file below the directory that was written by others. Raises OSError."""
-        place = path.resolve(strict=True)
-        ours = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
-        if not place.is_relative_to(self.directory.resolve()) or place.name in ours or not place.is_file():
+        resolved = path.resolve(strict=True)
+        own = {layout.MANIFEST, layout.ATTEMPTS, layout.EVENTS}  # already redacted, and checksummed
+        if not resolved.is_relative_to(self.directory.resolve()) or resolved.name in own or not resolved.is_file():
             return
-        data = place.read_bytes()
-        cleaned = self._redactor.clean_json(data) if place.suffix == ".json" else self._redactor.clean(data)
+        data = resolved.read_bytes()
+        cleaned = self._redactor.clean_json(data) if resolved.suffix == ".json" else self._redactor.clean(data)
         if cleaned != data:
-            mode = place.stat().st_mode
-            journal.replace(place, cleaned)
-            place.chmod(mode)
+            mode = resolved.stat().st_mode
+            journal.replace(resolved, cleaned)
+            resolved.chmod(mode)
 
     def archive_attempt(self, task_id: str, repeat: int, attempt_id: str) -> None:
         """Move the directory of a retried attempt to its archive path."""
@@ -143,16 +143,16 @@ class Store:
         """Write pending lines and unlock the directory. Idempotent. Raises RunStoppedError if that fails."""
         if not self._writer.is_alive():
             return
-        shown = self._problem
+        problem = self._problem
         with self._order:
             self._closed = True
             self._wake.put(True)
         self._writer.join()
-        self._letting_go.close()
-        if self._problem is not shown:
+        self._cleanup.close()
+        if self._problem is not problem:
             raise write_refused(self.directory, self._problem)
 
-    def _stop_for_good(self, error: OSError) -> RunStoppedError:
+    def _fail_permanently(self, error: OSError) -> RunStoppedError:
         self._problem = self._problem or error
         return write_refused(self.directory, error)
 

@@ -56,10 +56,10 @@ def current_lines(directory: Path) -> Iterator[tuple[Line, bool]]:
     Raises InputError if a line is damaged or differs from its event; a missing line is only detected at the end.
     """
     written, more = _only_in_events(directory)
-    total, passed_over = _passed_over(lambda: _every(directory, written, more))
+    total, replaced = _replaced_lines(lambda: _every(directory, written, more))
     for number, line in enumerate(_checked(directory, written, more)):
         if number < total:  # lines written since then are for the next reader
-            yield line, number not in passed_over
+            yield line, number not in replaced
 
 
 def checked(directory: Path) -> Iterator[Line]:
@@ -77,15 +77,15 @@ def _checked(directory: Path, written: int | None, more: Sequence[Line]) -> Iter
         return
     ends = _Ends(directory / layout.EVENTS)
     for line in _every(directory, written, ()):  # its event was on disk first, also in a running run
-        if not ends.have(line):
+        if not ends.contains(line):
             raise journal.damaged(line[0], f"it differs from the record in {layout.EVENTS}")
         yield line
     yield from more
-    lost = ends.left()
-    if lost and status(directory) != UNFINISHED:
-        lost -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # may have been written since
-        if lost:
-            raise journal.damaged(str(attempts), f"{len(lost)} records are missing")
+    missing = ends.unmatched()
+    if missing and status(directory) != UNFINISHED:
+        missing -= {_key(line).attempt_id for line in journal.raw_lines(attempts)}  # may have been written since
+        if missing:
+            raise journal.damaged(str(attempts), f"{len(missing)} records are missing")
 
 
 def _every(directory: Path, written: int | None, more: Sequence[Line]) -> Iterator[Line]:
@@ -103,10 +103,10 @@ def _only_in_events(directory: Path) -> tuple[int | None, Sequence[Line]]:
     if not events.exists() or status(directory) != UNFINISHED:
         return None, ()
     known = [_key(line).attempt_id for line in journal.raw_lines(directory / layout.ATTEMPTS)]
-    there, more = set(known), []
+    recorded, more = set(known), []
     for where, event in journal.raw_lines(events, containing=_TYPE):
         body = _unsealed(where, event)
-        if body.find(_TYPE, 0, _ENVELOPE) >= 0 and _end((where, body)).record.attempt_id not in there:
+        if body.find(_TYPE, 0, _ENVELOPE) >= 0 and _end((where, body)).record.attempt_id not in recorded:
             more.append((where, journal.json_line(_value((where, body))["record"])[:-1]))
     return len(known), more
 
@@ -122,9 +122,9 @@ class _Ends:
         self._over = False
         """The whole stream was read, and ``_passed`` has all."""
 
-    def have(self, line: Line) -> bool:
+    def contains(self, line: Line) -> bool:
         """Whether an event contains exactly that record."""
-        if self._passed and self._is(line):
+        if self._passed and self._matches(line):
             return True
         for where, event in self._lines:
             body = _unsealed(where, event)
@@ -132,21 +132,21 @@ class _Ends:
             if start >= len(_RECORD) and body.startswith(line[1], start):
                 return True  # byte for byte equal, so it need not be decoded
             self._pass(where, body)
-            if self._is(line):
+            if self._matches(line):
                 return True
         if not self._over:  # a line may occur twice
             self._over = True
             for where, event in journal.raw_lines(self._events, containing=_TYPE):
                 self._pass(where, _unsealed(where, event))
-        return self._is(line)
+        return self._matches(line)
 
-    def left(self) -> set[str]:
+    def unmatched(self) -> set[str]:
         """The attempts whose records were not requested so far."""
         for where, event in self._lines:
             self._pass(where, _unsealed(where, event))
         return set(self._passed)
 
-    def _is(self, line: Line) -> bool:
+    def _matches(self, line: Line) -> bool:
         attempt = _key(line).attempt_id
         fits = attempt in self._passed and self._passed[attempt] == _digest(_value(line))
         if fits and not self._over:
@@ -178,30 +178,30 @@ def status(directory: Path) -> str:
     return last or UNFINISHED
 
 
-def _passed_over(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
+def _replaced_lines(every: Callable[[], Iterator[Line]]) -> tuple[int, set[int]]:
     """The number of lines, and the numbers, from 0, of those that are not the result of their attempt."""
     superseded: set[str] = set()
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)  # one bit per repeat, to save memory
-    twice: set[tuple[str, str, int]] = set()
+    repeated: set[tuple[str, str, int]] = set()
     total = 0
     for key in map(_key, every()):
         total += 1
         if key.supersedes is not None:
             superseded.add(key.supersedes)
-        place, bit = (key.task_id, key.variant), 1 << key.repeat
-        if seen[place] & bit:
-            twice.add((*place, key.repeat))
-        seen[place] |= bit
-    over: set[int] = set()
+        group, bit = (key.task_id, key.variant), 1 << key.repeat
+        if seen[group] & bit:
+            repeated.add((*group, key.repeat))
+        seen[group] |= bit
+    replaced: set[int] = set()
     last: dict[tuple[str, str, int], int] = {}
-    for number, key in enumerate(map(_key, every()) if superseded or twice else ()):
-        whole = key.task_id, key.variant, key.repeat
+    for number, key in enumerate(map(_key, every()) if superseded or repeated else ()):
+        attempt = key.task_id, key.variant, key.repeat
         if key.attempt_id in superseded:
-            over.add(number)
-        elif whole in twice:
-            over |= {last[whole]} if whole in last else set()
-            last[whole] = number
-    return total, over
+            replaced.add(number)
+        elif attempt in repeated:
+            replaced |= {last[attempt]} if attempt in last else set()
+            last[attempt] = number
+    return total, replaced
 
 
 def _unsealed(where: str, event: bytes) -> bytes:

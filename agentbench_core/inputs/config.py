@@ -166,20 +166,20 @@ def resolve(layers: Sequence[Layer], name_of: Callable[[str, str], str] = lambda
         name_of: maps a kind and a name or alias to the component's name, so that aliases select the same component.
     """
     leaves: dict[_Key, Setting] = {}
-    for each in (Layer(origin="default", values=_defaults()), *layers):
-        flat = dict(_named(_flatten(each.values), name_of))
+    for source in (Layer(origin="default", values=_defaults()), *layers):
+        flat = dict(_named(_flatten(source.values), name_of))
         for section in _CHOICES:
             chosen, known = flat.get((section, "name")), leaves.get((section, "name"))
             if chosen is not None and known is not None and known.value != chosen:
                 leaves = {key: leaf for key, leaf in leaves.items() if key[0] != section}
         for key, value in flat.items():
-            leaves = {old: leaf for old, leaf in leaves.items() if not _one_within_the_other(old, key)}
-            leaves[key] = Setting(value=value, origin=each.origin)
+            leaves = {old: leaf for old, leaf in leaves.items() if not _overlap(old, key)}
+            leaves[key] = Setting(value=value, origin=source.origin)
     settings = _load(_nested({key: leaf.value for key, leaf in leaves.items()}), "settings")
     return Resolved(settings=settings, leaves={".".join(key): leaf for key, leaf in sorted(leaves.items())})
 
 
-def _one_within_the_other(one: _Key, other: _Key) -> bool:
+def _overlap(one: _Key, other: _Key) -> bool:
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 
@@ -226,10 +226,10 @@ def _named(leaves: Iterable[tuple[_Key, Any]], name_of: Callable[[str, str], str
 def _nested(flat: Mapping[_Key, Any], where: str = "settings") -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for (*sections, leaf), value in flat.items():
-        place = nested
+        node = nested
         for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):  # possible in a run.json written by others
+            node = node.setdefault(section, {})
+            if not isinstance(node, dict):  # possible in a run.json written by others
                 raise InputError(f"{where}: {'.'.join((*sections, leaf))}: {section!r} is not a section")
-        place[leaf] = value
+        node[leaf] = value
     return nested

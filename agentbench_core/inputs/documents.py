@@ -78,8 +78,8 @@ def parse_yaml(text: str, where: str) -> Any:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise InputError(f"{where}{place}: {error.problem}") from None
+        position = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise InputError(f"{where}{position}: {error.problem}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -117,12 +117,12 @@ def read_text(path: Path) -> str:
 
 def near(path: Path) -> str:
     """The hint `` (did you mean 'x'?)`` for a missing path: the path up to the first wrong part, corrected."""
-    wrong = next((each for each in (*reversed(path.parents), path) if not each.exists()), path)
+    wrong = next((parent for parent in (*reversed(path.parents), path) if not parent.exists()), path)
     try:
-        beside = [each.name for each in itertools.islice(wrong.parent.iterdir(), _MOST_NAMES)]
+        siblings = [sibling.name for sibling in itertools.islice(wrong.parent.iterdir(), _MOST_NAMES)]
     except OSError:
         return ""
-    closest = difflib.get_close_matches(wrong.name, beside, n=1)
+    closest = difflib.get_close_matches(wrong.name, siblings, n=1)
     return f" (did you mean {str(wrong.with_name(closest[0]))!r}?)" if closest else ""
 
 

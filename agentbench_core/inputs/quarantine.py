@@ -119,7 +119,7 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
     """
     reasons: dict[str, str] = {}
     flaky: dict[str, str] = {}
-    stale: dict[Path, list[Task]] = {}
+    outdated: dict[Path, list[Task]] = {}
     files: dict[Path, Flakes] = {}
     for task in tasks:
         suite = task.directory.parent
@@ -128,47 +128,47 @@ def quarantine(tasks: Sequence[Task], sandbox: str | None, today: datetime.date)
         entry = files[suite].tasks.get(task.spec.id)
         if entry is None:
             continue
-        result, flakes_seen, old = _standing(entry, task.digest, sandbox, today.isoformat())
+        result, flakes_seen, is_outdated = _status(entry, task.digest, sandbox, today.isoformat())
         if result:
             reasons[task.spec.id] = "; ".join(result)
         if flakes_seen:
             flaky[task.spec.id] = "; ".join(flakes_seen)
-        if old:
-            stale.setdefault(suite, []).append(task)
-    notes = tuple(_out_of_date(suite, old) for suite, old in stale.items())
+        if is_outdated:
+            outdated.setdefault(suite, []).append(task)
+    notes = tuple(_out_of_date(suite, is_outdated) for suite, is_outdated in outdated.items())
     return Quarantine(reasons=reasons, flaky=flaky, notes=notes)
 
 
-def _standing(
+def _status(
     entry: TaskFlakes, digest: str, sandbox: str | None, today: str
 ) -> tuple[Sequence[str], Sequence[str], bool]:
     """Why a task is quarantined, its measured flakes, and whether a part of its entry is outdated."""
-    result, flakes_seen, old = [], [], False
+    result, flakes_seen, is_outdated = [], [], False
     if entry.quarantined:
         if entry.digest not in ("", digest) or (entry.expires and entry.expires < today):
-            old = True
+            is_outdated = True
         else:
             result.append(f"by hand: {' '.join(entry.reason.split())}")
     for name, measured in entry.measured.items():
         if sandbox not in (None, name):
             continue
         if measured.digest != digest or measured.expires < today:
-            old = True
+            is_outdated = True
         elif measured.quarantined or measured.flaky:
             share = f"{measured.flaky} of {measured.checks} checks were flaky in {name}"
             if measured.flaky == measured.checks:  # edited by hand: a task that always fails is broken, not flaky
                 share = f"all {measured.checks} checks failed in {name}"
-            seen = f"{share}, {rate_text(measured.flaky, measured.checks)}, {measured.date}"
-            result += [seen] * measured.quarantined
-            flakes_seen += [seen] * bool(measured.flaky)
-    return result, flakes_seen, old
+            flakes = f"{share}, {rate_text(measured.flaky, measured.checks)}, {measured.date}"
+            result += [flakes] * measured.quarantined
+            flakes_seen += [flakes] * bool(measured.flaky)
+    return result, flakes_seen, is_outdated
 
 
 def _out_of_date(suite: Path, tasks: Sequence[Task]) -> str:
     names = ", ".join(task.spec.id for task in tasks[:_NAMED])
     more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
-    again = f"agentbench validate-tasks --suite {tasks[0].spec.suite} --times 20 --flakes"
-    return f"{suite / FLAKES_FILE} is out of date for {names}{more}: validate again ({again})"
+    command = f"agentbench validate-tasks --suite {tasks[0].spec.suite} --times 20 --flakes"
+    return f"{suite / FLAKES_FILE} is out of date for {names}{more}: validate again ({command})"
 
 
 def rate_text(events: int, of: int) -> str:

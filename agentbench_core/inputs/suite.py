@@ -119,7 +119,7 @@ def _check_globs(task_file: Path, spec: TaskSpec) -> None:
             raise InputError(f"{task_file}: {field}: {error.message}") from None
 
 
-def _beside(task_file: Path, field: str, name: str) -> Path:
+def _inside(task_file: Path, field: str, name: str) -> Path:
     """A file or directory named by a task, inside the task's own directory."""
     path = task_file.parent / name
     if not path.resolve().is_relative_to(task_file.parent.resolve()):
@@ -136,7 +136,7 @@ def _read_hidden(task_file: Path, name: str) -> tuple[HiddenFile, ...]:
     where = f"{task_file}: validation.files"
     if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
         raise InputError(f"{where}: {name!r} is not a relative path of a directory next to task.yaml")
-    directory = _beside(task_file, "validation.files", name)
+    directory = _inside(task_file, "validation.files", name)
     if not directory.is_dir():
         raise InputError(f"{where}: {name!r} is not a directory")
     paths = [path for path in sorted(directory.rglob("*")) if _LEFT_OUT.isdisjoint(path.relative_to(directory).parts)]
@@ -162,10 +162,10 @@ def _read_oracle(task_file: Path, oracle: Oracle) -> tuple[ToolCall, ...]:
     if oracle.patch and oracle.script:
         raise InputError(f"{task_file}: oracle: has both a patch and a script; remove one")
     if oracle.script:
-        path = _beside(task_file, "oracle.script", oracle.script)
+        path = _inside(task_file, "oracle.script", oracle.script)
         return load({"calls": read_yaml(path)}, _Script, where=str(path)).calls
     if oracle.patch:
-        patch = read_text(_beside(task_file, "oracle.patch", oracle.patch))
+        patch = read_text(_inside(task_file, "oracle.patch", oracle.patch))
         return (ToolCall(tool="apply_patch", arguments={"unified_diff": patch}),)
     return ()
 
@@ -187,9 +187,9 @@ def protected_paths(task: TaskSpec) -> Callable[[str], bool]:
     that the hidden tests import.
     """
     hidden = (f"/{task.validation.files.strip('/')}",) if task.validation.files else ()
-    meant = path_matcher((*task.validation.protected_globs, *hidden))
+    is_match = path_matcher((*task.validation.protected_globs, *hidden))
     named = {test.partition("::")[0] for test in task.validation.expected_tests}
-    return lambda path: path in named or meant(path)
+    return lambda path: path in named or is_match(path)
 
 
 def editable_paths(task: TaskSpec) -> Callable[[str], bool]:

@@ -33,12 +33,12 @@ class SubAgentRequest:
             raise TypeError(f"tools of a sub-agent request must be a list of names, not {tools!r}")
 
 
-def _say_nothing(version: str) -> None:
+def _ignore_version(version: str) -> None:
     """Do nothing."""
 
 
-def _nobody(mandate: SubAgentRequest) -> AttemptContext:
-    raise InputError(f"no sub-agent is available for role {mandate.role!r}")
+def _no_sub_agent(request: SubAgentRequest) -> AttemptContext:
+    raise InputError(f"no sub-agent is available for role {request.role!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -64,11 +64,11 @@ class AttemptContext:
     budget: Budget  #: steps, tokens and money; spent by tools and model
     deadline: Deadline  #: end of the agent phase
     log: EventLog  #: receives events of the agent
-    report_prompt_version: Callable[[str], None] = _say_nothing
+    report_prompt_version: Callable[[str], None] = _ignore_version
     """Report the version of the agent's prompts, so that it is recorded for every outcome."""
     llm: Model | None = None
     """For agents with the capability ``needs_llm``."""
-    delegate: Callable[[SubAgentRequest], AttemptContext] = _nobody
+    delegate: Callable[[SubAgentRequest], AttemptContext] = _no_sub_agent
     """Delegate to a sub-agent: returns its context, whose usage counts here too, and writes the event.
 
     A sub-agent's BudgetExceeded for its own share is handled by its parent: ``budget.check()`` raises for the rest.

@@ -125,9 +125,9 @@ def _entry_points() -> list[tuple[Provenance, str]]:
 
 def _metadata_directories() -> Iterator[Path]:
     """The directories of all distributions on the path, in its order."""
-    for place in dict.fromkeys(sys.path):
+    for entry in dict.fromkeys(sys.path):
         with contextlib.suppress(OSError):  # missing, not readable, or a zip file
-            yield from sorted(each for each in Path(place).iterdir() if each.suffix in (".dist-info", ".egg-info"))
+            yield from sorted(path for path in Path(entry).iterdir() if path.suffix in (".dist-info", ".egg-info"))
 
 
 def _ours(directory: Path) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.kinds import COMMAND_GROUPS, KINDS, REGISTRATIONS
 from agentbench_core.plugin.registry import Component, Provenance
 
-_HOOKS = {each.hook: name for name, each in REGISTRATIONS.items()}
+_HOOKS = {registration.hook: name for name, registration in REGISTRATIONS.items()}
 
 _MANY = 12
 """Names on one line of a trace."""
@@ -76,7 +76,7 @@ def _call_hooks(manager: pluggy.PluginManager, source: Provenance, notes: list[s
 
 
 @contextlib.contextmanager
-def silenced(notes: list[str], doing: str = "loaded") -> Iterator[None]:
+def silenced(notes: list[str], action: str = "loaded") -> Iterator[None]:
     """Capture output that a plugin prints while it is loaded, which would break the output or JSON of a command."""
     message = io.StringIO()
     try:
@@ -84,7 +84,7 @@ def silenced(notes: list[str], doing: str = "loaded") -> Iterator[None]:
             yield
     finally:
         if text := message.getvalue().strip():
-            notes.append(f"it prints when {doing}: {text.splitlines()[0]!r}")
+            notes.append(f"it prints when {action}: {text.splitlines()[0]!r}")
 
 
 def _milliseconds(began: float) -> str:
@@ -125,8 +125,8 @@ def _check_entry_point(value: str) -> None:
     module = module_of(value)
     if not all(part.isidentifier() for part in module.split(".")):
         near = module.replace("-", "_")
-        meant = f" (did you mean {near!r}?)" if near != module else ""
-        raise PluginError(f"its entry point is not a module: {value!r}{meant}")
+        hint = f" (did you mean {near!r}?)" if near != module else ""
+        raise PluginError(f"its entry point is not a module: {value!r}{hint}")
 
 
 def _check_hooks(module: object) -> None:
@@ -139,7 +139,7 @@ def _check_hooks(module: object) -> None:
                 raise PluginError(f"unknown hook {name!r}{did_you_mean(name, _HOOKS)}")
         elif not marked:
             raise PluginError(f"{name} is not marked with @hookimpl and would never be called")
-        elif others := [each for each in inspect.signature(result).parameters if each != "register"]:
+        elif others := [parameter for parameter in inspect.signature(result).parameters if parameter != "register"]:
             raise PluginError(f"the parameter of {name} must be named 'register', not {others[0]!r}")
 
 
@@ -170,8 +170,8 @@ def _register(kind: str, source: Provenance, into: list[Component]) -> Callable[
         for what, words in (("capabilities", capabilities), ("aliases", aliases)):
             if isinstance(words, str):
                 raise PluginError(f"the {what} of {kind} {name!r} must be a list, not a string: {words!r}")
-        for each in (name, *aliases):
-            check_name(each)
+        for alias in (name, *aliases):
+            check_name(alias)
         if not attrs.has(options):
             raise PluginError(f"the options of {kind} {name!r} are not an attrs class: {options!r}")
         for field in attrs.fields(options):

@@ -28,7 +28,7 @@ _COMES_WITH: Mapping[str, Mapping[str, Collection[str]]] = {
 """The other distributions of this project, and what they register, for hints about missing components."""
 
 
-def comes_with(kind: str, name: str) -> str:
+def provided_by(kind: str, name: str) -> str:
     """Which distribution of this project provides a missing component, or an empty string."""
     for distribution, registered in _COMES_WITH.items():
         if name in registered.get(kind, ()):
@@ -71,7 +71,7 @@ class Component:
         factory: Callable[[object], Any] = self.target
         try:
             made = factory(options)
-            named = getattr(getattr(made, "spec", None), "name", None) if self.kind == "tool" else None
+            spec_name = getattr(getattr(made, "spec", None), "name", None) if self.kind == "tool" else None
         except AgentBenchError:
             raise
         except (Exception, SystemExit) as error:
@@ -83,8 +83,8 @@ class Component:
             raise PluginError(
                 f"{who} is {made!r}, which has no method {method!r}{hint}", remedy=f"Give it the method {method!r}."
             )
-        if named not in (None, self.name):  # models would call it by a name that is not registered
-            raise PluginError(f"{who} has the name {named!r} in its spec: both names must be equal")
+        if spec_name not in (None, self.name):  # models would call it by a name that is not registered
+            raise PluginError(f"{who} has the name {spec_name!r} in its spec: both names must be equal")
         return made
 
 
@@ -103,7 +103,7 @@ class Registry:
 
     def names(self, kind: str) -> Sequence[str]:
         """The names of one kind, sorted and unique; without adversarial agents, which only attacks use."""
-        return sorted({each.name for each in self.all(kind) if ADVERSARY not in each.capabilities})
+        return sorted({component.name for component in self.all(kind) if ADVERSARY not in component.capabilities})
 
     def find(self, kind: str, name: str) -> Component:
         """The component of that name.
@@ -117,10 +117,10 @@ class Registry:
             raise self._unknown(kind, name)
         if len(results) > 1:
             owners = " and ".join(f"{c.source.distribution} (plugin {c.source.plugin!r})" for c in results)
-            strangers = [c for c in results if c.source.distribution != "agentbench-core"]
+            others = [c for c in results if c.source.distribution != "agentbench-core"]
             raise PluginError(
                 f"{kind} {name!r} is registered by {owners}",
-                remedy=f"Disable one of them: --no-plugin {strangers[-1].source.plugin}",
+                remedy=f"Disable one of them: --no-plugin {others[-1].source.plugin}",
             )
         return results[0]
 
@@ -129,7 +129,7 @@ class Registry:
         results = [component.name for component in self.all(kind) if name in component.names]
         return results[0] if len(results) == 1 else name
 
-    def knows(self, kind: str, name: str) -> bool:
+    def has(self, kind: str, name: str) -> bool:
         """Whether a component has that name or alias."""
         return any(name in component.names for component in self.all(kind))
 
@@ -147,7 +147,7 @@ class Registry:
         nearest = did_you_mean(name, known)
         lines = [f"Available: {', '.join(known)}." if known else f"No installed plugin provides {kind} components."]
         lines += [f"Plugin {plugin!r} is not loaded: {reason}" for plugin, reason in self._unusable.items()]
-        if ours := comes_with(kind, name):
+        if ours := provided_by(kind, name):
             lines.append(f"{ours}.")
         elif not nearest and not self._unusable:
             lines.append("A plugin that is not installed may provide it. See: agentbench plugins list")

@@ -45,17 +45,17 @@ def suitability(
         why: the end of the traceback of each failed test, and of each file that failed to be collected.
     """
     validation, before = context.validation, set(passing_before)
-    stale = [name for name in validation.fail_to_pass if name in before]
-    not_failing = f"tests of fail_to_pass already pass on the unchanged repository: {_some(stale)}" if stale else ""
+    passing = [name for name in validation.fail_to_pass if name in before]
+    not_failing = f"tests of fail_to_pass already pass on the unchanged repository: {_some(passing)}" if passing else ""
     if ended is None:
         return Suitability(not_failing=not_failing)
-    shown = {name: _told(how, why.get(name, "")) for name, how in ended.items()}
+    shown = {name: _detail(how, why.get(name, "")) for name, how in ended.items()}
     for name in validation.expected_tests:
         if name not in ended and (reason := why.get(name.partition("::")[0])):
-            shown[name] = _told("not collected", reason)
-    bad = not_passed(validation.expected_tests, ended, shown)
+            shown[name] = _detail("not collected", reason)
+    failed = not_passed(validation.expected_tests, ended, shown)
     return Suitability(
-        obstacle=f"the reference solution does not pass in this environment: {bad}" if bad else "",
+        obstacle=f"the reference solution does not pass in this environment: {failed}" if failed else "",
         not_failing=not_failing,
     )
 
@@ -77,7 +77,7 @@ def check_command(context: CalibrationContext) -> Suitability:
     )
 
 
-def _told(outcome: str, why: str) -> str:
+def _detail(outcome: str, why: str) -> str:
     last = why.strip().rpartition("\n")[2]
     return f"{outcome}: {last}" if last else outcome
 

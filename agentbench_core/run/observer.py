@@ -11,7 +11,7 @@ from agentbench_core.values.record import AttemptRecord
 class RunObserver:
     """Receives the events of a run, from several threads. Subclasses override the methods they need."""
 
-    def resumed(self, kept: int) -> None:
+    def resumed(self, recorded: int) -> None:
         """A run is resumed; this many of its attempts are already recorded."""
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
@@ -40,10 +40,10 @@ class SafeObserver(RunObserver):
         self._observer = observer
         self._redactor = redactor
 
-    def resumed(self, kept: int) -> None:
+    def resumed(self, recorded: int) -> None:
         """Delegate."""
         with contextlib.suppress(Exception):
-            self._observer.resumed(kept)
+            self._observer.resumed(recorded)
 
     def attempt_started(self, attempt_id: str, variant: str, task_id: str, repeat: int) -> None:
         """Delegate."""

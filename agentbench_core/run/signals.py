@@ -50,24 +50,24 @@ class Interrupts:
     def __init__(self, stop: Deadline) -> None:
         self.ends = stop
         """The deadline that the first one ends."""
-        self.seen = False
+        self.interrupted = False
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def handling(self) -> Iterator[None]:
         """Handle signals inside the block."""
         with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._handle):
             yield
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # No locks, and therefore no observer: the interrupted thread may hold them.
-        if self.seen:
+        if self.interrupted:
             os.write(2, b"interrupted again: killed\x1b[?25h\n")  # a live display hides the cursor
             os._exit(130)
-        self.seen = True
+        self.interrupted = True
         self.ends.end(Interrupted("the run was interrupted"))
 
 
-def attend(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
+def run_in_thread(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -> Future[T]:
     """Run ``work``, code of a plugin, in its own thread; wait until it ends, or ``until`` plus ``grace`` seconds.
 
     After that the thread is abandoned, since it cannot be killed, and the future is not done.
@@ -88,9 +88,9 @@ def attend(work: Callable[[], T], name: str, until: Deadline, *, grace: float) -
     return future
 
 
-def unless(stop: Deadline, work: Callable[[], T], name: str) -> T:
+def until_stopped(stop: Deadline, work: Callable[[], T], name: str) -> T:
     """The result or exception of ``work``. Raises Interrupted if the run was stopped and ``work`` did not end."""
-    done = attend(work, name, stop, grace=_GRACE_SEC)
+    done = run_in_thread(work, name, stop, grace=_GRACE_SEC)
     if not done.done():
         stop.check()
     return done.result()

@@ -146,15 +146,15 @@ def make_variant(
     names = sorted({registry.name_of("agent", agent) for agent in named})
     _check_entrypoints(settings, names, registry)
     agents = {agent: _ready(registry, resolved, "agent", agent) for agent in names}
-    steered = [agent for agent in agents.values() if agent.can("needs_llm")]
+    with_model = [agent for agent in agents.values() if agent.can("needs_llm")]
     obstacles, llm = Obstacles(), None
     with obstacles.gathered():
-        llm = _llm(resolved, registry, steered[0]) if steered else None
+        llm = _llm(resolved, registry, with_model[0]) if with_model else None
     with obstacles.gathered():
         harmless = allow_unisolated or (llm is not None and llm.can("offline"))
-        if steered and not ready.sandbox.can("isolated") and not harmless:
-            raise _unisolated(steered[0], ready.sandbox, registry)
-        if steered and llm is None:  # otherwise the preflight of the run does it
+        if with_model and not ready.sandbox.can("isolated") and not harmless:
+            raise _unisolated(with_model[0], ready.sandbox, registry)
+        if with_model and llm is None:  # otherwise the preflight of the run does it
             _ask(ready.sandbox, tasks, settings.run.preflight_sec)
     obstacles.refuse()
     return attrs.evolve(
@@ -196,10 +196,10 @@ def default_options(resolved: Resolved, registry: Registry) -> Mapping[str, Sett
     """
     leaves: dict[str, Setting] = {}
     for kind, section, name in named_components(resolved.settings):
-        if kind == "llm" and not registry.knows(kind, name):
+        if kind == "llm" and not registry.has(kind, name):
             continue
         values = dump(_ready(registry, resolved, kind, name).options)
-        given = _given(resolved.settings, kind, name)
+        given = _options_set(resolved.settings, kind, name)
         leaves |= {f"{section}.{key}": Setting(value=values[key], origin="default") for key in set(values) - set(given)}
     return leaves
 
@@ -225,7 +225,7 @@ def _section(kind: str, name: str) -> str:
     return kind if kind in _ONE else f"{kind}.{name}"
 
 
-def _given(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
+def _options_set(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
     """The options set for a component."""
     options: Mapping[str, Any] = (
         getattr(settings, kind).options if kind in _ONE else getattr(settings, kind).get(name, {})
@@ -234,7 +234,7 @@ def _given(settings: Settings, kind: str, name: str) -> Mapping[str, Any]:
 
 
 def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Registry) -> None:
-    missing = [name for name in names if not registry.knows("agent", name)]
+    missing = [name for name in names if not registry.has("agent", name)]
     if not settings.agent.name and missing:
         raise InputError(
             f"no agent was given, and the tasks' entrypoint {missing[0]!r} is not installed",
@@ -245,7 +245,7 @@ def _check_entrypoints(settings: Settings, names: Sequence[str], registry: Regis
 def _ready(registry: Registry, resolved: Resolved, kind: str, name: str) -> ConfiguredComponent:
     component = registry.find(kind, name)
     assert component.options is not None, "components of these kinds have options"
-    options = _given(resolved.settings, kind, name)
+    options = _options_set(resolved.settings, kind, name)
     files = dict.fromkeys(resolved.leaves[f"{_section(kind, name)}.{key}"].origin for key in options)
     where = f"{', '.join(files)}: " if files else ""
     return ConfiguredComponent(

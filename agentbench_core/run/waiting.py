@@ -20,7 +20,7 @@ from agentbench_core.errors import (
     UnavailableError,
 )
 from agentbench_core.plugin.registry import Component
-from agentbench_core.run.signals import attend
+from agentbench_core.run.signals import run_in_thread
 from agentbench_core.values.limits import Deadline
 
 T = TypeVar("T")
@@ -40,14 +40,14 @@ def run_preflight(component: Component, question: Callable[[], T], *, seconds: f
         UnavailableError: it did not end in time.
     """
     who = f"{component.kind} {component.name!r}"
-    asked = attend(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
-    if not asked.done():
+    future = run_in_thread(question, f"preflight of {who}", Deadline(seconds), grace=_GRACE_SEC)
+    if not future.done():
         raise UnavailableError(
             f"{who} of {component.source.distribution} did not complete its preflight within {seconds:g} s",
             remedy="Try again with more time: --set run.preflight_sec=600. Or choose another: agentbench plugins list",
         )
     try:
-        return asked.result()
+        return future.result()
     except AgentBenchError:
         raise
     except BaseException as error:
@@ -164,13 +164,13 @@ _POLL_SEC = 0.5
 class DiskGuard:
     """Blocks callers while too little disk space is free. Thread-safe."""
 
-    def __init__(self, places: Sequence[Path], min_free_mb: int, note: Callable[[str], None], stop: Deadline) -> None:
-        self._places = places
+    def __init__(self, paths: Sequence[Path], min_free_mb: int, note: Callable[[str], None], stop: Deadline) -> None:
+        self._paths = paths
         self._min_free = min_free_mb << 20
         self._note = note
         self._stop = stop
         self._lock = threading.Lock()
-        self._said = False
+        self._warned = False
 
     def wait(self) -> float:
         """Return when enough space is free, with the seconds waited.
@@ -178,24 +178,24 @@ class DiskGuard:
         Raises RunStoppedError if there is too little for too long, Interrupted if the run is stopped.
         """
         started = time.monotonic()
-        while tight := self._tight():
+        while shortage := self._shortage():
             with self._lock:
-                if not self._said:
-                    self._said = True
-                    self._note(f"{tight}: waiting for free space")
+                if not self._warned:
+                    self._warned = True
+                    self._note(f"{shortage}: waiting for free space")
             self._stop.check()
             if time.monotonic() - started > PATIENCE_SEC:
                 raise RunStoppedError(
-                    f"{tight}, for {PATIENCE_SEC / 60:g} minutes",
+                    f"{shortage}, for {PATIENCE_SEC / 60:g} minutes",
                     remedy="Free disk space and resume with --resume, or lower the limit: --set run.min_free_mb=N",
                 )
             time.sleep(_POLL_SEC)
-        self._said = False
+        self._warned = False
         return time.monotonic() - started
 
-    def _tight(self) -> str:
-        for place in self._places:
-            free = shutil.disk_usage(place).free
+    def _shortage(self) -> str:
+        for directory in self._paths:
+            free = shutil.disk_usage(directory).free
             if free < self._min_free:
-                return f"only {free >> 20} MB are free at {place}, and run.min_free_mb is {self._min_free >> 20}"
+                return f"only {free >> 20} MB are free at {directory}, and run.min_free_mb is {self._min_free >> 20}"
         return ""

@@ -39,7 +39,7 @@ class _Glob:
     negated: bool
     directories_only: bool
 
-    def means(self, parts: Sequence[str]) -> bool:
+    def matches(self, parts: Sequence[str]) -> bool:
         """Whether it matches a path, or a directory above it."""
         below = (*self.segments, (_STAR,), _STAR)
         return (not self.directories_only and _fits(self.segments, parts, _segment_fits)) or _fits(
@@ -59,11 +59,11 @@ def path_matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     """
     parsed = [_parse(glob) for glob in globs]
 
-    def meant(path: str) -> bool:
+    def matches(path: str) -> bool:
         parts = path.split("/")
-        return next((not glob.negated for glob in reversed(parsed) if glob.means(parts)), False)
+        return next((not glob.negated for glob in reversed(parsed) if glob.matches(parts)), False)
 
-    return meant
+    return matches
 
 
 @functools.lru_cache(maxsize=1024)
@@ -104,9 +104,9 @@ def _segment(text: str, glob: str) -> _Segment:
     return tuple(tokens)
 
 
-def _characters(inside: str) -> _Characters:
-    negated = inside[:1] in ("!", "^")
-    rest = inside[1:] if negated else inside
+def _characters(content: str) -> _Characters:
+    negated = content[:1] in ("!", "^")
+    rest = content[1:] if negated else content
     ranges = []
     while rest:
         if len(rest) > 2 and rest[1] == "-":
@@ -128,20 +128,20 @@ def _character_fits(token: object, character: str) -> bool:
     return character in token
 
 
-def _fits(pattern: Sequence[object], text: Sequence[str], one_fits: Callable[[object, str], bool]) -> bool:
+def _fits(pattern: Sequence[object], text: Sequence[str], matches_one: Callable[[object, str], bool]) -> bool:
     """Match a pattern with stars, backtracking to the last star only: earlier ones never need another length."""
-    at = here = 0
-    star, taken = -1, 0
-    while here < len(text):
+    at = position = 0
+    star, consumed = -1, 0
+    while position < len(text):
         if at < len(pattern) and pattern[at] == _STAR:
-            star, taken = at, here
+            star, consumed = at, position
             at += 1
-        elif at < len(pattern) and one_fits(pattern[at], text[here]):
+        elif at < len(pattern) and matches_one(pattern[at], text[position]):
             at += 1
-            here += 1
+            position += 1
         elif star >= 0:
-            taken += 1
-            at, here = star + 1, taken
+            consumed += 1
+            at, position = star + 1, consumed
         else:
             return False
     return all(token == _STAR for token in pattern[at:])

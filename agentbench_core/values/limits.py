@@ -207,11 +207,11 @@ class Budget:
             for budget in line:
                 budget._held = budget._held.plus(most)
 
-    def settle(self, held: Reservation, *, tokens: int, cost_usd: float) -> None:
+    def settle(self, reserved: Reservation, *, tokens: int, cost_usd: float) -> None:
         """Replace the reservation of a call by its actual usage."""
         with self._changed:
             for budget in self._line():
-                budget._held = budget._held.plus(Reservation(tokens=-held.tokens, cost_usd=-held.cost_usd))
+                budget._held = budget._held.plus(Reservation(tokens=-reserved.tokens, cost_usd=-reserved.cost_usd))
                 budget.tokens += tokens
                 budget.cost_usd += cost_usd
             self._changed.notify_all()

@@ -42,9 +42,9 @@ def _is_deep(value: object) -> bool:
     for _ in range(_DEEPEST + 1):
         level = [
             inner
-            for each in level
-            if isinstance(each, (Mapping, list, tuple))
-            for inner in (each.values() if isinstance(each, Mapping) else each)
+            for container in level
+            if isinstance(container, (Mapping, list, tuple))
+            for inner in (container.values() if isinstance(container, Mapping) else container)
         ]
         if not level:
             return False
@@ -261,11 +261,11 @@ class ConversationEntry:
 
 def requests(records: Iterable[ConversationEntry]) -> Iterator[tuple[str, Request, Completion]]:
     """Agent, complete request, and response of each call, in the order of the lines."""
-    shown: dict[str, tuple[Message, ...]] = {}
+    sent: dict[str, tuple[Message, ...]] = {}
     tools: dict[str, tuple[ToolSpec, ...]] = {}
     for record in records:
-        messages = shown.get(record.agent, ())[: record.since] + record.messages
-        shown[record.agent] = (*messages, record.completion.message)
+        messages = sent.get(record.agent, ())[: record.since] + record.messages
+        sent[record.agent] = (*messages, record.completion.message)
         if record.tools is not None:
             tools[record.agent] = record.tools
         request = Request(

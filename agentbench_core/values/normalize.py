@@ -31,7 +31,7 @@ _ROOTS = (
 )
 """Temporary directories, also ours, with the number of generated names below them: macOS has two and a T."""
 _LEADS = frozenset(("", "n", "r", "t"))  # before an absolute path: nothing, or the second half of an escape
-_MADE_UP = re.compile(r"tmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})\b")
+_GENERATED = re.compile(r"tmp(?:[a-z0-9_]{8}|\.[A-Za-z0-9]{10})\b")
 _OURS = re.compile(r"agentbench-(?:[a-z]++-)*+[a-z0-9_]{8}")
 _NUMBERED = re.compile(r"[\w.]++(?:-[a-z]\w*+)*+-\d++")
 _CHOSEN = re.compile(r"[a-z_.-]*+")
@@ -39,26 +39,26 @@ _CHOSEN = re.compile(r"[a-z_.-]*+")
 
 def _path(match: re.Match[str], *, every: bool) -> str:
     """A path without generated names. ``every``: all names directly in a temporary directory are generated."""
-    lead, *parts = match[0].split("/")
-    if lead not in _LEADS and not (lead[0] == "-" and len(lead) == 2):
+    first, *parts = match[0].split("/")
+    if first not in _LEADS and not (first[0] == "-" and len(first) == 2):
         return match[0]
     if ours := max((index for index, part in enumerate(parts, 1) if _OURS.fullmatch(part)), default=0):
         numbered = len(parts) > ours and _NUMBERED.fullmatch(parts[ours])
-        lead, parts = f"{lead}<temporary>", parts[ours + 1 if numbered else ours :]
+        first, parts = f"{first}<temporary>", parts[ours + 1 if numbered else ours :]
     root = next((len(root) + more for root, more in _ROOTS if tuple(parts[: len(root)]) == root), len(parts))
     name = parts[root] if root < len(parts) else ""
-    if name and (every or _MADE_UP.match(name) or not _CHOSEN.fullmatch(name)):
-        lead, parts = f"{lead.removesuffix('<temporary>')}<temporary>", parts[root + 1 :]
-    return "/".join([lead, *parts])
+    if name and (every or _GENERATED.match(name) or not _CHOSEN.fullmatch(name)):
+        first, parts = f"{first.removesuffix('<temporary>')}<temporary>", parts[root + 1 :]
+    return "/".join([first, *parts])
 
 
-# --- where things lie, and what a test runner counts -------------------------------------------------------------
+# --- addresses, process ids, and durations of test runners -------------------------------------------------------
 
-_MADE_UP_NAMES: Sequence[_Rule] = (
-    (re.compile(_START + _MADE_UP.pattern), "<temporary>"),
+_GENERATED_NAMES: Sequence[_Rule] = (
+    (re.compile(_START + _GENERATED.pattern), "<temporary>"),
     (re.compile(rf"{_START}pytest-\d++\b"), "pytest-<n>"),
 )
-_PLACES: Sequence[_Rule] = (
+_RUNNER_RULES: Sequence[_Rule] = (
     # Addresses of objects: 64 bits in hex, or labelled as an address; in decimal for id() and thread idents
     (re.compile(r"\b0x[0-9a-fA-F]{10,16}\b|(?<=\bat )0x[0-9a-fA-F]{6,16}\b"), "<address>"),
     (re.compile(r"\b(?:139|140|9[345])\d{12}\b"), "<address>"),
@@ -75,7 +75,7 @@ _PLACES: Sequence[_Rule] = (
     (re.compile(r"(?m)^((?:ok  |FAIL)\t\S++\t)\d++\.\d{3}s$"), r"\1<duration>"),
 )
 
-# --- whatever differs ----------------------------------------------------------------------------------------------
+# --- everything that may differ ----------------------------------------------------------------------------------
 
 _LASTING = frozenset(("duration", "elapsed", "took", "runtime", "latency", "uptime"))
 _TIMED = frozenset(("time", "timestamp", "seconds", "sec", "secs", "ms", "date", "at"))
@@ -121,8 +121,8 @@ _MOMENTS: Sequence[_Rule] = (
     (re.compile(r"([=_-])\1{2,}+"), r"\1\1\1"),
 )
 
-_NARROW: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=False)), *_MADE_UP_NAMES, *_PLACES)
-_BROAD: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=True)), *_MADE_UP_NAMES, *_PLACES, *_MOMENTS)
+_NARROW: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=False)), *_GENERATED_NAMES, *_RUNNER_RULES)
+_BROAD: Sequence[_Rule] = ((_PATH, functools.partial(_path, every=True)), *_GENERATED_NAMES, *_RUNNER_RULES, *_MOMENTS)
 
 _CUT = re.compile(
     r"\n?\[(?:\.\.\. \d++ [a-z]++ left out \.\.\.|\d++ characters of output dropped[^\]\n]*+)\]\n?|\n\[\.\.\.\]\n"

@@ -176,13 +176,13 @@ def digest(value: object) -> str:
 
 
 def not_passed(
-    expected: Collection[str], found: Mapping[str, str] | None, told: Mapping[str, str] | None = None
+    expected: Collection[str], outcomes: Mapping[str, str] | None, details: Mapping[str, str] | None = None
 ) -> str:
-    """Which of the expected tests did not pass, as text; empty if all did. ``told`` has details on each."""
-    if found is None:
+    """Which of the expected tests did not pass, as text; empty if all did. ``details`` explains each failure."""
+    if outcomes is None:
         return "the tests wrote no result file"
-    words = found if told is None else told
-    bad = [f"{name} ({words.get(name, 'not run')})" for name in expected if found.get(name) != "passed"]
+    words = outcomes if details is None else details
+    bad = [f"{name} ({words.get(name, 'not run')})" for name in expected if outcomes.get(name) != "passed"]
     if not bad:
         return ""
     more = f" and {len(bad) - _NAMED_TESTS} more" if len(bad) > _NAMED_TESTS else ""

@@ -27,8 +27,8 @@ def shorten(text: str, most: int) -> str:
         return text
     retained = text[: most - 4]
     words = re.match(r"(?s).*(?=\s)", text[: most - 3])
-    whole = words[0].rstrip() if words else ""
-    return f"{whole if len(whole) > most // 2 else retained} ..."
+    cut = words[0].rstrip() if words else ""
+    return f"{cut if len(cut) > most // 2 else retained} ..."
 
 
 def printable(path: str) -> str:

@@ -110,11 +110,11 @@ class _Copy:
 
     def _go(self, name: str) -> None:
         below = os.open(name, opening.DIRECTORY | os.O_NOFOLLOW, dir_fd=self._from)
-        self._from, left = below, self._from
-        os.close(left)
+        self._from, previous = below, self._from
+        os.close(previous)
         below = os.open(name, opening.DIRECTORY | os.O_NOFOLLOW, dir_fd=self._to)
-        self._to, left = below, self._to
-        os.close(left)
+        self._to, previous = below, self._to
+        os.close(previous)
 
     def _make(self, entry: TreeEntry) -> None:
         if entry.kind == "link":
@@ -217,13 +217,13 @@ def _open_for_removal(parent: int, name: str) -> int | None:
             os.unlink(name, dir_fd=parent)
             return None
         if mode & 0o700 != 0o700:
-            _open_up(parent, name)
+            _make_accessible(parent, name)
         return os.open(name, opening.DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except FileNotFoundError:
         return None
 
 
-def _open_up(parent: int, name: str) -> None:
+def _make_accessible(parent: int, name: str) -> None:
     with suppress(PermissionError):  # not ours; later calls may fail, or work anyway
         if sys.platform != "linux":
             os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
@@ -241,17 +241,17 @@ def _empty(root: int) -> None:
 
     Continues after errors; the first one is raised at the end.
     """
-    trouble: list[OSError] = []
+    errors: list[OSError] = []
     queue = os.listdir(root)
     while queue:
         name = queue.pop()
-        with _noted(trouble):
+        with _collected(errors):
             fd = _open_for_removal(root, name)
             if fd is None:
                 continue
             try:
                 for below in os.listdir(fd):  # noqa: PTH208 - a descriptor has no Path
-                    with _noted(trouble):
+                    with _collected(errors):
                         inner = _open_for_removal(fd, below)
                         if inner is None:
                             continue
@@ -262,13 +262,13 @@ def _empty(root: int) -> None:
             finally:
                 os.close(fd)
             os.rmdir(name, dir_fd=root)
-    if trouble:
-        raise trouble[0]
+    if errors:
+        raise errors[0]
 
 
 @contextmanager
-def _noted(trouble: list[OSError]) -> Iterator[None]:
+def _collected(errors: list[OSError]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        trouble.append(error)
+        errors.append(error)

@@ -119,7 +119,7 @@ class Git:
         deadline.check()
         with tempfile.TemporaryFile() as stderr:
             process = self._spawn(arguments, stdin, stderr, env or {})
-            over = threading.Event()
+            ended = threading.Event()
             killed = threading.Event()
 
             def kill() -> None:
@@ -127,7 +127,7 @@ class Git:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
-            watch = threading.Thread(target=_kill_at, args=(deadline, over, kill), name="git-deadline", daemon=True)
+            watch = threading.Thread(target=_kill_at, args=(deadline, ended, kill), name="git-deadline", daemon=True)
             watch.start()
             try:
                 with suppress(BrokenPipeError):  # git ended early: its exit code has the reason
@@ -138,7 +138,7 @@ class Git:
             finally:
                 if process.poll() is None:
                     kill()
-                over.set()
+                ended.set()
                 watch.join()
                 _close(process)
             if killed.is_set():
@@ -173,8 +173,8 @@ class Git:
             assert process.stdout is not None
             rest = b""
             while chunk := os.read(process.stdout.fileno(), _CHUNK):
-                *whole, rest = (rest + chunk).split(b"\0")
-                yield from whole
+                *complete, rest = (rest + chunk).split(b"\0")
+                yield from complete
                 if len(rest) > _LONGEST_LINE:
                     raise InputError(f"git {arguments[0]} prints a name with more than {_LONGEST_LINE} bytes")
 
@@ -268,8 +268,8 @@ def _read_batch(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         yield data
 
 
-def _kill_at(deadline: Deadline, over: threading.Event, kill: Callable[[], None]) -> None:
-    while not over.wait(min(_POLL, deadline.remaining())):
+def _kill_at(deadline: Deadline, ended: threading.Event, kill: Callable[[], None]) -> None:
+    while not ended.wait(min(_POLL, deadline.remaining())):
         if deadline.expired:
             kill()
             return

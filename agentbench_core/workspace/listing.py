@@ -23,7 +23,7 @@ NAMES_MAX = 256 << 20
 TREE_SIZE_MAX = 16 << 30
 """Maximum bytes of all files: sparse files are cheap to create, and take days to read."""
 
-_NOT_THE_TREES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+_HOST_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 EntryKind = Literal["file", "link", "special", "repository", "directory", "deep", "unreadable"]
 
@@ -85,7 +85,7 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
     """
     prefix = f"{path}/" if path else ""
     results: list[TreeEntry] = []
-    room = NAMES_MAX
+    remaining = NAMES_MAX
     directory = opening.open_beneath(root, path, opening.DIRECTORY)
     try:
         with os.scandir(directory) as entries:
@@ -99,8 +99,8 @@ def list_directory(root: int, path: str, *, git: bool = False) -> list[TreeEntry
                         continue  # removed, or no longer a link
                     raise
                 results.append(TreeEntry(prefix + entry.name, kind, status, target))
-                room -= len(results[-1].path)
-                if len(results) > ENTRIES_MAX or room < 0:
+                remaining -= len(results[-1].path)
+                if len(results) > ENTRIES_MAX or remaining < 0:
                     raise too_many()
     finally:
         os.close(directory)
@@ -120,7 +120,7 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
         OSError: ``start`` cannot be listed.
         ToolError: ``too_many_files``.
     """
-    count, room = 0, NAMES_MAX
+    count, remaining = 0, NAMES_MAX
     stack = [iter(list_directory(root, start))]
     while stack:
         entry = next(stack[-1], None)
@@ -128,8 +128,8 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
             stack.pop()
             continue
         count += 1
-        room -= len(entry.path)
-        if count > ENTRIES_MAX or room < 0:
+        remaining -= len(entry.path)
+        if count > ENTRIES_MAX or remaining < 0:
             raise too_many()
         if entry.kind != "directory":
             yield entry
@@ -141,6 +141,6 @@ def walk(root: int, start: str = "", *, depth_max: int = DEPTH_MAX) -> Iterator[
             except FileNotFoundError:
                 continue
             except OSError as error:
-                if error.errno in _NOT_THE_TREES:
+                if error.errno in _HOST_ERRORS:
                     raise
                 yield attrs.evolve(entry, kind="unreadable")

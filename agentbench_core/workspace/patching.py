@@ -15,7 +15,7 @@ import attrs
 
 from agentbench_core.workspace.diffing import unified_diff
 from agentbench_core.workspace.hunks import BadPatchError, FilePatch, Hunk, Line, PatchConflict
-from agentbench_core.workspace.paths import NOTHING, QUOTED, components, file_meant, file_of_git_line, unquoted
+from agentbench_core.workspace.paths import NOTHING, QUOTED, common_name, components, file_of_git_line, unquoted
 from agentbench_core.workspace.placing import Applied, apply_hunks
 
 __all__ = [
@@ -181,7 +181,7 @@ class _Reader:
             self._fail(f"the quoted name {match[0]}: {error}")
 
     def _finish(self, header: _Header, hunks: tuple[Hunk, ...]) -> FilePatch:
-        named = file_meant(header.old, header.new) if header.old else None
+        named = common_name(header.old, header.new) if header.old else None
         from_git = file_of_git_line(header.git_line) if header.git_line else None
         if header.old and named is None:
             self._fail(f"renames are refused, and {header.old!r} is not {header.new!r}")

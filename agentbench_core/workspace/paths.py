@@ -85,7 +85,7 @@ def unquoted(text: str) -> str:
     return _ESCAPE.sub(byte, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
-def file_meant(old: str, new: str) -> str | None:
+def common_name(old: str, new: str) -> str | None:
     """The one file behind two names, without git's ``a/`` and ``b/``; None if they are two files."""
     if NOTHING in (old, new):
         name = new if old == NOTHING else old
@@ -104,9 +104,9 @@ def file_of_git_line(line: str) -> str | None:
     if '"' in (rest[:1], rest[-1:]):
         match = re.fullmatch(rf"{QUOTED.pattern} {QUOTED.pattern}", rest)
         try:
-            return file_meant(unquoted(match[1]), unquoted(match[2])) if match else None
+            return common_name(unquoted(match[1]), unquoted(match[2])) if match else None
         except ValueError:
             return None
     # Names may contain spaces. Both halves are equally long, since renames are rejected.
     middle = len(rest) // 2
-    return file_meant(rest[:middle], rest[middle + 1 :]) if rest[middle : middle + 1] == " " else None
+    return common_name(rest[:middle], rest[middle + 1 :]) if rest[middle : middle + 1] == " " else None

@@ -45,7 +45,7 @@ def apply_hunks(patch: FilePatch, old: str) -> Applied:
     moved = []
     for number, hunk in enumerate(patch.hunks, 1):
         where = f"hunk {number} of {patch.path!r} ({hunk.header})"
-        at, placed = _place(hunk, lines, done, where)
+        at, placed = _locate(hunk, lines, done, where)
         moved.append(at - _expected(hunk))
         result += lines[done:at]
         result += placed.after
@@ -63,7 +63,7 @@ def _expected(hunk: Hunk) -> int:
     return max(0, hunk.start - 1) if hunk.before else 0
 
 
-def _place(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> tuple[int, Hunk]:
+def _locate(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> tuple[int, Hunk]:
     if not hunk.before:
         if lines:
             raise PatchConflict(f"{where} has no context lines, so its position is unknown; add some")
@@ -73,9 +73,9 @@ def _place(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> tuple[in
         before = candidate.before
         if expected >= first and tuple(lines[expected : expected + len(before)]) == before:
             return expected, candidate
-        places = _places(before, lines, first)
-        if places:
-            return _nearest(places, expected, where), candidate
+        matches = _matches(before, lines, first)
+        if matches:
+            return _nearest(matches, expected, where), candidate
     raise PatchConflict(_explanation(hunk, lines, first, where))
 
 
@@ -88,7 +88,7 @@ def _with_crlf(hunk: Hunk) -> Hunk:
     return attrs.evolve(hunk, lines=tuple(lines))
 
 
-def _places(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
+def _matches(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int]:
     """Every index from ``first`` on where all wanted lines match.
 
     Knuth, Morris and Pratt: comparing at each index takes minutes on a large file of equal lines.
@@ -100,51 +100,51 @@ def _places(wanted: Sequence[str], lines: Sequence[str], first: int) -> list[int
             size = fallback[size - 1]
         size += wanted[at] == wanted[size]
         fallback[at] = size
-    places = []
+    matches = []
     size = 0
     for at in range(first, len(lines)):
         while size and (size == len(wanted) or lines[at] != wanted[size]):
             size = fallback[size - 1]
         size += lines[at] == wanted[size]
         if size == len(wanted):
-            places.append(at - size + 1)
-    return places
+            matches.append(at - size + 1)
+    return matches
 
 
-def _nearest(places: Sequence[int], expected: int, where: str) -> int:
-    nearest = min(abs(at - expected) for at in places)
-    best = [at for at in places if abs(at - expected) == nearest]
+def _nearest(matches: Sequence[int], expected: int, where: str) -> int:
+    nearest = min(abs(at - expected) for at in matches)
+    best = [at for at in matches if abs(at - expected) == nearest]
     if len(best) > 1:
         either = " and ".join(str(at + 1) for at in best)
         raise PatchConflict(f"{where} fits equally well at lines {either}; add more context lines")
     return best[0]
 
 
-# --- words -------------------------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------------------
 
 
 def _explanation(hunk: Hunk, lines: Sequence[str], first: int, where: str) -> str:
     before = hunk.before
-    words = [f"{where} does not fit. It expects:", *_listed(before, None)]
+    message = [f"{where} does not fit. It expects:", *_listed(before, None)]
     if not lines:
-        return "\n".join([*words, "but the file is empty."])
-    at = _alike(before, lines)
-    if hunk.after and _places(hunk.after, lines, 0):
-        words.append("The resulting lines are already in the file: the change may have been applied before.")
-        at = _places(hunk.after, lines, 0)[0]
-    elif _places(before, lines[:first], 0):
-        at = _places(before, lines[:first], 0)[0]
-        words.append("Those lines are in or above the previous hunk; hunks must be in order:")
+        return "\n".join([*message, "but the file is empty."])
+    at = _loose_match(before, lines)
+    if hunk.after and _matches(hunk.after, lines, 0):
+        message.append("The resulting lines are already in the file: the change may have been applied before.")
+        at = _matches(hunk.after, lines, 0)[0]
+    elif _matches(before, lines[:first], 0):
+        at = _matches(before, lines[:first], 0)[0]
+        message.append("Those lines are in or above the previous hunk; hunks must be in order:")
     elif at is not None:
-        words.append(f"{_difference(before, lines[at : at + len(before)])}:")
+        message.append(f"{_difference(before, lines[at : at + len(before)])}:")
     else:
-        at = _most_alike(before, lines, _expected(hunk))
+        at = _closest(before, lines, _expected(hunk))
         differs = next((n for n, line in enumerate(before) if lines[at + n : at + n + 1] != [line]), 0)
-        words.append(f"The file has this instead; line {at + differs + 1} is the first difference:")
-    return "\n".join([*words, *_listed(lines[at : at + len(before)], at + 1)])
+        message.append(f"The file has this instead; line {at + differs + 1} is the first difference:")
+    return "\n".join([*message, *_listed(lines[at : at + len(before)], at + 1)])
 
 
-def _most_alike(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
+def _closest(wanted: Sequence[str], lines: Sequence[str], expected: int) -> int:
     """The index where most of the first wanted lines match; of several, the nearest."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted[:_COMPARED]):
@@ -156,15 +156,15 @@ def _most_alike(wanted: Sequence[str], lines: Sequence[str], expected: int) -> i
     return min(votes, key=lambda at: (-votes[at], abs(at - expected)))
 
 
-def _alike(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
+def _loose_match(wanted: Sequence[str], lines: Sequence[str]) -> int | None:
     """The index where the lines match except for whitespace."""
-    places = _places([_squeezed(line) for line in wanted], [_squeezed(line) for line in lines], 0)
-    return places[0] if places else None
+    matches = _matches([_squeezed(line) for line in wanted], [_squeezed(line) for line in lines], 0)
+    return matches[0] if matches else None
 
 
-def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
-    if [line.rstrip("\r\n") for line in wanted] == [line.rstrip("\r\n") for line in found]:
-        ending = wanted[-1].rstrip("\r\n") == found[-1].rstrip("\r\n") and wanted[-1][-1:] != found[-1][-1:]
+def _difference(wanted: Sequence[str], actual: Sequence[str]) -> str:
+    if [line.rstrip("\r\n") for line in wanted] == [line.rstrip("\r\n") for line in actual]:
+        ending = wanted[-1].rstrip("\r\n") == actual[-1].rstrip("\r\n") and wanted[-1][-1:] != actual[-1][-1:]
         return (
             "Only the newline at the end of the file differs" if ending else "Only the line endings (CRLF, LF) differ"
         )

@@ -120,12 +120,12 @@ def _write_git(git: Git, tree_id: str, git_dir: Path, deadline: Deadline) -> Non
     for directory in (pack, git_dir / "objects/info", git_dir / "refs/heads", git_dir / "refs/tags", git_dir / "info"):
         directory.mkdir(parents=True)
     # Git renames the finished pack, so it must be created on the same file system.
-    here = {
+    env = {
         "GIT_OBJECT_DIRECTORY": str(git_dir / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(str(git.git_dir.resolve() / "objects")),
     }
     git.run(
-        "pack-objects", "--quiet", "--revs", str(pack / "pack"), stdin=f"{head}\n".encode(), deadline=deadline, env=here
+        "pack-objects", "--quiet", "--revs", str(pack / "pack"), stdin=f"{head}\n".encode(), deadline=deadline, env=env
     )
     git.run("read-tree", tree_id, env={"GIT_INDEX_FILE": str(git_dir / "index")}, deadline=deadline)
     (git_dir / "config").write_text(_CONFIG)

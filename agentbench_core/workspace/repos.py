@@ -94,7 +94,7 @@ def directory_commit(directory: Path) -> str:
         return _import_directory(Git(Path(scratch)), directory, Deadline(_COMMIT_SECONDS))
 
 
-# --- where it comes from -----------------------------------------------------------------------------------------
+# --- source ------------------------------------------------------------------------------------------------------
 
 
 def _locate(url: str, beside: Path) -> _Source:
@@ -194,8 +194,8 @@ def _has(git: Git, commit: str, deadline: Deadline) -> bool:
 
 def _sweep(git_dir: Path) -> None:
     """Remove leftovers of a git process that was killed. We hold the lock, so no other process is fetching."""
-    for left in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
-        left.unlink(missing_ok=True)
+    for leftover in (*git_dir.rglob("*.lock"), *git_dir.glob("objects/pack/tmp_*")):
+        leftover.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class Scratch:
             return self._path
 
     def place(self, name: str) -> Path:
-        """A new path in a directory of its own; ``name`` is its last part."""
+        """A new path in its own new directory; ``name`` is its last part."""
         return self.fresh(name) / name
 
     def fresh(self, name: str) -> Path:

@@ -81,21 +81,21 @@ class Snapshots:
             DeadlineExceeded: the deadline has passed.
         """
         deadline = deadline or self._deadline
-        taking = _Taking(self._known)
+        snapshotter = _Snapshotter(self._known)
         ref = f"refs/snapshots/{uuid.uuid4().hex}"
         with _opened(workspace) as tree, self._git.commit(ref, deadline) as writer:
             for entry in tree.walk():
-                taking.take(tree, entry, writer)
+                snapshotter.take(tree, entry, writer)
         with self._lock:  # only now are the sent blobs in the repository
-            self._known |= taking.sent
-        return Snapshot(writer.tree, tuple(taking.oddities))
+            self._known |= snapshotter.sent
+        return Snapshot(writer.tree, tuple(snapshotter.oddities))
 
     def freeze(self, base: Snapshot, workspace: Path, deadline: Deadline | None = None) -> Frozen:
         """Take a snapshot and compare it with the base. Raises like :meth:`take`."""
-        taken = self.take(workspace, deadline)
+        snapshot = self.take(workspace, deadline)
         before = set(base.oddities)
-        new = tuple(oddity for oddity in taken.oddities if oddity not in before)
-        return Frozen(taken, self.changes(base, taken, deadline), new)
+        new = tuple(oddity for oddity in snapshot.oddities if oddity not in before)
+        return Frozen(snapshot, self.changes(base, snapshot, deadline), new)
 
     def changes(self, base: Snapshot, other: Snapshot, deadline: Deadline | None = None) -> tuple[Change, ...]:
         """The changes, sorted by path. A rename is a deletion and an addition."""
@@ -161,19 +161,19 @@ class Snapshots:
                     into.write(change.path, data, executable=change.new_mode == EXECUTABLE)
 
 
-class _Taking:
+class _Snapshotter:
     """One snapshot in progress: what was sent, and what is unusual."""
 
     def __init__(self, known: set[bytes]) -> None:
         self._known = known
-        self._room = listing.TREE_SIZE_MAX
+        self._remaining = listing.TREE_SIZE_MAX
         self.sent: set[bytes] = set()
         self.oddities: list[str] = []
 
     def take(self, tree: Tree, entry: TreeEntry, writer: CommitWriter) -> None:
         self.oddities += _oddities(entry)
-        self._room -= entry.size if entry.kind == "file" and entry.size <= _DIGEST_MAX else 0
-        if self._room < 0:
+        self._remaining -= entry.size if entry.kind == "file" and entry.size <= _DIGEST_MAX else 0
+        if self._remaining < 0:
             raise ToolError(
                 "too_large", f"the files of the tree have more than {listing.TREE_SIZE_MAX >> 30} GiB together"
             )
@@ -197,15 +197,15 @@ class _Taking:
         mode = EXECUTABLE if entry.mode & stat.S_IXUSR else FILE
         size = os.fstat(fd).st_size
         # Most files are unchanged since the last snapshot: then git only needs their digest.
-        whole = file.read(_WHOLE) if size < _WHOLE else None
+        data = file.read(_WHOLE) if size < _WHOLE else None
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        for chunk in (whole,) if whole is not None else _chunks(fd):
+        for chunk in (data,) if data is not None else _chunks(fd):
             digest.update(chunk)
         if digest.digest() in self._known or digest.digest() in self.sent:
             writer.add_known(entry.path, mode, digest.hexdigest())
             return
         try:
-            writer.add(entry.path, mode, size, (whole,) if whole is not None else _chunks(fd))
+            writer.add(entry.path, mode, size, (data,) if data is not None else _chunks(fd))
         except ValueError as error:
             raise SandboxError(f"the workspace changed while it was frozen: {error}") from None
         self.sent.add(digest.digest())

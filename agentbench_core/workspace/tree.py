@@ -143,7 +143,7 @@ class Tree:
             try:
                 temporary = _temporary_name()
                 os.symlink(target, temporary, dir_fd=parent)
-                _give_to_owner_of(parent, temporary)
+                _take_owner_of(parent, temporary)
                 _rename(parent, temporary, name)
             finally:
                 os.close(parent)
@@ -199,7 +199,7 @@ class Tree:
             for name in parents:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=fd)
-                    _give_to_owner_of(fd, name)
+                    _take_owner_of(fd, name)
                 below = opening.open_beneath(fd, name, opening.PARENT)
                 os.close(fd)
                 fd = below
@@ -266,7 +266,7 @@ def _rename(parent: int, temporary: str, name: str) -> None:
         raise
 
 
-def _give_to_owner_of(parent: int, name: str) -> None:
+def _take_owner_of(parent: int, name: str) -> None:
     """If running as root, give new files to the owner of the directory: the user that the sandbox runs as."""
     if os.geteuid() == 0:
         owner = os.fstat(parent)

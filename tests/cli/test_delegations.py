@@ -9,16 +9,16 @@ from typing import Any
 from hypothesis import given, strategies as some
 
 from agentbench_core import Delegation
-from agentbench_core.cli.delegations import Party
+from agentbench_core.cli.delegations import AgentTree
 from agentbench_core.values.events import LLMRequest, LLMResponse, ToolCallStarted
 
 
-def drawn(*links: tuple[str, str]) -> list[str]:
+def lines(*links: tuple[str, str]) -> list[str]:
     """The names in the drawing, with the branches before them."""
-    party = Party()
+    tree = AgentTree()
     for parent, child in links:
-        party.take(Delegation(parent=parent, child=child, role="r", depth=1))
-    return [line.removesuffix(": 0 calls, 0 tokens, 0 steps") for line in party.drawn()]
+        tree.add(Delegation(parent=parent, child=child, role="r", depth=1))
+    return [line.removesuffix(": 0 calls, 0 tokens, 0 steps") for line in tree.lines()]
 
 
 def names(lines: Sequence[str]) -> list[str]:
@@ -27,12 +27,12 @@ def names(lines: Sequence[str]) -> list[str]:
 
 def test_nobody_delegated() -> None:
     """Nothing is drawn."""
-    assert drawn() == []
+    assert lines() == []
 
 
 def test_a_tree() -> None:
     """Children below their parents, in the order in which they were asked."""
-    assert drawn(("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f")) == [
+    assert lines(("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f")) == [
         "a",
         "├─ b",
         "│  ├─ d",
@@ -44,11 +44,11 @@ def test_a_tree() -> None:
 
 def test_what_each_did() -> None:
     """Calls, tokens and steps of its own; a call that is tried again is one call."""
-    party = Party()
-    party.take(Delegation(parent="a", child="b", role="r", depth=1))
+    tree = AgentTree()
+    tree.add(Delegation(parent="a", child="b", role="r", depth=1))
     for exchange in (1, 2):
-        party.take(LLMRequest(call=7, exchange=exchange, agent="b", messages=1))
-    party.take(
+        tree.add(LLMRequest(call=7, exchange=exchange, agent="b", messages=1))
+    tree.add(
         LLMResponse(
             call=7,
             exchange=2,
@@ -62,36 +62,36 @@ def test_what_each_did() -> None:
             duration_sec=0.1,
         )
     )
-    party.take(ToolCallStarted(step=1, agent="a", tool="run"))
-    assert list(party.drawn()) == ["a: 0 calls, 0 tokens, 1 steps", "└─ b: 1 calls, 12 tokens, 0 steps"]
+    tree.add(ToolCallStarted(step=1, agent="a", tool="run"))
+    assert list(tree.lines()) == ["a: 0 calls, 0 tokens, 1 steps", "└─ b: 1 calls, 12 tokens, 0 steps"]
 
 
 def test_who_is_asked_again_is_drawn_once() -> None:
     """Below the first who asked: doubled links would double the lines at each of them."""
     doubled = [(f"a{number}", f"a{number + 1}") for number in range(40) for _ in range(2)]
-    assert names(drawn(*doubled)) == [f"a{number}" for number in range(41)]
-    assert drawn(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")) == ["a", "├─ b", "│  └─ d", "└─ c"]
+    assert names(lines(*doubled)) == [f"a{number}" for number in range(41)]
+    assert lines(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")) == ["a", "├─ b", "│  └─ d", "└─ c"]
 
 
 def test_who_asked_each_other() -> None:
     """Each is drawn once, also where nobody was first."""
-    assert drawn(("a", "a")) == ["a"]
-    assert drawn(("a", "b"), ("b", "a")) == ["a", "└─ b"]
-    assert drawn(("x", "y"), ("a", "b"), ("b", "a")) == ["x", "└─ y", "a", "└─ b"]
+    assert lines(("a", "a")) == ["a"]
+    assert lines(("a", "b"), ("b", "a")) == ["a", "└─ b"]
+    assert lines(("x", "y"), ("a", "b"), ("b", "a")) == ["x", "└─ y", "a", "└─ b"]
 
 
 def test_a_long_chain_and_a_wide_tree() -> None:
     """The first 200 lines, and how many are left out."""
-    chain = drawn(*pairwise(f"a{number}" for number in range(1501)))
+    chain = lines(*pairwise(f"a{number}" for number in range(1501)))
     assert names(chain) == [*(f"a{number}" for number in range(200)), "... and 1301 more"]
-    wide = drawn(*(("a", f"b{number}") for number in range(200)))
+    wide = lines(*(("a", f"b{number}") for number in range(200)))
     assert (len(wide), wide[-2:]) == (201, ["├─ b198", "... and 1 more"])
-    assert drawn(*(("a", f"b{number}") for number in range(199)))[-1] == "└─ b198"
+    assert lines(*(("a", f"b{number}") for number in range(199)))[-1] == "└─ b198"
 
 
 def test_names_that_are_no_names() -> None:
     """One line each, not too long; what moves a cursor is for whoever prints it."""
-    assert drawn(("a\nb\r\tc\u2028d", "e" * 1000)) == ["a b c d", f"└─ {'e' * 80}"]
+    assert lines(("a\nb\r\tc\u2028d", "e" * 1000)) == ["a b c d", f"└─ {'e' * 80}"]
 
 
 def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> None:
@@ -107,7 +107,7 @@ def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> No
 @given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("abcdefgh"))))
 def test_any_links(links: list[tuple[str, str]]) -> None:
     """Everybody once."""
-    assert sorted(names(drawn(*links))) == sorted({name for link in links for name in link})
+    assert sorted(names(lines(*links))) == sorted({name for link in links for name in link})
 
 
 ODD = """

@@ -39,9 +39,9 @@ def test_the_torn_tail_is_what_follows_the_last_line_feed(
     before = b"".join(line + b"\n" for line in whole)
     path.write_bytes(before + torn)
     assert journal.partial_line(path) == torn
-    assert journal.cut_torn_tail(path) == len(torn)
+    assert journal.cut_partial_line(path) == len(torn)
     assert path.read_bytes() == before
-    assert journal.cut_torn_tail(path) == 0
+    assert journal.cut_partial_line(path) == 0
 
 
 def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
     path.write_bytes(b"{}\n" + b"x" * 300_000)
     assert len(journal.partial_line(path)) == 300_000
     path.write_bytes(b"x" * 300_000)
-    assert journal.cut_torn_tail(path) == 300_000
+    assert journal.cut_partial_line(path) == 300_000
     assert path.read_bytes() == b""
 
 

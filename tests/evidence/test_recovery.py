@@ -138,7 +138,7 @@ def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> 
             assert f"agentbench runs rebuild {run}" in refused.err
         assert "skipped: " in agentbench("runs", "list").err
         done = agentbench("runs", "rebuild", str(run))
-        assert "run.json: put back from events.jsonl" in done.out
+        assert "run.json: restored from events.jsonl" in done.out
         assert manifest.read_text() == whole
         assert '"repeats": 9' in (run / f"run.json.before-rebuild-{kept}").read_text()
         assert agentbench("run", "--resume", str(run)).code == 0  # the set-up is tried again

@@ -12,7 +12,7 @@ from agentbench_core.inputs.config import Choice, Settings
 from agentbench_core.plugin import hookspecs
 from agentbench_core.plugin.discovery import discover
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS, Kind
-from agentbench_core.plugin.registry import ADVERSARY, comes_with
+from agentbench_core.plugin.registry import ADVERSARY, provided_by
 from agentbench_testing.authoring import scaffold
 
 ROOT = Path(agentbench_core.__file__).parent
@@ -63,7 +63,7 @@ OURS = sorted(path.name for path in (ROOT.parent / "plugins").iterdir())
 def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
     """What to choose by name comes with the distribution that registers it, and only that."""
     for component in discover().registry.all():
-        named = f"is part of {distribution};" in comes_with(component.kind, component.name)
+        named = f"is part of {distribution};" in provided_by(component.kind, component.name)
         chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
         if chosen and component.source.distribution in OURS and ADVERSARY not in component.capabilities:
             assert named == (component.source.distribution == distribution), component.name

@@ -719,17 +719,17 @@ def test_the_first_interrupt_ends_what_takes_long_after_the_agent(
 def test_what_takes_long_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """Without a terminal by a line now and then: what goes on, and for how long."""
     plain = PlainProgress(2, (), patience=0)
-    plain.still_at_work()
+    plain.print_running()
     plain.report_started("html")
-    plain.still_at_work()
+    plain.print_running()
     plain.report_finished("html")
     plain.attempt_started("id-1", "idle", "one", 1)
     plain.attempt_started("id-2", "idle", "one", 2)
     plain.phase_started("id-2", "score")
-    plain.still_at_work()
+    plain.print_running()
     patient = PlainProgress(1, ())
     patient.report_started("html")
-    patient.still_at_work()
+    patient.print_running()
     assert capfd.readouterr().err.splitlines() == [
         "still running: html: report, 0 s",
         "still running: idle one: begins, 0 s; idle one@2: score, 0 s",

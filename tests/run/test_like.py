@@ -182,7 +182,7 @@ def test_what_cannot_be_made_again(make_task: Any, agentbench: Any, plugin: Any,
     spec.write_text(spec.read_text().replace("id: b", "id: c"))
     renamed = agentbench("run", "--like", run)
     assert renamed.code == 2
-    assert "no longer exist: b; in their place: c" in renamed.err
+    assert "no longer exist: b; found instead: c" in renamed.err
     spec.write_text(spec.read_text().replace("id: c", "id: b"))
     (tmp_path / "tasks").rename(tmp_path / "moved")
     gone = agentbench("run", "--like", run)

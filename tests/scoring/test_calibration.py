@@ -14,7 +14,7 @@ import pytest
 
 from agentbench_core import Calibration
 from agentbench_core.builtin import options
-from agentbench_core.run.attempt.calibration import DIRECTORY, _read, _sum
+from agentbench_core.run.attempt.calibration import DIRECTORY, _hash, _read
 from agentbench_integrity.scorer import scorer as tests_scorer
 from agentbench_integrity.scorer.blinding.expectations import VERSION, Expectations, dumped, loaded
 from agentbench_local.plugin import LocalOptions
@@ -482,8 +482,8 @@ def test_expectations_lie_beside_the_task(
     (kept,) = (task / DIRECTORY).iterdir()
     first = json.loads(kept.read_text())
     found = {"data": first["data"], "summary": first["summary"], "weakness": "as it was kept"}
-    assert first == {**first, "digest": _sum({**found, "weakness": first["weakness"]})}
-    kept.write_text(json.dumps({**first, **found, "digest": _sum(found)}))
+    assert first == {**first, "digest": _hash({**found, "weakness": first["weakness"]})}
+    kept.write_text(json.dumps({**first, **found, "digest": _hash(found)}))
     assert run()[0] == {"as it was kept"}
     kept.rename(task / "elsewhere")
     (task / DIRECTORY).rmdir()
@@ -502,9 +502,9 @@ def test_damaged_expectations(text: str, tmp_path: Path) -> None:
     assert _read(tmp_path / "kept.json", {"a": 1}) is None
     assert _read(tmp_path / "none.json", {"a": 1}) is None
     found = {"data": {"x": 1}, "summary": ["y"], "weakness": "z"}
-    (tmp_path / "kept.json").write_text(json.dumps({"for": {"a": 1}, **found, "digest": _sum({**found, "data": {}})}))
+    (tmp_path / "kept.json").write_text(json.dumps({"for": {"a": 1}, **found, "digest": _hash({**found, "data": {}})}))
     assert _read(tmp_path / "kept.json", {"a": 1}) is None
-    (tmp_path / "kept.json").write_text(json.dumps({"for": {"a": 1}, **found, "digest": _sum(found)}))
+    (tmp_path / "kept.json").write_text(json.dumps({"for": {"a": 1}, **found, "digest": _hash(found)}))
     assert _read(tmp_path / "kept.json", {"a": 1}) == Calibration(data={"x": 1}, summary=("y",), weakness="z")
     assert _read(tmp_path / "kept.json", {"a": 2}) is None
 

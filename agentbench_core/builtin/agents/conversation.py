@@ -110,12 +110,12 @@ class Conversation:
         self._context.log.emit(AgentTurnStarted(turn=self.turns))
         self._fit()
         while True:
-            asked = self._bytes
+            sent_bytes = self._bytes
             answer = self._llm.complete(Request(messages=self.messages, tools=self._tools))
-            if answer.finish != "context_overflow" or not self._shrink(asked / 2):
+            if answer.finish != "context_overflow" or not self._shrink(sent_bytes / 2):
                 break
         if answer.usage and answer.usage.prompt_tokens:
-            self._bytes_per_token = min(max(asked / answer.usage.prompt_tokens, 1.0), 8.0)
+            self._bytes_per_token = min(max(sent_bytes / answer.usage.prompt_tokens, 1.0), 8.0)
         self._last_turn = len(self._messages)
         if answer.message.content or answer.message.tool_calls:  # some servers reject a message without either
             self._add(answer.message)
@@ -131,8 +131,8 @@ class Conversation:
 
     def add_tool_result(self, call: ToolCall, result: ToolResult, *, last: bool = False) -> None:
         """Add the result of a call that the agent made or answered itself."""
-        left = self._context.budget.left if last else ""
-        text = shown(result) + (f"\n[left: {left}]" if left else "")
+        remaining = self._context.budget.left if last else ""
+        text = shown(result) + (f"\n[left: {remaining}]" if remaining else "")
         self._add(Message(role="tool", content=text, tool_call_id=call.id))
 
     def _add(self, message: Message) -> None:
@@ -142,9 +142,9 @@ class Conversation:
     def _fit(self) -> None:
         if self._window is None:
             return
-        room = max(self._window - (self._llm.facts.answer_tokens or 0), self._window * _SMALLEST)
-        if self._bytes / self._bytes_per_token > room * _FULL:
-            self._shrink(room * _LEFT * self._bytes_per_token)
+        capacity = max(self._window - (self._llm.facts.answer_tokens or 0), self._window * _SMALLEST)
+        if self._bytes / self._bytes_per_token > capacity * _FULL:
+            self._shrink(capacity * _LEFT * self._bytes_per_token)
 
     def _shrink(self, target: float) -> bool:
         """Drop the oldest output until ``target`` bytes are left. Returns whether anything was dropped."""

@@ -45,13 +45,13 @@ class ListFiles:
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``paths``, and ``omitted``: the number of paths beyond the cap."""
-        wanted = load(arguments, _ListFiles, where="list_files")
-        meant = path_matcher((wanted.glob or "**",))
-        root = "" if wanted.root in ("", ".", "./") else wanted.root.rstrip("/")
+        args = load(arguments, _ListFiles, where="list_files")
+        is_selected = path_matcher((args.glob or "**",))
+        root = "" if args.root in ("", ".", "./") else args.root.rstrip("/")
         paths = []
         for path in context.workspace.files(root):
             context.deadline.check()
-            if meant(path):
+            if is_selected(path):
                 paths.append(path)
         retained = paths[: self.options.max_paths]
         return ToolResult.success(paths=retained, omitted=len(paths) - len(retained))
@@ -77,14 +77,14 @@ class ReadFile:
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``text``, ``total_lines``, and ``omitted_chars``: the number of characters cut at the end."""
-        wanted = load(arguments, _ReadFile, where="read_file")
-        data = context.workspace.read(wanted.path, limit=LARGEST_FILE)
+        args = load(arguments, _ReadFile, where="read_file")
+        data = context.workspace.read(args.path, limit=LARGEST_FILE)
         if b"\0" in data[:8192]:
-            raise ToolError("not_text", f"{wanted.path!r} is a binary file")
+            raise ToolError("not_text", f"{args.path!r} is a binary file")
         lines = data.decode("utf-8", "backslashreplace").splitlines(keepends=True)
-        first, last = wanted.start_line or 1, wanted.end_line or len(lines)
+        first, last = args.start_line or 1, args.end_line or len(lines)
         if first > max(last, 1) or first > max(len(lines), 1):
-            raise ToolError("bad_range", f"{wanted.path!r} has {len(lines)} lines; asked for {first} to {last}")
+            raise ToolError("bad_range", f"{args.path!r} has {len(lines)} lines; asked for {first} to {last}")
         text = "".join(lines[first - 1 : last])
         retained = text[: self.options.max_chars]
         return ToolResult.success(text=retained, total_lines=len(lines), omitted_chars=len(text) - len(retained))
@@ -114,23 +114,23 @@ class Search:
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """``matches``; ``more``: whether there are others; ``regex``: whether the query was run as a regex."""
-        wanted = load(arguments, _Search, where="search")
-        meant = path_matcher((wanted.glob or "**",))
-        cap = min(wanted.max_results, self.options.max_results)
+        args = load(arguments, _Search, where="search")
+        is_selected = path_matcher((args.glob or "**",))
+        cap = min(args.max_results, self.options.max_results)
         regex = False
-        results = list(itertools.islice(_literally(wanted.query, meant, context), cap + 1))
-        if not results and _SPECIAL.search(wanted.query):
+        results = list(itertools.islice(_search_text(args.query, is_selected, context), cap + 1))
+        if not results and _SPECIAL.search(args.query):
             regex = True
-            results = list(itertools.islice(_in_sandbox(wanted.query, meant, context), cap + 1))
+            results = list(itertools.islice(_search_regex(args.query, is_selected, context), cap + 1))
         lines = [line[:_LONGEST_LINE] for line in results[:cap]]
         return ToolResult.success(matches=lines, more=len(results) > cap, regex=regex)
 
 
-def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
+def _search_text(query: str, is_selected: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
     needle = query.encode("utf-8", "surrogatepass")  # models may send lone surrogates; no file contains them
     for path in context.workspace.files():
         context.deadline.check()
-        if not meant(path):
+        if not is_selected(path):
             continue
         data = context.workspace.read(path, limit=LARGEST_FILE)
         if needle not in data or b"\0" in data[:8192]:
@@ -140,7 +140,7 @@ def _literally(query: str, meant: Callable[[str], bool], context: ToolContext) -
                 yield f"{path}:{number}:{line}"
 
 
-def _in_sandbox(query: str, meant: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
+def _search_regex(query: str, is_selected: Callable[[str], bool], context: ToolContext) -> Iterator[str]:
     result = context.sandbox.exec(["sh", "-c", _IN_SANDBOX, "search", query], deadline=context.deadline)
     if result.timed_out:
         context.deadline.check()
@@ -149,10 +149,10 @@ def _in_sandbox(query: str, meant: Callable[[str], bool], context: ToolContext) 
             "bad_query", shorten(result.stderr.text.strip(), 1000) or f"the search ended with {result.exit_code}"
         )
     lines = [line.removeprefix("./") for line in result.stdout.text.splitlines()]
-    yield from sorted((line for line in lines if meant(line.partition(":")[0])), key=_place)
+    yield from sorted((line for line in lines if is_selected(line.partition(":")[0])), key=_location)
 
 
-def _place(line: str) -> tuple[str, int]:
+def _location(line: str) -> tuple[str, int]:
     path, _, rest = line.partition(":")
     number = rest.partition(":")[0]
     return path, int(number) if number.isdecimal() else 0

@@ -38,7 +38,7 @@ from agentbench_core.run.metering.resources import PhaseMonitor
 from agentbench_core.run.metering.tools import AgentTools, MeteredToolbox, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import AgentLog, Recording
-from agentbench_core.run.signals import attend
+from agentbench_core.run.signals import run_in_thread
 from agentbench_core.values.events import Delegation, Warning_
 from agentbench_core.values.failures import Outcome
 from agentbench_core.values.limits import Budget, Deadline
@@ -178,7 +178,7 @@ class AgentPhase:
     def _solve(self, agent: Agent, context: AttemptContext, meter: Meter | None) -> object:
         """Run the agent in a thread that can be abandoned, since a thread cannot be killed."""
         name = f"agent {self._plan.task.spec.id}"
-        solved = attend(lambda: agent.solve(context), name, self._deadline, grace=GRACE_SEC)
+        solved = run_in_thread(lambda: agent.solve(context), name, self._deadline, grace=GRACE_SEC)
         ended: list[object] = []
         if solved.done():
             error = solved.exception()
@@ -211,9 +211,9 @@ class AgentPhase:
         if isinstance(ended, AgentResult):
             return ended.message
         if not isinstance(ended, BaseException):
-            return f"the agent returned {_said(repr, ended)}, which is not an AgentResult"
+            return f"the agent returned {_safe_text(repr, ended)}, which is not an AgentResult"
         self._files.write("agent/traceback.txt", "".join(traceback.format_exception(ended)))
-        return f"the agent raised {type(ended).__name__}: {_said(str, ended)}"
+        return f"the agent raised {type(ended).__name__}: {_safe_text(str, ended)}"
 
 
 _OUTCOMES: dict[type[BaseException], Outcome] = {
@@ -226,7 +226,7 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 """The stop from outside, as noted by the harness. Exceptions of the agent itself do not count."""
 
 
-def _said(how: Callable[[object], str], value: object) -> str:
+def _safe_text(how: Callable[[object], str], value: object) -> str:
     """An agent's object as text, even if its ``repr`` fails."""
     try:
         return how(value)
@@ -237,8 +237,8 @@ def _said(how: Callable[[object], str], value: object) -> str:
 def baseline_output(baseline: Baseline) -> str:
     """The output of the failing command on the public tree, as shown to the agent."""
     public = baseline.public
-    late = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
-    return public.stdout.text + public.stderr.text + late
+    timeout_note = f"\n[it ran out of time after {public.duration_sec:.0f} s]\n" if public.timed_out else ""
+    return public.stdout.text + public.stderr.text + timeout_note
 
 
 def instruction(task: Task, failure_output: str) -> str:
@@ -283,23 +283,23 @@ class SubAgents:
         )
 
     def _delegate(
-        self, parent: str, budget: Budget, names: frozenset[str], depth: int, mandate: SubAgentRequest
+        self, parent: str, budget: Budget, names: frozenset[str], depth: int, request: SubAgentRequest
     ) -> AttemptContext:
-        if not _ROLE.fullmatch(mandate.role):
-            raise InputError(f"{mandate.role!r} is not a valid role: expected a short lowercase name")
-        wanted = names if mandate.tools is None else frozenset(mandate.tools)
+        if not _ROLE.fullmatch(request.role):
+            raise InputError(f"{request.role!r} is not a valid role: expected a short lowercase name")
+        wanted = names if request.tools is None else frozenset(request.tools)
         for unknown in sorted(wanted - names):
             hint = did_you_mean(unknown, names)
-            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to sub-agent {mandate.role}")
+            raise InputError(f"{parent!r} has no tool {unknown!r}{hint} to give to sub-agent {request.role}")
         self.deadline.check()
         budget.check_spend()
         with self._lock:
             if self._names.total() >= _MOST:
                 raise InputError(f"{_MOST} delegations is the limit for one attempt")
-            self._names[mandate.role] += 1
-            child = f"{mandate.role}-{self._names[mandate.role]}"
-        self.log.emit(Delegation(parent=parent, child=child, role=mandate.role, depth=depth + 1))
+            self._names[request.role] += 1
+            child = f"{request.role}-{self._names[request.role]}"
+        self.log.emit(Delegation(parent=parent, child=child, role=request.role, depth=depth + 1))
         share = budget.share(
-            max_steps=mandate.max_steps, max_tokens=mandate.max_tokens, max_cost_usd=mandate.max_cost_usd
+            max_steps=request.max_steps, max_tokens=request.max_tokens, max_cost_usd=request.max_cost_usd
         )
         return self._context(child, share, wanted, depth + 1)

@@ -86,16 +86,16 @@ def run_attempt(
         RunStoppedError: records cannot be written any more. All other errors are part of the result.
     """
     attempt = _Attempt(
-        plan=plan, session=session, recording=recording, given=baseline, judge_empty=judge_empty, per_test=per_test
+        plan=plan, session=session, recording=recording, baseline=baseline, judge_empty=judge_empty, per_test=per_test
     )
     try:
-        attempt.go()
+        attempt.run()
     except RunStoppedError:
         raise
     except BaseException as error:  # noqa: BLE001 - every end is recorded, also a scorer's SystemExit
-        attempt.found.outcome = attempt.outcome_of(error)
-        attempt.found.error = error
-    return attempt.found
+        attempt.result.outcome = attempt.outcome_of(error)
+        attempt.result.error = error
+    return attempt.result
 
 
 @attrs.define(kw_only=True)
@@ -103,17 +103,17 @@ class _Attempt:
     plan: AttemptPlan
     session: Session
     recording: Recording
-    given: Baseline | None
+    baseline: Baseline | None
     judge_empty: bool
     per_test: bool
-    found: AttemptResult = attrs.field(factory=AttemptResult)
+    result: AttemptResult = attrs.field(factory=AttemptResult)
     deadline: Deadline | None = None
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
     """The monitor of the current phase, or of the next one."""
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Run the phases until one ends the attempt."""
-        shared, task, result, log = self.session.shared, self.plan.task, self.found, self.recording.log
+        shared, task, result, log = self.session.shared, self.plan.task, self.result, self.recording.log
         result.queued_sec = round(result.started - self.session.opened, 6)
         with self._phase("source"):
             pristine = shared.source(task, self.monitor)
@@ -121,11 +121,11 @@ class _Attempt:
             prepared = result.prepared = shared.environment(task, pristine, log, self.monitor)
             self._check_environment(prepared.environment.digest)
         with self._phase("baseline"):
-            baseline = self.given or shared.baseline(task, prepared.environment, log, self.monitor)
+            baseline = self.baseline or shared.baseline(task, prepared.environment, log, self.monitor)
             result.baseline = baseline
-            trouble = None if self.given else baseline.trouble or self._calibration_trouble(prepared)
-        if trouble:
-            result.outcome, result.problem = trouble
+            problem = None if self.baseline else baseline.problem or self._calibration_problem(prepared)
+        if problem:
+            result.outcome, result.problem = problem
             return
         with self._fork(prepared) as workspace:
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
@@ -136,11 +136,11 @@ class _Attempt:
                 )
                 result.agent = agent.run(workspace)
                 result.outcome = result.agent.outcome
-            with self._phase("freeze"), shared.turns.slot() as waited:
+            with self._phase("freeze"), shared.cpu_slots.slot() as waited:
                 deadline.extend(waited)
                 self.monitor.add_wait(waited)
                 change = result.change = freeze(shared.snapshots, prepared.base, workspace, task.spec)
-                self._keep(workspace, change)
+                self._save_files(workspace, change)
         if (change.included or self.judge_empty) and result.outcome not in UNSCORED:
             with self._phase("score"):
                 result.score = self._score(prepared, change, deadline)
@@ -156,7 +156,7 @@ class _Attempt:
                 remedy="Restore the image or interpreter it was built from, or accept the mix with --allow-changes.",
             )
 
-    def _calibration_trouble(self, prepared: Prepared) -> tuple[Outcome, str] | None:
+    def _calibration_problem(self, prepared: Prepared) -> tuple[Outcome, str] | None:
         """Why the scorer cannot score this task, checked before an agent costs anything."""
         known = calibration(self.plan, prepared, self.session.shared, self.recording.log, waited=self.monitor.add_wait)
         if known and known.obstacle:
@@ -164,7 +164,7 @@ class _Attempt:
         return (Outcome.INVALID_TASK, known.not_failing) if known and known.not_failing else None
 
     def _score(self, prepared: Prepared, change: FrozenChange, deadline: Deadline) -> Score:
-        judge = ScoringRun(
+        scoring = ScoringRun(
             plan=self.plan,
             prepared=prepared,
             shared=self.session.shared,
@@ -172,9 +172,9 @@ class _Attempt:
             per_test=self.per_test,
             monitor=self.monitor,
         )
-        return judge.score(change, deadline)
+        return scoring.score(change, deadline)
 
-    def _keep(self, workspace: Path, change: FrozenChange) -> None:
+    def _save_files(self, workspace: Path, change: FrozenChange) -> None:
         if self.recording.directory is None:
             return
         self.recording.files.write("diffs/final.patch", change.diff)
@@ -206,20 +206,20 @@ class _Attempt:
         try:
             yield
         finally:
-            self.found.timings[name] = round(time.monotonic() - started, 6)
-            self.found.load[name] = self.monitor.ended(host.until(HostCounters.read()))
+            self.result.timings[name] = round(time.monotonic() - started, 6)
+            self.result.load[name] = self.monitor.ended(host.until(HostCounters.read()))
             self.monitor = PhaseMonitor()
 
     def outcome_of(self, error: BaseException) -> Outcome:
         """The outcome of an exception from a phase; the agent phase handles its own."""
         if isinstance(error, Interrupted):
-            self.found.problem = error.message
+            self.result.problem = error.message
             return Outcome.INTERRUPTED
-        self.found.problem = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
-        self.recording.log.emit(InfrastructureError(message=self.found.problem))
+        self.result.problem = str(error) if isinstance(error, AgentBenchError) else traceback.format_exc()
+        self.recording.log.emit(InfrastructureError(message=self.result.problem))
         if isinstance(error, SetupError):
-            self.found.facts = error.facts
-        before_agent = self.found.agent is None and "agent" not in self.found.timings
+            self.result.facts = error.facts
+        before_agent = self.result.agent is None and "agent" not in self.result.timings
         if isinstance(error, SetupError) or (isinstance(error, DeadlineExceeded) and before_agent):
             return Outcome.SETUP_FAILED
         return Outcome.SANDBOX_ERROR

@@ -37,7 +37,7 @@ def audit_attempt(
     labels: list[Label] = []
     for ready in plan.variant.auditors:
         audit = AttemptAudit(
-            **_told(plan, baseline),
+            **_facts(plan, baseline),
             tree=prepared.environment.workspace,
             knows_solution=plan.agent.can("needs_oracle"),
             effects={tool.name: tool.make().spec.effect for tool in plan.variant.tools},
@@ -74,7 +74,7 @@ class TaskAuditing:
         results: list[TaskProblem] = []
         for ready in self.plan.variant.auditors:
             audit = TaskAudit(
-                **_told(self.plan, self.baseline),
+                **_facts(self.plan, self.baseline),
                 tree=self.shared.source(self.plan.task),
                 solved=self.solved,
                 open_sandbox=lambda: self._open_sandbox(deadline),
@@ -102,7 +102,7 @@ class TaskAuditing:
             self.shared.discard(workspace)
 
 
-def _told(plan: AttemptPlan, baseline: Baseline) -> Mapping[str, Any]:
+def _facts(plan: AttemptPlan, baseline: Baseline) -> Mapping[str, Any]:
     """The common part of both kinds of audits."""
     task, output = plan.task, baseline_output(baseline)
     return {

@@ -29,7 +29,7 @@ from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hid
 from agentbench_core.run.metering.tools import AgentTools, StopSignal, open_toolbox
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import MemoryEvidence, Recording, WarningLog
-from agentbench_core.run.signals import unless
+from agentbench_core.run.signals import until_stopped
 from agentbench_core.values.events import Warning_
 from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall
@@ -39,7 +39,7 @@ from agentbench_core.workspace.tree import Tree
 DIRECTORY = "expectations"
 """The directory inside a task's directory, with one file per environment and scorer."""
 CAPABILITY = "calibrates"
-_KEPT = ("data", "summary", "weakness")
+_CACHED = ("data", "summary", "weakness")
 _SESSIONS = 5
 """The time limit of a calibration, as a multiple of that of one verdict."""
 _LARGEST = 256 << 20  # bytes of a file
@@ -116,7 +116,7 @@ def calibration(
     shared: PreparedTasks,
     log: EventLog,
     *,
-    anew: bool = False,
+    refresh: bool = False,
     waited: Callable[[float], None] = lambda seconds: None,
 ) -> Calibration | None:
     """The calibration of a task's scorer; ``None`` for a scorer that does not calibrate.
@@ -126,7 +126,7 @@ def calibration(
         prepared: the task's environment.
         shared: state shared by attempts; one of them calibrates while the others wait.
         log: for warnings.
-        anew: ignore the cached result of an earlier run.
+        refresh: ignore the cached result of an earlier run.
         waited: called with the seconds spent, also if another thread did the work.
 
     Raises:
@@ -135,7 +135,7 @@ def calibration(
     """
     if not plan.scorer.can(CAPABILITY):
         return None
-    make = partial(_kept_or_made, plan, prepared, shared, log, anew=anew)
+    make = partial(_cached_or_new, plan, prepared, shared, log, refresh=refresh)
     started = time.monotonic()
     try:
         key = plan.task.directory, digest(plan.scorer.identity())
@@ -144,19 +144,19 @@ def calibration(
         waited(time.monotonic() - started)
 
 
-def _kept_or_made(
-    plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog, *, anew: bool
+def _cached_or_new(
+    plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: EventLog, *, refresh: bool
 ) -> Calibration:
     task = plan.task
     bound = _bound(plan, prepared)
-    place = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
-    path = task.directory / DIRECTORY / f"{place}.json"
-    if not anew and (retained := _read(path, bound)) is not None:
+    file_name = digest([bound["environment"], bound["scorer"]]).removeprefix("sha256:")[:16]
+    path = task.directory / DIRECTORY / f"{file_name}.json"
+    if not refresh and (retained := _read(path, bound)) is not None:
         return retained
     made = _make(plan, prepared, shared, log)
     if made.data and not (made.obstacle or made.not_failing):
-        results = {name: getattr(made, name) for name in _KEPT}
-        text = json.dumps({"for": bound, "digest": _sum(results), **results}, indent=1, ensure_ascii=True) + "\n"
+        results = {name: getattr(made, name) for name in _CACHED}
+        text = json.dumps({"for": bound, "digest": _hash(results), **results}, indent=1, ensure_ascii=True) + "\n"
         try:
             path.parent.mkdir(exist_ok=True)
             replace_text(path, text)
@@ -178,8 +178,8 @@ def _bound(plan: AttemptPlan, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _sum(found: dict[str, Any]) -> str:
-    return f"sha256:{hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}"
+def _hash(results: dict[str, Any]) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()}"
 
 
 def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
@@ -188,8 +188,8 @@ def _read(path: Path, bound: dict[str, Any]) -> Calibration | None:
         if path.stat().st_size > _LARGEST:
             return None
         plain = json.loads(path.read_bytes())
-        results = {name: plain[name] for name in _KEPT}
-        if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _sum(results):
+        results = {name: plain[name] for name in _CACHED}
+        if plain["for"] != json.loads(json.dumps(bound)) or plain["digest"] != _hash(results):
             return None
         return Calibration(
             data=dict(results["data"]), summary=tuple(map(str, results["summary"])), weakness=str(results["weakness"])
@@ -237,7 +237,7 @@ def _make(plan: AttemptPlan, prepared: Prepared, shared: PreparedTasks, log: Eve
             network=task.spec.environment.network_policy == "always",
             deadline=deadline,
         )
-        calibrated: Calibration = unless(
+        calibrated: Calibration = until_stopped(
             shared.stop, lambda: plan.scorer.make().calibrate(context), f"calibration {task.spec.id}"
         )
         return calibrated

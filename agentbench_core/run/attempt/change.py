@@ -18,10 +18,10 @@ from agentbench_core.workspace.paths import TOOL_CACHES
 from agentbench_core.workspace.snapshot import Snapshot, Snapshots
 from agentbench_core.workspace.tree import Tree
 
-_KEPT_FILE_BYTES = 64 << 20
-_KEPT_BYTES = 1 << 30  # total size of the files of one attempt
-_KEPT_FILES = 50_000
-_TOLD = 20  # excluded files listed by name
+_MAX_FILE_BYTES = 64 << 20
+_MAX_BYTES = 1 << 30  # total size of the files of one attempt
+_MAX_FILES = 50_000
+_LISTED = 20  # excluded files listed by name
 
 
 @attrs.frozen(kw_only=True)
@@ -55,10 +55,10 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
     for change in frozen.changes:
         if not TOOL_CACHES.isdisjoint(change.path.split("/")):
             continue
-        guarded = protected(change.path)
-        if guarded:
+        is_protected = protected(change.path)
+        if is_protected:
             dropped.setdefault("touched_protected", []).append(change.path)
-        if guarded and change.path not in named:
+        if is_protected and change.path not in named:
             continue
         if LINK in (change.old_mode, change.new_mode):
             dropped.setdefault("dropped_link", []).append(change.path)
@@ -98,22 +98,22 @@ def save_workspace(workspace: Path, files: Evidence) -> list[str]:
             _keep_files(source, files, left_out)
     except (ToolError, OSError) as error:
         left_out.append(f"the rest ({error})")
-    more = len(left_out) - _TOLD
-    return [*left_out[:_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    more = len(left_out) - _LISTED
+    return [*left_out[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _keep_files(source: Tree, files: Evidence, left_out: list[str]) -> None:
-    room = _KEPT_BYTES
+    remaining = _MAX_BYTES
     wanted = (path for path in source.files() if TOOL_CACHES.isdisjoint(path.split("/")))
     for number, path in enumerate(wanted):
-        if number >= _KEPT_FILES:
-            raise ToolError("too_many_files", f"{_KEPT_FILES} files is the limit")
+        if number >= _MAX_FILES:
+            raise ToolError("too_many_files", f"{_MAX_FILES} files is the limit")
         try:
-            data = source.read(path, limit=min(_KEPT_FILE_BYTES, room) + 1)
-            if len(data) > min(_KEPT_FILE_BYTES, room):
+            data = source.read(path, limit=min(_MAX_FILE_BYTES, remaining) + 1)
+            if len(data) > min(_MAX_FILE_BYTES, remaining):
                 left_out.append(f"{short_name(path)} (too large)")
                 continue
-            room -= len(data)
+            remaining -= len(data)
             files.write(f"repo/{path}", data, executable=source.is_executable(path))
         except (ToolError, OSError) as error:
             left_out.append(f"{short_name(path)} ({short_name(str(error))})")

@@ -66,10 +66,10 @@ class Baseline:
     @property
     def failed(self) -> bool:
         """Whether it failed for the right reason: not a missing program, nor a timeout unless the task allows that."""
-        return self.trouble is None
+        return self.problem is None
 
     @property
-    def trouble(self) -> tuple[Outcome, str] | None:
+    def problem(self) -> tuple[Outcome, str] | None:
         """Why the task is not given to an agent."""
         if self.verdict.timed_out and self.timeout_ok:
             return None
@@ -99,8 +99,8 @@ class PreparedTasks:
         self.calibrations: OncePerKey[Calibration] = OncePerKey()
         self._setups: dict[Path, SetupRecorder] = {}
         self.snapshots = Snapshots(scratch.place("snapshots"), stop)
-        self.turns = CpuSlots(stop)
-        self.place = scratch.path
+        self.cpu_slots = CpuSlots(stop)
+        self.directory = scratch.path
         """The parent directory of all forks."""
 
     def source(self, task: Task, monitor: PhaseMonitor | None = None) -> Path:
@@ -110,11 +110,11 @@ class PreparedTasks:
 
     def environment(self, task: Task, pristine: Path, log: EventLog, monitor: PhaseMonitor | None = None) -> Prepared:
         """The task after its setup. Raises SetupError, SandboxError."""
-        monitor, here = monitor or PhaseMonitor(), False
+        monitor, ran = monitor or PhaseMonitor(), False
 
         def prepare() -> Prepared:
-            nonlocal here
-            here = True
+            nonlocal ran
+            ran = True
             deadline = self.stop.within(task.spec.environment.setup_timeout_sec)
             recorder = self._setups[task.directory] = SetupRecorder(log, monitor)
             try:
@@ -122,22 +122,22 @@ class PreparedTasks:
             except DeadlineExceeded as error:
                 raise SetupError(f"the setup exceeded {deadline.seconds:g} s") from error
             if recorder.commands:
-                setup_record.keep(environment.digest, recorder.commands)
+                setup_record.save(environment.digest, recorder.commands)
             else:
-                recorder.commands += setup_record.kept(environment.digest)
+                recorder.commands += setup_record.saved(environment.digest)
                 recorder.tell(log)
             return Prepared(environment=environment, base=self.snapshots.take(environment.workspace))
 
         try:
             prepared = self._environments.get(task.directory, prepare, self.stop, monitor.add_wait)
         except SetupError:
-            self._tell_setup(task, log, here)
+            self._replay_setup(task, log, ran)
             raise
-        self._tell_setup(task, log, here)
+        self._replay_setup(task, log, ran)
         return prepared
 
-    def _tell_setup(self, task: Task, log: EventLog, here: bool) -> None:
-        if not here and task.directory in self._setups:
+    def _replay_setup(self, task: Task, log: EventLog, ran: bool) -> None:
+        if not ran and task.directory in self._setups:
             self._setups[task.directory].tell(log)
 
     def setup_output(self, task: Task) -> tuple[Output, Output]:
@@ -149,15 +149,15 @@ class PreparedTasks:
         self, task: Task, environment: Environment, log: EventLog, monitor: PhaseMonitor | None = None
     ) -> Baseline:
         """The result of the failing command on the unchanged tree."""
-        monitor, here = monitor or PhaseMonitor(), False
+        monitor, ran = monitor or PhaseMonitor(), False
 
         def make() -> Baseline:
-            nonlocal here
-            here = True
+            nonlocal ran
+            ran = True
             return self.run_baseline(task, environment, log, monitor)
 
         baseline = self._baselines.get(task.directory, make, self.stop, monitor.add_wait)
-        if not here:
+        if not ran:
             log.emit(BaselineStarted(command=task.spec.validation.failing_command, cached=True))
             log.emit(attrs.evolve(baseline.event, cached=True))
         return baseline
@@ -192,7 +192,7 @@ class PreparedTasks:
     ) -> Path:
         """A private copy of the prepared tree, with or without the hidden tests."""
         target = self._scratch.place(name)
-        with self.turns.slot() as seconds:
+        with self.cpu_slots.slot() as seconds:
             waited(seconds)
             fork(environment.workspace, target)
             if hidden:
@@ -204,11 +204,11 @@ class PreparedTasks:
         """Write the hidden tests into a workspace, replacing existing files; other files there stay."""
         if not task.hidden:
             return
-        name, places = task.spec.validation.files.strip("/"), hidden_paths(task)
+        name, paths = task.spec.validation.files.strip("/"), hidden_paths(task)
         with Tree(workspace) as tree:
-            for path in list(_in_the_way(tree, name, places)):
+            for path in list(_blocking_entries(tree, name, paths)):
                 tree.remove(path)
-            for path, file in zip(places, task.hidden, strict=True):
+            for path, file in zip(paths, task.hidden, strict=True):
                 tree.write(path, file.data, executable=file.executable)
 
     def discard(self, workspace: Path) -> None:
@@ -252,10 +252,10 @@ def hidden_paths(task: Task) -> tuple[str, ...]:
     return tuple(f"{name}/{file.path}" for file in task.hidden)
 
 
-def _in_the_way(tree: Tree, name: str, places: Sequence[str]) -> Iterator[str]:
+def _blocking_entries(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[str]:
     """Entries below ``name`` that block hidden tests, and bytecode of the files that they replace."""
-    files = set(places)
-    directories = {name, *itertools.chain.from_iterable(_above(place, name) for place in places)}
+    files = set(paths)
+    directories = {name, *itertools.chain.from_iterable(_parents(directory, name) for directory in paths)}
     for entry in tree.walk():
         path = entry.path
         parent, _, base = path.rpartition("/")
@@ -264,11 +264,11 @@ def _in_the_way(tree: Tree, name: str, places: Sequence[str]) -> Iterator[str]:
             yield path
         elif parent.endswith("/__pycache__") and source in files:
             yield path  # Python trusts it if the size and the second of the source match
-        elif not files.isdisjoint(_above(path, name)):
+        elif not files.isdisjoint(_parents(path, name)):
             yield path
 
 
-def _above(path: str, name: str) -> Iterator[str]:
+def _parents(path: str, name: str) -> Iterator[str]:
     """The parent directories of a path, below ``name``."""
     while (path := path.rpartition("/")[0]).startswith(f"{name}/"):
         yield path
@@ -296,6 +296,6 @@ def open_preparations(
 
 
 def _close(scratch: Scratch, note: Callable[[str], None]) -> None:
-    left = scratch.close()
-    if left is not None:
-        note(f"could not be removed; the next run will retry: {left}")
+    leftover = scratch.close()
+    if leftover is not None:
+        note(f"could not be removed; the next run will retry: {leftover}")

@@ -66,36 +66,36 @@ class AttemptResult:
     """The exception that ended the attempt, if any."""
 
 
-def explanation(found: AttemptResult) -> str:
+def explanation(result: AttemptResult) -> str:
     """Why an attempt ended as it did, as reported by the component that ended it."""
-    return _explanation(found).encode("utf-8", "backslashreplace").decode()  # escapes lone surrogates
+    return _explanation(result).encode("utf-8", "backslashreplace").decode()  # escapes lone surrogates
 
 
-def _explanation(found: AttemptResult) -> str:
-    if found.problem:
-        return found.problem
-    messages = [found.agent.message if found.agent else "", found.score.explanation if found.score else ""]
-    if found.change is not None and not found.change.included:
+def _explanation(result: AttemptResult) -> str:
+    if result.problem:
+        return result.problem
+    messages = [result.agent.message if result.agent else "", result.score.explanation if result.score else ""]
+    if result.change is not None and not result.change.included:
         messages.append("the agent made no scorable changes")
     return "; ".join(part.strip() for part in messages if part.strip())
 
 
-def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> AttemptRecord:
+def make_record(plan: AttemptPlan, result: AttemptResult, directory: Path) -> AttemptRecord:
     """The record of an attempt with files in ``directory``."""
-    score, agent = found.score, found.agent
+    score, agent = result.score, result.agent
     judged = verdict(
         Happened(
-            outcome=found.outcome,
-            changed=bool(found.change and found.change.included),
+            outcome=result.outcome,
+            changed=bool(result.change and result.change.included),
             tests_passed=score.passed if score else None,
             tests_timed_out=bool(score and score.timed_out),
             tampered=bool(score and score.tampered),
         )
     )
     usage = agent.usage if agent else Usage(cost_usd=0.0)
-    labels = _labels(plan, found)
+    labels = _labels(plan, result)
     if judged.reason is FailureReason.TIMEOUT:
-        labels += _pressure(found)
+        labels += _pressure(result)
     return AttemptRecord(
         run_id=plan.run_id,
         attempt_id=plan.attempt_id,
@@ -107,15 +107,15 @@ def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> Att
         agent=plan.agent.name,
         repeat=plan.repeat,
         model=_model(plan, agent),
-        timestamps=Timestamps(started_at=found.started_at, ended_at=local_time()),
-        duration_sec=round(time.monotonic() - found.started, 3),
-        baseline_validation=_baseline(found.baseline),
+        timestamps=Timestamps(started_at=result.started_at, ended_at=local_time()),
+        duration_sec=round(time.monotonic() - result.started, 3),
+        baseline_validation=_baseline(result.baseline),
         result=Result(passed=judged.passed, exit_code=score.exit_code if score else None, failure_reason=judged.reason),
-        outcome=found.outcome,
+        outcome=result.outcome,
         scored=judged.scored,
         supersedes=plan.supersedes,
         replayed=plan.variant.llm is not None and plan.variant.llm.can("replays"),
-        sandbox=_sandbox(plan, found.prepared),
+        sandbox=_sandbox(plan, result.prepared),
         labels=labels,
         integrity=worst(label.name for label in labels),
         usage=AttemptUsage(
@@ -131,17 +131,17 @@ def make_record(plan: AttemptPlan, found: AttemptResult, directory: Path) -> Att
     )
 
 
-def conclusion(plan: AttemptPlan, found: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
+def conclusion(plan: AttemptPlan, result: AttemptResult, directory: Path) -> tuple[AttemptRecord, str]:
     """The record and its explanation; for a result that cannot be recorded, an infrastructure error."""
     try:
-        return make_record(plan, found, directory), explanation(found)
+        return make_record(plan, result, directory), explanation(result)
     except Exception:  # noqa: BLE001 - one record per attempt, even if a plugin returned unexpected data
-        found = AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc())
-        return make_record(plan, found, directory), explanation(found)
+        result = AttemptResult(outcome=Outcome.SANDBOX_ERROR, problem=traceback.format_exc())
+        return make_record(plan, result, directory), explanation(result)
 
 
 def write_evidence(
-    plan: AttemptPlan, found: AttemptResult, files: AttemptFiles, *, setup: tuple[Output, Output]
+    plan: AttemptPlan, result: AttemptResult, files: AttemptFiles, *, setup: tuple[Output, Output]
 ) -> None:
     """Write the files next to the record, for every outcome: the task as used, logs, timings, environment.
 
@@ -150,17 +150,17 @@ def write_evidence(
     files.write("task.yaml", plan.task.text)
     full = plan.task.spec.artifacts.full_logs
     files.log("setup", *setup, full=full)
-    if found.baseline:
-        files.log("failing", found.baseline.verdict.stdout, found.baseline.verdict.stderr, full=full)
-    write_facts(plan, found, files)
+    if result.baseline:
+        files.log("failing", result.baseline.verdict.stdout, result.baseline.verdict.stderr, full=full)
+    write_facts(plan, result, files)
 
 
-def write_facts(plan: AttemptPlan, found: AttemptResult, files: AttemptFiles) -> None:
+def write_facts(plan: AttemptPlan, result: AttemptResult, files: AttemptFiles) -> None:
     """``meta/timings.json`` (seconds and resources per phase) and ``meta/environment.json``."""
-    load = {phase: dump(met) for phase, met in found.load.items()}
-    files.write_json("meta/timings.json", {"queued_sec": found.queued_sec, "phases_sec": found.timings, "load": load})
+    load = {phase: dump(resources) for phase, resources in result.load.items()}
+    files.write_json("meta/timings.json", {"queued_sec": result.queued_sec, "phases_sec": result.timings, "load": load})
     settings = plan.task.spec.environment
-    environment = found.prepared.environment if found.prepared else None
+    environment = result.prepared.environment if result.prepared else None
     sandbox = plan.variant.sandbox
     facts: dict[str, object] = {
         "sandbox": sandbox.name,
@@ -170,7 +170,7 @@ def write_facts(plan: AttemptPlan, found: AttemptResult, files: AttemptFiles) ->
         "limits": {"cpu": settings.cpu_limit, "mem_mb": settings.mem_limit_mb, "pids": settings.pids_limit},
         "host": {"os": platform.platform(), "python": platform.python_version()},
         "digest": environment.digest if environment else None,
-        "facts": dict(environment.facts if environment else found.facts),
+        "facts": dict(environment.facts if environment else result.facts),
     }
     files.write_json("meta/environment.json", facts)
 
@@ -199,7 +199,7 @@ def _sandbox(plan: AttemptPlan, prepared: Prepared | None) -> SandboxInfo:
     )
 
 
-def _labels(plan: AttemptPlan, found: AttemptResult) -> tuple[Label, ...]:
+def _labels(plan: AttemptPlan, result: AttemptResult) -> tuple[Label, ...]:
     labels = []
     if plan.agent.can("needs_oracle"):
         labels.append(Label(name="oracle", evidence="the agent received the reference solution"))
@@ -207,21 +207,21 @@ def _labels(plan: AttemptPlan, found: AttemptResult) -> tuple[Label, ...]:
         labels.append(Label(name="adversary", evidence="the agent tried to pass without solving the task"))
     if plan.flaky:
         labels.append(Label(name="flaky", evidence=plan.flaky))
-    if found.agent:
-        labels += found.agent.labels
-    if found.change:
-        labels += found.change.labels
-    if found.score:
-        labels += found.score.labels
-    labels += found.audit_labels
+    if result.agent:
+        labels += result.agent.labels
+    if result.change:
+        labels += result.change.labels
+    if result.score:
+        labels += result.score.labels
+    labels += result.audit_labels
     return tuple(labels)
 
 
-def _pressure(found: AttemptResult) -> tuple[Label, ...]:
+def _pressure(result: AttemptResult) -> tuple[Label, ...]:
     """Labels of phases that timed out for a reason other than their own work."""
-    late = {"agent": found.outcome is Outcome.TIMED_OUT, "score": bool(found.score and found.score.timed_out)}
-    met = [(phase, found.timings[phase], found.load[phase]) for phase, is_late in late.items() if is_late]
-    labels = [pressure(*each) for each in met]
+    timed_out = {"agent": result.outcome is Outcome.TIMED_OUT, "score": bool(result.score and result.score.timed_out)}
+    phases = [(phase, result.timings[phase], result.load[phase]) for phase, is_late in timed_out.items() if is_late]
+    labels = [pressure(*phase) for phase in phases]
     return tuple(label for label in labels if label is not None)
 
 

@@ -15,7 +15,7 @@ from agentbench_core.run.attempt.preparation import Prepared, PreparedTasks, hid
 from agentbench_core.run.metering.resources import CountingEnvironment, LimitCounter, PhaseMonitor
 from agentbench_core.run.plan import AttemptPlan
 from agentbench_core.run.recording import Recording
-from agentbench_core.run.signals import unless
+from agentbench_core.run.signals import until_stopped
 from agentbench_core.values.events import TestsFinished, TestsStarted
 from agentbench_core.values.execution import ExecResult
 from agentbench_core.values.limits import Deadline
@@ -64,7 +64,7 @@ class ScoringRun:
         started = time.monotonic()
         try:
             deadline.check()
-            score = unless(self.shared.stop, lambda: scorer.score(context), f"scorer {self.plan.task.spec.id}")
+            score = until_stopped(self.shared.stop, lambda: scorer.score(context), f"scorer {self.plan.task.spec.id}")
         except DeadlineExceeded:
             score = Score(passed=False, exit_code=None, timed_out=True, explanation="the tests timed out")
         except ToolError as error:  # for example a file where the tests have a directory
@@ -72,8 +72,8 @@ class ScoringRun:
         finally:
             for path in made:
                 self.shared.discard(path)
-        took = round(time.monotonic() - started, 6)
-        self.recording.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=took))
+        seconds = round(time.monotonic() - started, 6)
+        self.recording.log.emit(TestsFinished(exit_code=score.exit_code, passed=score.passed, duration_sec=seconds))
         return attrs.evolve(score, labels=(*score.labels, *limits_hit.labels("score")))
 
     def _fork(self, change: FrozenChange, deadline: Deadline) -> Path:

@@ -91,6 +91,6 @@ def open_session(
             shared=shared,
             offered=offered,
             stop=stop,
-            space=DiskGuard([shared.place], min_free_mb, observer.note, stop),
+            space=DiskGuard([shared.directory], min_free_mb, observer.note, stop),
             observer=observer,
         )

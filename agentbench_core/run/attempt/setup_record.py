@@ -49,21 +49,21 @@ class SetupRecorder:
     def finished(self, command: str, result: ExecResult) -> None:
         """A command has ended."""
         self._monitor.add(result)
-        stdout, stderr = (each.data.decode("utf-8", "backslashreplace") for each in (result.stdout, result.stderr))
-        took = round(result.duration_sec, 6)
+        stdout, stderr = (stream.data.decode("utf-8", "backslashreplace") for stream in (result.stdout, result.stderr))
+        seconds = round(result.duration_sec, 6)
         ended = SetupCommand(
-            command=command, exit_code=result.exit_code, duration_sec=took, stdout=stdout, stderr=stderr
+            command=command, exit_code=result.exit_code, duration_sec=seconds, stdout=stdout, stderr=stderr
         )
         self.commands.append(ended)
-        self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=took))
+        self._log.emit(SetupCommandFinished(command=command, exit_code=result.exit_code, duration_sec=seconds))
 
     def tell(self, log: EventLog) -> None:
         """Emit the same events, marked as ``cached``, for an attempt in an environment that was already prepared."""
-        for each in self.commands:
-            log.emit(SetupCommandStarted(command=each.command, cached=True))
+        for command in self.commands:
+            log.emit(SetupCommandStarted(command=command.command, cached=True))
             log.emit(
                 SetupCommandFinished(
-                    command=each.command, exit_code=each.exit_code, duration_sec=each.duration_sec, cached=True
+                    command=command.command, exit_code=command.exit_code, duration_sec=command.duration_sec, cached=True
                 )
             )
 
@@ -78,16 +78,16 @@ class SetupRecorder:
         return self._output("stderr")
 
     def _output(self, stream: str) -> Output:
-        texts = [f"$ {each.command}\n{getattr(each, stream)}" for each in self.commands]
+        texts = [f"$ {command.command}\n{getattr(command, stream)}" for command in self.commands]
         return Output(head="".join(texts).encode("utf-8", "backslashreplace"))
 
 
-def keep(environment: str, commands: list[SetupCommand]) -> None:
+def save(environment: str, commands: list[SetupCommand]) -> None:
     """Cache the setup log of the environment with that digest, for later runs; readable by this user only.
 
     If the disk is full, later runs lack these logs.
     """
-    path = _place(environment)
+    path = _path(environment)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = path.with_name(f"{path.name}.{os.getpid()}")
@@ -96,18 +96,18 @@ def keep(environment: str, commands: list[SetupCommand]) -> None:
         part.replace(path)
 
 
-def kept(environment: str) -> list[SetupCommand]:
-    """The log cached by :func:`keep`; empty if it is missing or damaged."""
-    path = _place(environment)
+def saved(environment: str) -> list[SetupCommand]:
+    """The log cached by :func:`save`; empty if it is missing or damaged."""
+    path = _path(environment)
     try:
         if path.stat().st_size > _LARGEST:
             return []
         result: Any = json.loads(path.read_bytes())
-        return [load(each, SetupCommand, where=str(path)) for each in result]
+        return [load(command, SetupCommand, where=str(path)) for command in result]
     except (OSError, ValueError, TypeError, RecursionError, InputError):
         return []
 
 
-def _place(environment: str) -> Path:
+def _path(environment: str) -> Path:
     name = environment.removeprefix("sha256:").replace("/", "-")[:64]
     return platformdirs.user_cache_path("agentbench") / "setup" / f"{name}.json"

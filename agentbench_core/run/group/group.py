@@ -69,8 +69,8 @@ class RunPlan:
     def _for_all_tasks(self) -> Redactor:
         ours = {self.suite, *(variant.name for variant in self.variants)}
         for task in self.tasks:
-            places = (task_directory(task.spec.id, number) for number in range(1, self.repeats + 1))
-            ours |= {task.spec.id, str(task.directory.resolve()), *places}
+            directories = (task_directory(task.spec.id, number) for number in range(1, self.repeats + 1))
+            ours |= {task.spec.id, str(task.directory.resolve()), *directories}
         secret = {name for task in self.tasks for name in task.spec.artifacts.redact}
         for variant in self.variants:  # options ending in _env contain the name of a secret variable
             secret |= {str(leaf.value) for key, leaf in variant.settings_with_origins.items() if key.endswith("_env")}
@@ -108,7 +108,7 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
     )
     cleaned = load(group.redactor.clean_value(dump(now)), RunManifest, where="the manifest")
     if before is None:
-        return attrs.evolve(now, like=_likeness(group.like.get(variant.name), cleaned, variant))
+        return attrs.evolve(now, like=_reproduced_run(group.like.get(variant.name), cleaned, variant))
     _check_plan(before, group)
     list(before.every_record())  # detect damage before writing anything
     different = blocking_changes(before.manifest, cleaned, variant.plugins)
@@ -117,14 +117,14 @@ def planned_manifest(group: RunPlan, variant: Variant, group_id: str, model: Mod
             "\n  ".join([f"{before.directory} does not match the current installation:", *_some(different)]),
             remedy="Restore it, or accept the mix with --allow-changes (recorded in run.json).",
         )
-    again = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
+    resumption = Resumption(at=local_time(), argv=tuple(group.argv), changes=different)
     retained = {name: getattr(before.manifest, name) for name in ("created_at", "argv", "like")}
     first = attrs.evolve(now, **retained)
     same = attrs.evolve(before.manifest, tasks=now.tasks, model=now.model)  # their paths may have changed
-    return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, again))
+    return attrs.evolve(first if different else same, resumed=(*before.manifest.resumed, resumption))
 
 
-def _likeness(then: RunDirectory | None, now: RunManifest, variant: Variant) -> ReproducedRun | None:
+def _reproduced_run(then: RunDirectory | None, now: RunManifest, variant: Variant) -> ReproducedRun | None:
     if then is None:
         return None
     return ReproducedRun(
@@ -146,10 +146,10 @@ def _check_plan(before: RunDirectory, group: RunPlan) -> None:
         raise InputError(f"{before.directory} has no {EVENTS}: it can be read but not resumed")
     if group.repeats < manifest.repeats:
         raise InputError(f"{before.directory} was planned with {manifest.repeats} repeats; {group.repeats} is less")
-    gone = sorted({task.id for task in manifest.tasks} - {task.spec.id for task in group.tasks})
-    if gone:
+    missing = sorted({task.id for task in manifest.tasks} - {task.spec.id for task in group.tasks})
+    if missing:
         raise InputError(
-            f"tasks of {before.directory} no longer exist: {', '.join(_some(gone))}",
+            f"tasks of {before.directory} no longer exist: {', '.join(_some(missing))}",
             remedy="Restore them, or pass their directory: --tasks DIR",
         )
 

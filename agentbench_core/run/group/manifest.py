@@ -107,7 +107,7 @@ def _git(home: Path, *arguments: str) -> str:
         return ""
 
 
-_HOW_NOT_WHAT = (
+_EXECUTION_SETTINGS = (
     *("run.workers", "run.out", "run.tasks", "run.min_free_mb", "run.max_cost_usd", "run.preflight_sec"),
     *("reporters", "reporter."),
 )
@@ -116,7 +116,7 @@ _WINDOW = ("context_tokens", "answer_tokens")
 """Facts about a model that agents depend on."""
 
 _ENVIRONMENT = "meta/environment.json"
-_CHANCE = frozenset({"cache"})
+_VARYING = frozenset({"cache"})
 """Facts about an environment that may differ between runs without any effect."""
 
 _LONGEST = 200  # characters of a value in one difference
@@ -140,7 +140,7 @@ def blocking_changes(before: RunManifest, now: RunManifest, used: Collection[str
         for manifest in (before, now)
     ]
     results += _differences("plugin", *plugins)
-    results += _differences("setting", *(_settings(manifest, _HOW_NOT_WHAT) for manifest in (before, now)))
+    results += _differences("setting", *(_settings(manifest, _EXECUTION_SETTINGS) for manifest in (before, now)))
     results += _differences("model", *({name: getattr(m.model, name, None) for name in _WINDOW} for m in (before, now)))
     results += _differences("task", *({task.id: task.digest[:19] for task in m.tasks} for m in (before, now)))
     if not results and before.variant_digest != now.variant_digest:
@@ -178,10 +178,10 @@ def environment_differences(like: ReproducedRun, now: RunDirectory) -> tuple[str
     it is written before environments are prepared. An unreadable run is reported as not compared.
     """
     try:
-        then = open_run(Path(like.directory))
-        if then.manifest.run_id != like.run_id:
+        like_run = open_run(Path(like.directory))
+        if like_run.manifest.run_id != like.run_id:
             return (f"environments: not compared, because another run is in {like.directory}",)
-        before, made = _environments(then), _environments(now)
+        before, made = _environments(like_run), _environments(now)
     except AgentBenchError as error:
         return (f"environments: not compared: {error.message}",)
     by_text: dict[str, list[str]] = {}
@@ -247,7 +247,7 @@ def _facts(data: bytes | None) -> Mapping[str, str]:
     except (ValueError, RecursionError):
         return {}
     facts = plain.get("facts") if isinstance(plain, dict) else None
-    return {key: str(value) for key, value in facts.items() if key not in _CHANCE} if isinstance(facts, dict) else {}
+    return {key: str(value) for key, value in facts.items() if key not in _VARYING} if isinstance(facts, dict) else {}
 
 
 def _facts_differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
@@ -255,10 +255,10 @@ def _facts_differences(before: Mapping[str, str], now: Mapping[str, str]) -> Ite
         old, new = before.get(name, ""), now.get(name, "")
         lines = [set(old.splitlines()), set(new.splitlines())]
         if max(map(len, lines)) <= 1:
-            yield from _differences("", {name: old.strip() or "not there"}, {name: new.strip() or "not there"})
+            yield from _differences("", {name: old.strip() or "missing"}, {name: new.strip() or "missing"})
         elif lines[0] != lines[1]:
-            gone, come = (_some(sorted(one - other)) or "nothing" for one, other in (lines, reversed(lines)))
-            yield f"{name}: {_short(gone)} -> {_short(come)}"
+            removed, added = (_some(sorted(one - other)) or "nothing" for one, other in (lines, reversed(lines)))
+            yield f"{name}: {_short(removed)} -> {_short(added)}"
 
 
 def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

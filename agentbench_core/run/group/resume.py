@@ -48,24 +48,24 @@ def resume(run: RunDirectory, store: Store, plans: Sequence[AttemptPlan], *, all
     An attempt that ended with a crash of the harness is recorded as interrupted. A retried attempt supersedes the
     earlier record and archives its evidence.
     """
-    by_place = {(plan.task.spec.id, plan.repeat): plan for plan in plans}
-    for dead in _dead(run):
-        plan = by_place.get((dead.task_id, dead.repeat))
+    by_key = {(plan.task.spec.id, plan.repeat): plan for plan in plans}
+    for orphan in _orphans(run):
+        plan = by_key.get((orphan.task_id, orphan.repeat))
         if plan is not None:
-            store.record(dead.record(plan, run.manifest, store), _STOPPED)
+            store.record(orphan.record(plan, run.manifest, store), _STOPPED)
     last = {(record.task_id, record.repeat): record for record in run.records()}
     environments = {record.task_id: record.sandbox.environment_digest for record in last.values() if record.scored}
-    rest = []
-    for place, planned in by_place.items():
-        record = last.get(place)
-        plan = planned if allow_changes else attrs.evolve(planned, environment_digest=environments.get(place[0]))
+    remaining = []
+    for key, planned in by_key.items():
+        record = last.get(key)
+        plan = planned if allow_changes else attrs.evolve(planned, environment_digest=environments.get(key[0]))
         if record is None:
-            store.archive_attempt(*place, plan.attempt_id)  # of an attempt with damaged events
-            rest.append(plan)
+            store.archive_attempt(*key, plan.attempt_id)  # of an attempt with damaged events
+            remaining.append(plan)
         elif record.outcome in RETRIED_OUTCOMES:
-            store.archive_attempt(*place, record.attempt_id)
-            rest.append(attrs.evolve(plan, supersedes=record.attempt_id))
-    return Remaining(plans=tuple(rest), recorded=len(by_place) - len(rest))
+            store.archive_attempt(*key, record.attempt_id)
+            remaining.append(attrs.evolve(plan, supersedes=record.attempt_id))
+    return Remaining(plans=tuple(remaining), recorded=len(by_key) - len(remaining))
 
 
 @attrs.define(kw_only=True)
@@ -106,12 +106,12 @@ class _OrphanedAttempt:
         return record
 
 
-def _dead(run: RunDirectory) -> Sequence[_OrphanedAttempt]:
-    begun: dict[str, _OrphanedAttempt] = {}
+def _orphans(run: RunDirectory) -> Sequence[_OrphanedAttempt]:
+    running: dict[str, _OrphanedAttempt] = {}
     for _, value in journal.lines(run.directory / EVENTS, sealed=True):
         attempt = value["attempt_id"]
         if value["type"] == event_type(TaskStarted):
-            begun[attempt] = _OrphanedAttempt(
+            running[attempt] = _OrphanedAttempt(
                 attempt_id=attempt,
                 task_id=value["task_id"],
                 repeat=value["repeat"],
@@ -120,7 +120,7 @@ def _dead(run: RunDirectory) -> Sequence[_OrphanedAttempt]:
                 last=value["at"],
             )
         elif value["type"] == event_type(TaskFinished):
-            begun.pop(attempt, None)
-        elif attempt in begun:
-            begun[attempt].count(value)
-    return list(begun.values())
+            running.pop(attempt, None)
+        elif attempt in running:
+            running[attempt].count(value)
+    return list(running.values())

@@ -24,7 +24,7 @@ from agentbench_core.run.group.manifest import environment_differences, in_words
 from agentbench_core.run.metering.models import OpenModel, RunBudget, RunModel
 from agentbench_core.run.observer import RunObserver, SafeObserver
 from agentbench_core.run.plan import AttemptPlan
-from agentbench_core.run.signals import FOR_EVER, Interrupts, attend
+from agentbench_core.run.signals import FOR_EVER, Interrupts, run_in_thread
 from agentbench_core.run.variant import ConfiguredComponent
 from agentbench_core.run.waiting import DiskGuard
 from agentbench_core.values.events import RunFinished, Warning_
@@ -71,19 +71,19 @@ def run_group(group: RunPlan, observer: RunObserver) -> Sequence[RunResult]:
         for like in (manifest.like for manifest in manifests if manifest.like and not group.resumed):
             observer.note(in_words(like))
         interrupts = Interrupts(session.stop)
-        stack.enter_context(interrupts.watched())
+        stack.enter_context(interrupts.handling())
         runs = [
             stack.enter_context(open_run_writer(group, variant, manifest, observer))
             for variant, manifest in zip(group.variants, manifests, strict=True)
         ]
-        places = [session.shared.place, *(run.store.directory for run in runs)]
+        directories = [session.shared.directory, *(run.store.directory for run in runs)]
         offered = session.offered
         session = attrs.evolve(
             session,
             models={
                 r.variant.name: _model(r, group, offered[r.variant.name]) for r in runs if r.variant.name in offered
             },
-            space=DiskGuard(places, group.min_free_mb, observer.note, session.stop),
+            space=DiskGuard(directories, group.min_free_mb, observer.note, session.stop),
             opened=time.monotonic(),
         )
         _make_attempts(group, runs, session, interrupts)
@@ -115,7 +115,7 @@ def _make_attempts(group: RunPlan, runs: Sequence[RunWriter], session: Session, 
         shown = False
         while pending:
             _collect(pending)
-            if interrupts.seen and not shown:
+            if interrupts.interrupted and not shown:
                 shown = True
                 session.observer.note(
                     "interrupted: recording running attempts. Press Ctrl-C again to exit immediately."
@@ -155,10 +155,10 @@ def _compare(run: RunWriter, manifest: RunManifest, observer: RunObserver) -> No
 
 
 def _end(run: RunWriter, interrupts: Interrupts, redactor: Redactor) -> RunResult:
-    left = run.planned - run.recorded
-    if left and not interrupts.seen:
-        run.stop.request(f"{left} attempts were not made")
-    status = "interrupted" if interrupts.seen else "stopped" if run.stop.reason else "completed"
+    missing = run.planned - run.recorded
+    if missing and not interrupts.interrupted:
+        run.stop.request(f"{missing} attempts were not made")
+    status = "interrupted" if interrupts.interrupted else "stopped" if run.stop.reason else "completed"
     return RunResult(directory=run.store.directory, status=status, reason=redactor.clean_text(run.stop.reason))
 
 
@@ -166,7 +166,7 @@ def _report(run: RunWriter, stop: Deadline, observer: RunObserver) -> bool:
     """Write the reports; a failing reporter only loses its own report. False if the user interrupted a reporter."""
     for ready in run.variant.reporters:
         observer.report_started(ready.name)
-        reported = attend(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
+        reported = run_in_thread(partial(_write, ready, run), f"reporter {ready.name}", stop, grace=0)
         observer.report_finished(ready.name)
         if not reported.done():
             observer.note(

@@ -62,8 +62,8 @@ class Meter:
         """Refuse further calls; the result of calls in progress stays unknown."""
         with self._lock:
             self._closed = True
-            left = list(self._open)
-        for call in left:
+            unfinished = list(self._open)
+        for call in unfinished:
             call.abandon("the attempt has ended")
 
     def give_back(self, seconds: float) -> None:
@@ -148,7 +148,7 @@ class Call:
             self.failed(FailedExchange(error="unknown", message="the provider did not report how it ended"))
         try:
             self.deadline.check()
-            self._hold()
+            self._reserve()
             self._enter()
         except BaseException as error:
             self.refusal = error
@@ -199,19 +199,19 @@ class Call:
         with contextlib.suppress(Interrupted):  # the attempt is already recorded
             self.failed(FailedExchange(error="unknown", message=why))
 
-    def _hold(self) -> None:
+    def _reserve(self) -> None:
         """Reserve the worst case in the attempt's budget and in the run's budget."""
         model = self._meter.model
         self._budget.reserve(self._worst, self.deadline)
         try:
-            model.budget.reserve(self._worst.cost_usd, self._wait_for_money)
+            model.budget.reserve(self._worst.cost_usd, self._wait_for_budget)
         except BaseException as error:
             self._budget.settle(self._worst, tokens=0, cost_usd=0.0)
             if isinstance(error, RunBudgetExceededError):
                 model.stop.request(error.message)
             raise
 
-    def _wait_for_money(self, seconds: float) -> None:
+    def _wait_for_budget(self, seconds: float) -> None:
         self._give_back(seconds)
         self.deadline.check()
 
@@ -234,7 +234,7 @@ class Call:
                 self._meter.log.emit(entry, durable=True)
             except BaseException:
                 self._under_way = False
-                self._give_money_back(0, 0.0)
+                self._return_rest(0, 0.0)
                 raise
 
     def _settled(self, usage: Usage | None) -> bool:
@@ -244,16 +244,16 @@ class Call:
                 return False
             self._under_way = False
         if usage is None:
-            self._give_money_back(self._worst.tokens, self._worst.cost_usd)
+            self._return_rest(self._worst.tokens, self._worst.cost_usd)
             return True
         cost = self._worst.cost_usd if usage.cost_usd is None else usage.cost_usd
-        self._give_money_back(usage.prompt_tokens + usage.completion_tokens, cost)
+        self._return_rest(usage.prompt_tokens + usage.completion_tokens, cost)
         self._meter.count(usage)
         if cost > self._worst.cost_usd + 1e-9 and self._meter.model.facts.usd_per_million_input is not None:
             message = f"call {self.number} cost {cost:.6f} USD, but its prices allow at most {self._worst.cost_usd:.6f}"
             self._meter.log.emit(Warning_(message=message))
         return True
 
-    def _give_money_back(self, tokens: int, cost_usd: float) -> None:
+    def _return_rest(self, tokens: int, cost_usd: float) -> None:
         self._budget.settle(self._worst, tokens=tokens, cost_usd=cost_usd)
         self._meter.model.budget.settle(self._worst.cost_usd, cost_usd)

@@ -24,13 +24,13 @@ class MeteredModel:
         self._agent = agent
         self._budget = budget
         self._lock = threading.Lock()
-        self._said: tuple[Message, ...] = ()
+        self._answered: tuple[Message, ...] = ()
         """The messages of the last answered request."""
-        self._told: tuple[Message, ...] = ()
+        self._written: tuple[Message, ...] = ()
         """The same, and its response: already written to the conversation."""
         self._tools: tuple[ToolSpec, ...] | None = None
         self._read = 0
-        """Tokens of ``_said`` and ``_tools``, as counted by the server."""
+        """Tokens of ``_answered`` and ``_tools``, as counted by the server."""
 
     @property
     def facts(self) -> ModelFacts:
@@ -80,7 +80,7 @@ class MeteredModel:
             call.start_exchange()
             started = time.monotonic()
             completion = self._ask(request, call)
-            took = round(time.monotonic() - started, 6)
+            seconds = round(time.monotonic() - started, 6)
             completion = call.answered(completion)
         except BaseException as error:
             call.abandon(f"{type(error).__name__}: {error}")
@@ -88,7 +88,7 @@ class MeteredModel:
         finally:
             meter.end(call)
         with self._lock:
-            self._write_down(call.number, request, completion)
+            self._record(call.number, request, completion)
         usage = completion.usage or Usage()
         meter.log.emit(
             LLMResponse(
@@ -104,7 +104,7 @@ class MeteredModel:
                 cost_usd=usage.cost_usd,
                 repaired=completion.repaired,
                 waited_sec=round(call.waited, 6),
-                duration_sec=took,
+                duration_sec=seconds,
             )
         )
         return completion
@@ -115,8 +115,8 @@ class MeteredModel:
         try:
             completion: object = self._meter.model.llm.complete(request, call)
         except BaseException as error:
-            ours = error is call.refusal or (isinstance(error, AttemptStop) and call.deadline.expired)
-            if ours or isinstance(error, LLMError):
+            is_own = error is call.refusal or (isinstance(error, AttemptStop) and call.deadline.expired)
+            if is_own or isinstance(error, LLMError):
                 raise
             raise LLMError(f"the provider {provider!r} raised {type(error).__name__}: {error}") from error
         if not isinstance(completion, Completion):
@@ -126,15 +126,15 @@ class MeteredModel:
     def _most_tokens(self, request: Request) -> int:
         """The maximum tokens of the request: as counted by the server last time, plus one per new byte."""
         with self._lock:
-            known = len(self._said)
-            if self._read and self._tools == request.tools and request.messages[:known] == self._said:
+            known = len(self._answered)
+            if self._read and self._tools == request.tools and request.messages[:known] == self._answered:
                 return self._read + sum(message.size for message in request.messages[known:])
         return sum(tool.size for tool in request.tools) + sum(message.size for message in request.messages)
 
-    def _write_down(self, call: int, request: Request, completion: Completion) -> None:
+    def _record(self, call: int, request: Request, completion: Completion) -> None:
         # With the last response, or without it if the agent did not add it to its conversation.
-        lengths = (len(self._told), len(self._said))
-        since = next((n for n in lengths if request.messages[:n] == self._told[:n]), 0)
+        lengths = (len(self._written), len(self._answered))
+        since = next((n for n in lengths if request.messages[:n] == self._written[:n]), 0)
         line = ConversationEntry(
             call=call,
             agent=self._agent,
@@ -148,6 +148,6 @@ class MeteredModel:
             completion=completion,
         )
         self._meter.files.append_json(layout.CONVERSATION, line)
-        self._said, self._tools = request.messages, request.tools
-        self._told = (*request.messages, completion.message)
+        self._answered, self._tools = request.messages, request.tools
+        self._written = (*request.messages, completion.message)
         self._read = completion.usage.prompt_tokens if completion.usage else 0

@@ -109,11 +109,11 @@ def _facts(
 
 
 def _open_model(variant: Variant, model: ModelInfo, llm: LLM, facts: ModelFacts) -> OpenModel:
-    longest, asked = facts.answer_tokens, model.max_tokens
+    longest, requested = facts.answer_tokens, model.max_tokens
     known = attrs.evolve(
         facts,
         context_tokens=facts.context_tokens or variant.settings.model.context_tokens,
-        answer_tokens=min((n for n in (longest, asked) if n is not None), default=None),
+        answer_tokens=min((n for n in (longest, requested) if n is not None), default=None),
     )
     return OpenModel(llm=llm, info=model, facts=known, longest_answer=longest)
 
@@ -151,7 +151,7 @@ class RunBudget:
         self.max_usd = max_usd
         self.spent_usd = spent_usd
         self._held = 0.0
-        self._holders = 0
+        self._reservations = 0
         self._changed = threading.Condition()
 
     def reserve(self, usd: float, waiting: Callable[[float], None]) -> None:
@@ -162,7 +162,7 @@ class RunBudget:
         """
         with self._changed:
             while self.max_usd is not None and self.spent_usd + self._held + usd > self.max_usd + CRUMBS:
-                if not self._holders:
+                if not self._reservations:
                     raise RunBudgetExceededError(
                         f"the run is limited to {self.max_usd:g} USD: {self.spent_usd:.6f} spent, "
                         f"and the next call may cost {usd:.6f}"
@@ -170,12 +170,12 @@ class RunBudget:
                 waiting(LOOK_EVERY_SEC)
                 self._changed.wait(LOOK_EVERY_SEC)
             self._held += usd
-            self._holders += 1
+            self._reservations += 1
 
-    def settle(self, held: float, spent: float) -> None:
+    def settle(self, reserved: float, spent: float) -> None:
         """Replace the reservation of a call with its actual cost."""
         with self._changed:
-            self._holders -= 1
-            self._held = self._held - held if self._holders else 0.0  # avoids accumulated rounding errors
+            self._reservations -= 1
+            self._held = self._held - reserved if self._reservations else 0.0  # avoids accumulated rounding errors
             self.spent_usd += spent
             self._changed.notify_all()

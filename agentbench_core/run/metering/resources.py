@@ -104,26 +104,26 @@ class HostCounters:
         )
 
 
-def pressure(phase: str, took: float, load: PhaseResources) -> Label | None:
-    """The label of a phase that timed out after ``took`` seconds, if something other than its work used the time."""
-    if took < SHORTEST_SEC:
+def pressure(phase: str, seconds: float, load: PhaseResources) -> Label | None:
+    """The label of a phase that timed out after ``seconds``, if something other than its work used the time."""
+    if seconds < SHORTEST_SEC:
         return None
-    causes = [*_own_limits(took, load.commands), *_others(took, load)]
+    causes = [*_own_limits(seconds, load.commands), *_others(seconds, load)]
     return Label(name=UNDER_PRESSURE, evidence=f"{phase}: {'; '.join(causes)}") if causes else None
 
 
-def _own_limits(took: float, own: ResourceUsage) -> list[str]:
+def _own_limits(seconds: float, own: ResourceUsage) -> list[str]:
     """Time lost to the task's own limits, not to other attempts."""
     causes = []
-    if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * took:
-        causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {took:.1f} s")
-    if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * took:
+    if own.throttled_sec is not None and own.throttled_sec >= PRESSURE_SHARE * seconds:
+        causes.append(f"its own cpu_limit throttled its commands for {own.throttled_sec:.1f} of {seconds:.1f} s")
+    if own.memory_stall_sec is not None and own.memory_stall_sec >= PRESSURE_SHARE * seconds:
         reached = f" (which reached their mem_limit_mb {own.memory_reclaims} times)" if own.memory_reclaims else ""
-        causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {took:.1f} s")
+        causes.append(f"its commands{reached} waited for memory for {own.memory_stall_sec:.1f} of {seconds:.1f} s")
     return causes
 
 
-def _others(took: float, load: PhaseResources) -> list[str]:
+def _others(seconds: float, load: PhaseResources) -> list[str]:
     """Time lost to other processes of the machine.
 
     The kernel also counts throttling by a limit, and commands of this phase waiting for each other, as waiting. So only
@@ -133,19 +133,19 @@ def _others(took: float, load: PhaseResources) -> list[str]:
     causes = []
     if host.cpu_wait_sec is not None and host.cpu_used_sec is not None and own.cpu_sec is not None:
         waited = host.cpu_wait_sec - (own.throttled_sec or 0.0)
-        others = max(0.0, host.cpu_used_sec - own.cpu_sec) / (host.processors * took)
-        worked = own.cpu_sec >= WORK_SHARE * took
-        if worked and waited >= PRESSURE_SHARE * took and others >= PRESSURE_SHARE:
+        others = max(0.0, host.cpu_used_sec - own.cpu_sec) / (host.processors * seconds)
+        was_busy = own.cpu_sec >= WORK_SHARE * seconds
+        if was_busy and waited >= PRESSURE_SHARE * seconds and others >= PRESSURE_SHARE:
             causes.append(f"processes waited for a processor for {waited:.1f} s, others used {others:.0%} of them")
     memory = None if host.memory_wait_sec is None else host.memory_wait_sec - (own.memory_stall_sec or 0.0)
     for name, lost in (("memory", memory), ("a disk", host.io_wait_sec)):
-        if lost is not None and lost >= PRESSURE_SHARE * took:
+        if lost is not None and lost >= PRESSURE_SHARE * seconds:
             causes.append(f"processes waited for {name} for {lost:.1f} s")
     if not causes:
         return []
-    own_doing = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
-    perhaps = f" (its own mem_limit_mb was reached {own.memory_reclaims} times, too)" if own_doing else ""
-    return [f"the machine was busy, in {took:.1f} s {' and '.join(causes)}{perhaps}: fewer --workers may help"]
+    own_limit = memory is not None and own.memory_stall_sec is None and own.memory_reclaims
+    note = f" (its own mem_limit_mb was reached {own.memory_reclaims} times, too)" if own_limit else ""
+    return [f"the machine was busy, in {seconds:.1f} s {' and '.join(causes)}{note}: fewer --workers may help"]
 
 
 def _used() -> float | None:

@@ -34,7 +34,7 @@ from agentbench_core.values.limits import Budget, Deadline
 from agentbench_core.values.messages import ToolCall, ToolResult, ToolSpec
 from agentbench_core.workspace.tree import Tree
 
-_OF_THE_HOST = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+_HOST_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """Ends caused by exhausted limits or broken infrastructure, never by the agent itself."""
 
 
@@ -142,7 +142,7 @@ class MeteredToolbox:
         except (AttemptStop, SandboxError):
             raise
         except (Exception, SystemExit) as error:
-            if isinstance(error, OSError) and error.errno in _OF_THE_HOST:
+            if isinstance(error, OSError) and error.errno in _HOST_ERRORS:
                 raise SandboxError(f"tool {call.tool!r}: {error}") from error
             message = f"tool {call.tool!r} raised {type(error).__name__}: {error}"
             self.log.emit(Warning_(message=f"{message}\n{traceback.format_exc()}"))

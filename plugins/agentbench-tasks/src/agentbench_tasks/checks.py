@@ -157,7 +157,7 @@ class _Looking:
         with Tree(prepared.environment.workspace) as tree:
             self.notes += notes_on(task, tree)
         baseline = self._baseline(prepared)
-        self.calibration = calibration(self.plan, prepared, shared, self.log, anew=True)
+        self.calibration = calibration(self.plan, prepared, shared, self.log, refresh=True)
         self._empty_patch(baseline)
         if task.script:
             self._oracle(baseline)
@@ -185,11 +185,11 @@ class _Looking:
     def _baseline(self, prepared: Prepared) -> Baseline:
         self.session.stop.check()
         baseline = self.session.shared.run_baseline(self.plan.task, prepared.environment, self.log)
-        if baseline.trouble:
+        if baseline.problem:
             ended = baseline.verdict
             late, passed = Rule.BASELINE_IN_TIME, Rule.BASELINE_FAILS
             rule = late if ended.timed_out else passed if ended.ok else Rule.BASELINE_RUNS
-            self.found(rule, baseline.trouble[1], MemoryEvidence(ended.stdout, ended.stderr))
+            self.found(rule, baseline.problem[1], MemoryEvidence(ended.stdout, ended.stderr))
         return baseline
 
     def _attempt(
