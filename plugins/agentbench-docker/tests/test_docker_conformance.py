@@ -13,7 +13,7 @@ from agentbench_docker.options import DockerOptions
 from agentbench_docker.provider import DockerProvider
 from agentbench_testing import IsolatedSandboxConformance, ScorerConformance, Workbench
 from agentbench_testing.checks.scorer.checks import VerdictChecks
-from agentbench_testing.checks.scorer.stage import Court
+from agentbench_testing.checks.scorer.stage import ScorerStage
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,6 +74,6 @@ def test_the_kit_finds_what_holds_in_local_only(tmp_path: Path) -> None:
     workbench = Workbench(tmp_path, "docker")
     try:
         with pytest.raises(AssertionError):
-            Hooks().test_the_fix_passes(Court(workbench, Hooks))
+            Hooks().test_the_fix_passes(ScorerStage(workbench, Hooks))
     finally:
         workbench.close()

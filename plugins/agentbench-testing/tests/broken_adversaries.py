@@ -22,7 +22,7 @@ class Equal:
         return AgentResult()
 
     def give_up(self) -> AgentResult:
-        return AgentResult(ended="gave_up", message="there is no Python file to be edited")
+        return AgentResult(ended="gave_up", message="the task has no editable Python files")
 
     def run(self, context: AttemptContext, command: str) -> ToolResult:
         return context.tools.call(ToolCall(tool="run", arguments={"command": command}))
@@ -66,7 +66,7 @@ class TakesNothingForAnError(Equal):
     """Although it was not even tried."""
 
     def give_up(self) -> AgentResult:
-        return AgentResult(ended="tool_error", message="there is no Python file to be edited")
+        return AgentResult(ended="tool_error", message="the task has no editable Python files")
 
 
 class LooksAtNothing(Equal):
@@ -84,13 +84,13 @@ class TakesFailuresForNothing(Equal):
 
 
 DOUBLES: Mapping[str, type[Equal]] = {
-    "test_the_attack_is_there": OnlyLooks,
+    "test_the_attack_is_in_place": OnlyLooks,
     "test_nothing_to_work_with": SaysNothing,
     "test_tools_that_fail": LooksAtNothing,
 }
 
 MORE: Sequence[tuple[str, type[Equal]]] = (
-    ("test_the_attack_is_there", StopsEarly),
+    ("test_the_attack_is_in_place", StopsEarly),
     ("test_nothing_to_work_with", Mute),
     ("test_nothing_to_work_with", TakesNothingForAnError),
     ("test_tools_that_fail", TakesFailuresForNothing),

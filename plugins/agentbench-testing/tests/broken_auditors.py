@@ -148,13 +148,13 @@ KEPT: list[Any] = []
 
 DOUBLES: dict[str, type] = {
     "test_it_looks_at_every_kind_of_attempt": Parsing,
-    "test_who_did_nothing_wrong_is_not_suspected": Suspecting,
-    "test_it_says_the_same_of_equal_attempts": Counting,
+    "test_honest_attempts_are_not_suspected": Suspecting,
+    "test_equal_attempts_get_equal_labels": Counting,
     "test_two_at_once": Sharing,
     "test_it_changes_nothing": Restoring,
     "test_it_prints_nothing": Talking,
-    "test_nothing_goes_on": Lingering,
-    "test_problems_of_a_task_can_be_mended": Terse,
+    "test_nothing_keeps_running": Lingering,
+    "test_problems_of_a_task_have_remedies": Terse,
     "test_sandboxes_are_closed": Hoarding,
     "test_a_sandbox_that_breaks": Blaming,
 }

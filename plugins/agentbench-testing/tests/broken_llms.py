@@ -487,7 +487,7 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
         lambda it: with_message(it, tool_calls=tuple(attrs.evolve(call, id="x") for call in it.message.tool_calls)),
     ),
     "test_usage": changed("CountsNothing", lambda it: attrs.evolve(it, usage=Usage())),
-    "test_a_cost_that_is_not_told": changed(
+    "test_a_cost_that_is_not_reported": changed(
         "CostsNothing", lambda it: attrs.evolve(it, usage=attrs.evolve(it.usage or Usage(), cost_usd=0.0))
     ),
     "test_the_model_is_named": changed("NamesWhatItWants", lambda it: attrs.evolve(it, model="maker/model")),
@@ -501,7 +501,7 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
     "test_each_call_gets_its_own_answer": HasOneSlot,
     "test_requests_stay_as_they_were": CleansUp,
     "test_no_time_left": NeverLooksAtTheClock,
-    "test_interrupted_before_it_began": TranslatesStops,
+    "test_interrupted_before_it_started": TranslatesStops,
     "test_preflight": KnowsNothing,
     "test_closing_twice": ClosesOnce,
     "test_closing_from_another_thread": BelongsToItsThread,
@@ -515,22 +515,22 @@ DOUBLES: Mapping[str, type[CarefulLLM]] = {
     "test_interrupting_a_call": LooksOnce,
     "test_a_call_that_hangs_is_alone": SendsOneByOne,
     "test_the_key_is_kept": ShowsItsKey,
-    "test_a_server_that_tells_the_key": PassesWordsOn,
+    "test_a_server_that_quotes_the_key": PassesWordsOn,
     "test_what_passes_is_tried_again": TriesOnce,
-    "test_each_exchange_is_told": EntersAfterwards,
+    "test_each_exchange_is_reported": EntersAfterwards,
     "test_an_exchange_that_must_not_be_sent": SendsAllTheSame,
     "test_what_does_not_pass": RaisesWhatItGets,
     "test_a_request_that_is_refused": KeepsTheReason,
     "test_a_key_that_is_refused": TriesTheKeyAgain,
     "test_no_credit": LetsTheRunGoOn,
-    "test_a_server_that_says_when": SleepsSilently,
+    "test_a_server_with_a_retry_hint": SleepsSilently,
     "test_interrupting_a_wait": SleepsSoundly,
     "test_good_calls_after_bad_ones": BearsAGrudge,
 }
 
 MORE: Sequence[tuple[str, type[CarefulLLM]]] = (
-    ("test_a_server_that_says_when", TellsAfterwards),
-    ("test_a_server_that_says_when", KnowsBetter),
+    ("test_a_server_with_a_retry_hint", TellsAfterwards),
+    ("test_a_server_with_a_retry_hint", KnowsBetter),
     ("test_what_does_not_pass", TellsAllButTheLast),
     ("test_what_does_not_pass", StopsTheRun),
     ("test_a_request_that_is_refused", StopsTheRun),

@@ -190,12 +190,12 @@ DOUBLES: Mapping[str, type[Pages]] = {
     "test_missing_is_not_failed": Blaming,
     "test_what_was_tried_again_counts_once": Raw,
     "test_texts_are_utf8": Latin,
-    "test_what_it_calls_json_or_xml_is_that": ByHand,
+    "test_json_and_xml_are_valid": ByHand,
     "test_nothing_reaches_a_terminal": ControlledByNames,
-    "test_names_are_no_markup": Unescaped,
-    "test_names_are_no_formulas": Formulas,
+    "test_names_are_not_markup": Unescaped,
+    "test_names_are_not_formulas": Formulas,
     "test_it_prints_nothing": Talking,
-    "test_nothing_goes_on": Lingering,
+    "test_nothing_keeps_running": Lingering,
 }
 MORE: Sequence[tuple[str, type[Pages]]] = (("test_it_writes_nowhere_else", Littering),)
 

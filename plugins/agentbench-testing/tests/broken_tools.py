@@ -382,7 +382,7 @@ DOUBLES: Mapping[str, Double] = {
     "test_paths_that_lead_out": OpensPathsItself,
     "test_links_that_lead_out": LooksAtNamesOnly,
     "test_the_repository_of_the_workspace": LooksAtNamesOnly,
-    "test_what_is_no_file": OpensPathsItself,
+    "test_special_files": OpensPathsItself,
     "test_what_it_writes": WritesOnTheWay,
     "test_what_may_not_be_edited": AsksNobody,
     "test_results_are_bounded": ShowsAll,

@@ -250,7 +250,7 @@ DOUBLES = {
     "test_a_program_that_cannot_be_executed": changed(
         "FindsNothing", lambda result: attrs.evolve(result, exit_code=127)
     ),
-    "test_exit_code_124_is_no_timeout": changed("UsesTheTimeoutTool", _timeout_tool),
+    "test_exit_code_124_is_not_a_timeout": changed("UsesTheTimeoutTool", _timeout_tool),
     "test_text_goes_to_a_shell": SplitsText,
     "test_arguments_are_passed_as_they_are": JoinsArguments,
     "test_long_arguments": TakesShortCommands,
@@ -273,7 +273,7 @@ DOUBLES = {
     "test_variables_of_the_host_stay_there": PassesTheHostsVariables,
     "test_private_directories": IsAtHomeInTheWorkspace,
     "test_two_sandboxes_have_their_own": SharesHome,
-    "test_files_come_back_as_they_were": ReadsText,
+    "test_files_are_read_as_written": ReadsText,
     "test_reading_has_a_limit": ReadsEverything,
     "test_reading_what_is_missing": ReadsNothing,
     "test_reading_a_directory": HasOneRefusal,

@@ -99,7 +99,7 @@ DOUBLES = {
     ),
     "test_no_socket_of_an_engine": answers("MountsTheSocket", {"docker.sock": said("/run/docker.sock\n")}),
     "test_no_disks_of_the_host": answers("IsPrivileged", {"find /dev": said("/dev/sda\n")}),
-    "test_killing_everybody": DiesWithItsCommands,
+    "test_killing_all_processes": DiesWithItsCommands,
     "test_memory_limit": IsolatesNothing,
     "test_after_the_memory_limit": changed("CountsFromItsStart", lambda r: attrs.evolve(r, limits_hit=("oom",))),
     "test_memory_below_the_limit": changed("GivesNoMemory", lambda r: attrs.evolve(r, exit_code=137)),

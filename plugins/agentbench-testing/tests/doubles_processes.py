@@ -331,7 +331,7 @@ def _half(output: Output) -> Output:
 
 DOUBLES = {
     "test_streams_are_kept_apart": changed("MergesStreams", _merged),
-    "test_bytes_that_are_no_text": changed(
+    "test_bytes_that_are_not_text": changed(
         "DecodesOutput", lambda result: attrs.evolve(result, stdout=_as_text(result.stdout))
     ),
     "test_newlines_at_the_end": changed(
@@ -372,10 +372,10 @@ DOUBLES = {
     "test_a_deadline_kills_background_processes": KillsTheShellOnly,
     "test_a_deadline_kills_other_sessions": KillsTheGroup,
     "test_a_deadline_kills_orphans": KillsDescendants,
-    "test_a_deadline_kills_who_ignores_signals": AsksPolitely,
-    "test_a_deadline_kills_who_closes_its_outputs": TakesTheEndOfOutputForTheEnd,
+    "test_a_deadline_kills_despite_ignored_signals": AsksPolitely,
+    "test_a_deadline_kills_a_command_without_outputs": TakesTheEndOfOutputForTheEnd,
     "test_interrupting": TakesInterruptsForTimeouts,
-    "test_interrupted_before_it_began": GivesASecond,
+    "test_interrupted_before_it_started": GivesASecond,
     "test_a_deadline_that_is_extended": AsksForTheTimeOnce,
     "test_background_processes_live_on": KillsAfterEachCall,
     "test_a_background_process_that_prints": ClosesOutputs,

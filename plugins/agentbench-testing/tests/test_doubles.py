@@ -24,7 +24,7 @@ DOUBLES: dict[str, type] = {
     for path in sorted(Path(__file__).parent.glob("doubles_*.py"))
     for check, double in runpy.run_path(str(path))["DOUBLES"].items()
 }
-INSTALLS = "test_what_set_up_installs_is_in_every_start"
+INSTALLS = "test_what_setup_installs_is_in_every_start"
 """The one check that needs a virtual environment: without one it would install beside the tests."""
 
 
@@ -85,7 +85,7 @@ def test_each_check_fails_on_its_double(check: str, ready: Callable[[str, type],
     "check",
     [
         *("test_a_command_that_succeeds", "test_a_directory_below_the_workspace", "test_variables_of_a_call"),
-        *("test_files_are_those_of_commands", "test_closing_twice", "test_set_up_is_logged", "test_once_inputs"),
+        *("test_files_are_those_of_commands", "test_closing_twice", "test_setup_is_logged", "test_once_inputs"),
         *("test_once_results", "test_captures_become_facts", "test_preflight", "test_nothing_new_after_closing"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench_testing import ScorerConformance, Workbench, open_workbench
-from agentbench_testing.checks.scorer.stage import Court
+from agentbench_testing.checks.scorer.stage import ScorerStage
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_scorers.py")))
 DOUBLES = BROKEN["DOUBLES"]
@@ -35,7 +35,7 @@ def test_each_check_fails_on_its_double(
     """It fails by what it asserts."""
     assert double is not None, f"there is no double for {check}"
     checks = BROKEN["on"](double)
-    given = {"court": Court(workbench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    given = {"stage": ScorerStage(workbench, checks), "tmp_path": tmp_path, "monkeypatch": monkeypatch}
     method = getattr(checks(), check)
     with pytest.raises(AssertionError):
         method(**{name: given[name] for name in inspect.signature(method).parameters})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as some
 
 from agentbench_testing import ToolConformance, Workbench, open_workbench
-from agentbench_testing.checks.schemas import fits, misfits
+from agentbench_testing.checks.schemas import fits, invalid_values
 
 BROKEN: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("broken_tools.py")))
 DOUBLES = BROKEN["DOUBLES"]
@@ -106,4 +106,4 @@ JSON = some.recursive(
 def test_an_empty_schema_takes_everything(value: Any) -> None:
     """And nothing is a misfit for it."""
     assert fits(value, {})
-    assert list(misfits({})) == []
+    assert list(invalid_values({})) == []

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from agentbench_testing.checks.agent.adversary import AdversaryChecks
-from agentbench_testing.checks.agent.checks import AgentLifeChecks, AgentTalkChecks
+from agentbench_testing.checks.agent.checks import AgentLifetimeChecks, AgentModelChecks
 from agentbench_testing.checks.agent.wrapped import WrappedAgentChecks
 from agentbench_testing.checks.auditor import AuditorChecks
 from agentbench_testing.checks.llm.answers import AnswerChecks, LifeChecks
@@ -37,10 +37,10 @@ from agentbench_testing.checks.sandbox.isolation import IsolationChecks, Privile
 from agentbench_testing.checks.sandbox.lifetime import DeadlineChecks, LifetimeChecks
 from agentbench_testing.checks.sandbox.limits import LimitChecks
 from agentbench_testing.checks.sandbox.preparation import EnvironmentChecks, ProviderChecks, SetupChecks
-from agentbench_testing.checks.sandbox.single_commands import FileChecks, OnceChecks
+from agentbench_testing.checks.sandbox.single_commands import FileChecks, SingleCommandChecks
 from agentbench_testing.checks.scorer.checks import EndingChecks, VerdictChecks
 from agentbench_testing.checks.scorer.traces import TraceChecks
-from agentbench_testing.checks.tool.checks import CallChecks, PlaceChecks, SpecChecks
+from agentbench_testing.checks.tool.checks import CallChecks, PathChecks, SpecChecks
 
 
 class SandboxConformance(
@@ -52,7 +52,7 @@ class SandboxConformance(
     LifetimeChecks,
     SetupChecks,
     EnvironmentChecks,
-    OnceChecks,
+    SingleCommandChecks,
     ProviderChecks,
 ):
     """Checks for every sandbox, whatever its capabilities. Needs ``sh``, coreutils and a Python inside."""
@@ -70,11 +70,11 @@ class RemoteLLMConformance(TrafficChecks, FaultChecks, LLMConformance):
     """Checks for providers that use a server, which may fail, in addition to those for every provider."""
 
 
-class AgentConformance(AgentLifeChecks):
+class AgentConformance(AgentLifetimeChecks):
     """Checks for every agent, on a small program with one bug, with the harness's tools, in each of ``sandboxes``."""
 
 
-class ModelAgentConformance(AgentTalkChecks, AgentConformance):
+class ModelAgentConformance(AgentModelChecks, AgentConformance):
     """Checks for agents with the capability ``needs_llm``, in addition to those for every agent."""
 
     needs_llm: ClassVar[bool] = True  #: the agent gets a model
@@ -94,7 +94,7 @@ class AdversaryConformance(AdversaryChecks):
     adversary: ClassVar[bool] = True  #: the agent gets facts about the hidden tests
 
 
-class ToolConformance(SpecChecks, CallChecks, PlaceChecks):
+class ToolConformance(SpecChecks, CallChecks, PathChecks):
     """Checks for every tool, in the toolbox of the harness, in each of ``sandboxes``."""
 
 

@@ -1,6 +1,6 @@
 """Fixtures for tests of plugins: small tasks, and the command itself.
 
-A ``conftest.py`` beside the tests takes them in::
+Enable them in a ``conftest.py`` next to the tests::
 
     pytest_plugins = ["agentbench_testing.fixtures"]
 
@@ -9,7 +9,7 @@ A ``conftest.py`` beside the tests takes them in::
         done = run_agentbench("run-task", "--task", str(task), "--agent", "my-fixer", "--sandbox", "local")
         assert done.code == 0, done.err
 
-All lies below the test's ``tmp_path``: tasks in ``tasks/SUITE/ID``, runs in ``artifacts/runs``, the cache in ``cache``.
+All files are below ``tmp_path``: tasks in ``tasks/SUITE/ID``, runs in ``artifacts/runs``, the cache in ``cache``.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Ended:
     """How a command ended."""
 
     code: int
-    """Its exit code: 0 done, 1 what was checked did not hold, 2 bad input, 3 it cannot work here, 4 it ended early."""
+    """Its exit code: 0 done, 1 a check failed, 2 invalid input, 3 something is unavailable, 4 the run ended early."""
     out: str  #: standard output
     err: str  #: standard error
 
 
 class MakeTask(Protocol):
-    """What the fixture ``make_task`` gives."""
+    """The type of the fixture ``make_task``."""
 
     def __call__(
         self,
@@ -67,47 +67,47 @@ class MakeTask(Protocol):
         suite: str = "mini",
         **sections: Any,
     ) -> Path:
-        """Write a task; gives its directory.
+        """Write a task and return its directory.
 
-        By default ``app.txt`` says "broken", and must say "fixed": nothing but a shell is needed.
+        By default ``app.txt`` contains "broken" and must contain "fixed", which needs nothing but a shell.
 
         Args:
             task_id: its id, and the name of its directory.
-            python: a Python program instead, ``adding.py``, that subtracts; its tests are hidden, and run by pytest.
-            files: what lies in its repository, by path, instead.
-            hidden: the hidden tests, by path below ``checks/``, instead.
-            patch: the reference solution, a unified diff, instead.
+            python: use a Python program instead: ``adding.py``, which subtracts, with hidden tests for pytest.
+            files: files of the repository, by path.
+            hidden: the hidden tests, by path below ``checks/``.
+            patch: the reference solution, a unified diff.
             suite: the suite it belongs to.
             sections: sections and keys of ``task.yaml`` as mappings or values, such as
-                ``environment={"timeout_sec": 60}``; what they do not name stays as it is.
+                ``environment={"timeout_sec": 60}``; other keys keep their defaults.
         """
 
 
 class MakeSuite(Protocol):
-    """What the fixture ``make_suite`` gives."""
+    """The type of the fixture ``make_suite``."""
 
     def __call__(self, task_ids: Sequence[str] = ("one", "two"), *, suite: str = "mini", **settings: Any) -> Path:
-        """Write tasks that differ in their ids only; gives the directory of the suite.
+        """Write tasks that only differ in their ids, and return the directory of the suite.
 
         Args:
             task_ids: their ids, in any order.
             suite: its name, for ``--suite``.
-            settings: what ``make_task`` takes, the same for all of them.
+            settings: arguments of ``make_task``, the same for all tasks.
         """
 
 
 class RunAgentbench(Protocol):
-    """What the fixture ``run_agentbench`` gives."""
+    """The type of the fixture ``run_agentbench``."""
 
     def __call__(self, *arguments: str, cwd: Path | None = None, seconds: float = 120, **variables: str) -> Ended:
-        """Run the command ``agentbench`` of this environment as a process of its own, and wait for it.
+        """Run the command ``agentbench`` of this environment in its own process, and wait for it.
 
         Args:
-            arguments: as they are typed.
-            cwd: where it starts; ``tmp_path``, if nothing is given, where ``make_task`` has put its tasks.
-            seconds: after which it is killed, and subprocess.TimeoutExpired raised.
-            variables: of its environment, besides those of this process. Its cache is below ``tmp_path``, and plugins
-                that are switched off by ``AGENTBENCH_DISABLE_PLUGINS`` here are not off there.
+            arguments: as typed.
+            cwd: its working directory; default: ``tmp_path``, where ``make_task`` writes tasks.
+            seconds: after these it is killed, and subprocess.TimeoutExpired raised.
+            variables: additional environment variables. Its cache is below ``tmp_path``, and
+                ``AGENTBENCH_DISABLE_PLUGINS`` of this process has no effect on it.
         """
 
 

@@ -46,7 +46,7 @@ def new_plugin(app: App, name: str, kind: str, into: Path) -> None:
 
     NAME is the name that users type, such as my-agent; the distribution is then agentbench-my-agent.
     """
-    taken = {each for component in app.registry.all(kind) for each in component.names}
+    taken = {alias for component in app.registry.all(kind) for alias in component.names}
     made = write_plugin(into, name, kind, taken=taken)
     say(f"created {made.directory}: {PLUGIN_KINDS[kind].summary}")
     say()
@@ -78,12 +78,12 @@ def _with_slash(directory: Path) -> str:
 
 def _program(name: str) -> str:
     """How to start a program of this environment: by name, if a shell would find this one."""
-    ours = Path(sys.executable).parent / name
+    path = Path(sys.executable).parent / name
     result = shutil.which(name)
-    if not ours.exists() or (result is not None and Path(result).absolute() == ours):
+    if not path.exists() or (result is not None and Path(result).absolute() == path):
         return name
-    here = Path.cwd()
-    return shlex.quote(str(ours.relative_to(here) if ours.is_relative_to(here) else ours))
+    directory = Path.cwd()
+    return shlex.quote(str(path.relative_to(directory) if path.is_relative_to(directory) else path))
 
 
 def _some_task(root: Path, suite: str) -> Path | None:
@@ -103,11 +103,11 @@ def check_plugins(app: App, name: str | None, as_json: bool) -> int:
     Checks everything that needs no task: loading, registration, options, methods of components, metadata. Use the
     classes of agentbench_testing to check that components behave as required. Exits with 1 if there is an error.
     """
-    looked_at = {
+    checked = {
         plugin: [*check_plugin(plugin, app.plugins, _LOADED_ANYWAY), *_others(app, plugin)]
-        for plugin in _chosen(app, name)
+        for plugin in _selected(app, name)
     }
-    results = [finding for findings in looked_at.values() for finding in findings]
+    results = [finding for findings in checked.values() for finding in findings]
     if as_json:
         print_json(
             [
@@ -116,14 +116,14 @@ def check_plugins(app: App, name: str | None, as_json: bool) -> int:
                     "status": plugin.status,
                     "findings": [attrs.asdict(f) for f in findings],
                 }
-                for plugin, findings in looked_at.items()
+                for plugin, findings in checked.items()
             ]
         )
     else:
-        for plugin, findings in looked_at.items():
-            _print(plugin, findings, whole=name is not None)
-        problems, advised = (sum(finding.level == level for finding in results) for level in ("error", "warning"))
-        say(f"checked {_count(len(looked_at), 'plugin')}: {_count(problems, 'error')}, {_count(advised, 'warning')}")
+        for plugin, findings in checked.items():
+            _print(plugin, findings, full=name is not None)
+        problems, warnings = (sum(finding.level == level for finding in results) for level in ("error", "warning"))
+        say(f"checked {_count(len(checked), 'plugin')}: {_count(problems, 'error')}, {_count(warnings, 'warning')}")
     return 1 if any(finding.level == "error" for finding in results) else 0
 
 
@@ -131,7 +131,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _chosen(app: App, name: str | None) -> Sequence[Plugin]:
+def _selected(app: App, name: str | None) -> Sequence[Plugin]:
     """Select by the plugin's name, its distribution's, or that of a component."""
     everything = app.plugins.plugins
     if name is None:
@@ -140,8 +140,8 @@ def _chosen(app: App, name: str | None) -> Sequence[Plugin]:
     named = [p for p in everything if name in (p.source.plugin, p.source.distribution)]
     chosen = named or [p for p in everything if p.source in owners]
     if not chosen:
-        known = {each for p in everything for each in (p.source.plugin, p.source.distribution)}
-        known |= {each for component in app.registry.all() for each in component.names}
+        known = {alias for p in everything for alias in (p.source.plugin, p.source.distribution)}
+        known |= {alias for component in app.registry.all() for alias in component.names}
         raise UnknownNameError(
             f"no component or plugin is named {name!r}{did_you_mean(name, known)}",
             remedy="Is it installed in this environment? pip install -e . See: agentbench plugins list",
@@ -185,14 +185,14 @@ def _variant(app: App, component: Component) -> Iterator[Finding]:
     yield ok(f"{where}: valid settings")
 
 
-def _print(plugin: Plugin, findings: Sequence[Finding], *, whole: bool) -> None:
+def _print(plugin: Plugin, findings: Sequence[Finding], *, full: bool) -> None:
     """Print all results of one plugin; for several plugins, passed checks are only counted."""
     say(f"{plugin.source.distribution} {plugin.source.version}, plugin {plugin.source.plugin!r}")
-    good = sum(finding.level == "ok" for finding in findings)
-    if good and not whole:
-        say(f"  {'ok':7}  {_count(good, 'check')}; each: agentbench plugins check {plugin.source.plugin}")
+    passed = sum(finding.level == "ok" for finding in findings)
+    if passed and not full:
+        say(f"  {'ok':7}  {_count(passed, 'check')}; each: agentbench plugins check {plugin.source.plugin}")
     for finding in findings:
-        if whole or finding.level != "ok":
+        if full or finding.level != "ok":
             say(f"  {finding.level:7}  {finding.text}")
             for line in finding.remedy.splitlines():
                 say(f"  {'':7}  -> {line}")

@@ -54,8 +54,8 @@ def _state() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    found = probe(sys.argv[1], sys.argv[3:])
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    report = probe(sys.argv[1], sys.argv[3:])
+    Path(sys.argv[2]).write_text(json.dumps(report), encoding="utf-8")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # do not wait for threads started by the module

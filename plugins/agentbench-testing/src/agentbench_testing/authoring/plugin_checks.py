@@ -111,8 +111,8 @@ def _probe(
     The exit code is None after a timeout. All child processes are killed.
     """
     path = os.pathsep.join(part for part in sys.path if part)
-    with tempfile.TemporaryDirectory(prefix="agentbench-check-") as place:
-        written, printed = Path(place) / "found.json", Path(place) / "printed.txt"
+    with tempfile.TemporaryDirectory(prefix="agentbench-check-") as directory:
+        written, printed = Path(directory) / "found.json", Path(directory) / "printed.txt"
         # Without -P, files in the working directory would shadow Python's own.
         command = [
             sys.executable,

@@ -94,7 +94,7 @@ class NewPlugin:
 
 
 def plugin_names(name: str) -> PluginNames:
-    """The names that follow from what a user says, with ``agentbench-`` before it or not. Raises InputError."""
+    """The names derived from a name typed by the user, with or without ``agentbench-``. Raises InputError."""
     component = _component(name)
     try:
         distribution = canonicalize_name(f"{_FAMILY}-{component}", validate=True)
@@ -118,13 +118,13 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
     """Write a plugin into a new directory below ``into``: all of it, or nothing.
 
     Args:
-        into: a directory that is there.
-        name: what the user says.
+        into: an existing directory.
+        name: as typed by the user.
         kind: one of :data:`PLUGIN_KINDS`.
-        taken: names that components of this kind have already.
+        taken: names of existing components of this kind.
 
     Raises:
-        InputError: the name is bad or taken, or the files cannot be written.
+        InputError: the name is invalid or taken, or the files cannot be written.
     """
     names = plugin_names(name)
     _check_free(names, kind, taken)
@@ -136,11 +136,11 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
     try:
         draft = Path(tempfile.mkdtemp(prefix=f".{names.distribution}-", dir=into))
         try:
-            whole = draft / names.distribution
+            root = draft / names.distribution
             for path, text in _files(names, kind):
-                (whole / path).parent.mkdir(parents=True, exist_ok=True)
-                (whole / path).write_text(text, encoding="utf-8")
-            whole.rename(target)
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            root.rename(target)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
@@ -151,7 +151,7 @@ def write_plugin(into: Path, name: str, kind: str, *, taken: Collection[str] = (
 
 
 def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
-    """Whether nobody in this environment has one of these names."""
+    """Raise InputError if one of these names exists in this environment."""
     if names.component in taken:
         raise InputError(
             f"a component {names.component!r} of kind {kind} already exists",
@@ -164,25 +164,25 @@ def _check_free(names: PluginNames, kind: str, taken: Collection[str]) -> None:
 
 
 def _installed() -> Collection[str]:
-    """The normalised names of all distributions here; one whose metadata is damaged has none."""
+    """The normalized names of all installed distributions, except those with damaged metadata."""
     names = set()
     for distribution in importlib.metadata.distributions():
-        with contextlib.suppress(Exception):  # metadata of strangers breaks in many ways
+        with contextlib.suppress(Exception):  # metadata of other distributions may be damaged in many ways
             names.add(canonicalize_name(distribution.metadata["Name"]))
     return names
 
 
 def _files(names: PluginNames, kind: str) -> Iterator[tuple[str, str]]:
-    """The path of each file in the distribution, and its text."""
-    about = PLUGIN_KINDS[kind]
+    """Path and text of each file of the distribution."""
+    texts = PLUGIN_KINDS[kind]
     values = {
         "name": names.component,
         "distribution": names.distribution,
         "module": names.module,
-        "summary": about.summary,
-        "about": f"An AgentBench {kind}: {about.summary}",
+        "summary": texts.summary,
+        "about": f"An AgentBench {kind}: {texts.summary}",
         "core_versions": _core_versions(),
-        "needs": f'\n    "{about.needs}{_core_versions()}",' if about.needs else "",
+        "needs": f'\n    "{texts.needs}{_core_versions()}",' if texts.needs else "",
     }
 
     def text(name: str) -> str:
@@ -208,7 +208,7 @@ def _test_module(names: PluginNames) -> str:
 
 
 def _core_versions() -> str:
-    """The versions of the core in which nothing breaks that works in this one: ``>=0.1,<0.2``, ``>=2.3,<3``."""
+    """The compatible versions of the core, such as ``>=0.1,<0.2`` or ``>=2.3,<3``."""
     major, minor, *_ = Version(agentbench_core.__version__).release
     return f">={major}.{minor},<{major + 1}" if major else f">=0.{minor},<0.{minor + 1}"
 
@@ -225,7 +225,7 @@ def _is_text(component: str) -> bool:
 
 
 def _instead(name: str) -> str:
-    """A good name that is near to a bad one, if there is any."""
+    """A remedy with a valid name similar to an invalid one."""
     near = _component(re.sub(r"[^a-z0-9]+", "-", name.lower())[:64].strip("-"))
     if near and not _is_text(near):
         near = f"my-{near}"[:64].strip("-")

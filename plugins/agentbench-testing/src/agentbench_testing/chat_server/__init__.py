@@ -1,4 +1,4 @@
-"""A server on loopback that speaks as OpenRouter does, for tests, demonstrations and benchmarks.
+"""A loopback server with OpenRouter's API, for tests, demonstrations and benchmarks.
 
     from agentbench_testing.chat_server import LoopbackServer, answer, call, error, in_turn
 
@@ -6,8 +6,8 @@
         ...  # a client at server.base_url
     assert len(server.chat_requests) == 2
 
-The requests are real HTTP over a real socket, and so is everything that goes wrong: see :class:`Reply`. Nothing here
-leaves this machine, and nothing is loaded but the standard library.
+Requests and faults are real HTTP over a real socket: see :class:`Reply`. Nothing leaves this machine, and only the
+standard library is imported.
 """
 
 from agentbench_testing.chat_server.catalogue import DEFAULT_MODEL, KEY, model

@@ -110,7 +110,7 @@ def answer(
     if reasoning_details is not None:
         message["reasoning_details"] = [dict(entry) for entry in reasoning_details]
     if tool_calls:
-        message["tool_calls"] = [_tool_call(index, asked) for index, asked in enumerate(tool_calls)]
+        message["tool_calls"] = [_tool_call(index, tool_call) for index, tool_call in enumerate(tool_calls)]
     ended = ("tool_calls" if tool_calls else "stop") if finish == ABSENT else finish
     body: dict[str, Any] = {"object": "chat.completion", "created": 1_700_000_000, "system_fingerprint": None}
     if model != ABSENT:
@@ -125,10 +125,15 @@ def answer(
     return Reply(json=body, filled=True, **faults)
 
 
-def _tool_call(index: int, asked: Call) -> dict[str, Any]:
-    arguments = asked.arguments
+def _tool_call(index: int, requested: Call) -> dict[str, Any]:
+    arguments = requested.arguments
     text = json_format.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
-    return {"id": asked.id, "type": "function", "index": index, "function": {"name": asked.name, "arguments": text}}
+    return {
+        "id": requested.id,
+        "type": "function",
+        "index": index,
+        "function": {"name": requested.name, "arguments": text},
+    }
 
 
 def error(

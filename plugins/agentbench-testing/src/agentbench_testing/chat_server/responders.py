@@ -52,7 +52,7 @@ def failing_from(responder: Responder, first: int, reply: Reply, *, until: int |
     def respond(request: Mapping[str, Any], seen: Seen) -> Reply:
         with lock:
             number = next(calls)
-        ill = number >= first and (until is None or number <= until)
-        return reply if ill else responder(request, seen)
+        is_failing = number >= first and (until is None or number <= until)
+        return reply if is_failing else responder(request, seen)
 
     return respond

@@ -28,15 +28,15 @@ def send(reply: Reply, connection: socket.socket, pause: Callable[[float], None]
     if reply.delay:
         pause(reply.delay)
     strikes = reply.hang or reply.reset or reply.close
-    room = reply.sent if strikes else None
+    remaining = reply.sent if strikes else None
     for number, piece in enumerate(_pieces(reply)):
         if number and reply.drip:
             pause(reply.drip)
-        going = piece if room is None else piece[:room]
+        going = piece if remaining is None else piece[:remaining]
         connection.sendall(going)
-        if room is not None:
-            room -= len(going)
-            if not room:
+        if remaining is not None:
+            remaining -= len(going)
+            if not remaining:
                 break
     if reply.hang:
         _wait_for_the_end(connection)

@@ -82,7 +82,7 @@ class LoopbackServer:
         self._require_key = require_key
         self._generations = generations
         self._lock = threading.Lock()
-        self._seen: list[Seen] = []
+        self._received: list[Seen] = []
         self._bills: dict[str, dict[str, Any]] = {}
         self._costs: list[float] = []
         self._problem: BaseException | None = None
@@ -97,7 +97,7 @@ class LoopbackServer:
     def requests(self) -> list[Seen]:
         """All requests, in order of arrival."""
         with self._lock:
-            return list(self._seen)
+            return list(self._received)
 
     @property
     def chat_requests(self) -> list[Seen]:
@@ -129,10 +129,10 @@ class LoopbackServer:
         seen = self._enter(arrival)
         if self._require_key is not None and seen.headers.get("authorization") != f"Bearer {self._require_key}":
             return _NO_KEY
-        place = urlsplit(seen.path)
+        url = urlsplit(seen.path)
         if seen.method == "GET":
-            return self._page(place.path, parse_qs(place.query))
-        if (seen.method, place.path) != ("POST", "/chat/completions"):
+            return self._page(url.path, parse_qs(url.query))
+        if (seen.method, url.path) != ("POST", "/chat/completions"):
             return _NOTHING_HERE
         return self._completion(seen.body, seen) if isinstance(seen.body, dict) else _NO_OBJECT
 
@@ -143,7 +143,7 @@ class LoopbackServer:
             body = None
         with self._lock:
             seen = Seen(
-                number=len(self._seen) + 1,
+                number=len(self._received) + 1,
                 method=arrival.method,
                 path=arrival.path.removeprefix(PREFIX),
                 headers=arrival.headers,
@@ -152,7 +152,7 @@ class LoopbackServer:
                 at=time.monotonic(),
                 connection=arrival.connection,
             )
-            self._seen.append(seen)
+            self._received.append(seen)
         return seen
 
     def _page(self, path: str, query: Mapping[str, Sequence[str]]) -> Reply:
@@ -214,7 +214,7 @@ def _with_ids(choice: Mapping[str, Any], number: int) -> dict[str, Any]:
     message = dict(choice.get("message") or {})
     if message.get("tool_calls"):
         message["tool_calls"] = [
-            {**asked, "id": f"call_{number}_{index}"} if asked.get("id") is None else asked
-            for index, asked in enumerate(message["tool_calls"])
+            {**tool_call, "id": f"call_{number}_{index}"} if tool_call.get("id") is None else tool_call
+            for index, tool_call in enumerate(message["tool_calls"])
         ]
     return {**choice, "message": message}

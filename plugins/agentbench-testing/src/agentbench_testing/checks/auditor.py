@@ -82,7 +82,7 @@ class AuditorHooks(WithWorkbench):
 class Stage:
     """Creates the data for auditors, each time in new directories and otherwise the same."""
 
-    place: Path
+    directory: Path
     _made: int = 0
     opened: int = 0
     """Sandboxes opened by an auditor."""
@@ -90,21 +90,21 @@ class Stage:
 
     def attempt(self, kind: str) -> AttemptAudit:
         """An attempt of a kind of :data:`ATTEMPTS`."""
-        left = ATTEMPTS[kind]
+        attempt = ATTEMPTS[kind]
         before = {path: text.encode() for path, text in BROKEN.items()}
-        changes = [_change(path, before.get(path), after) for path, after in left.after.items()]
+        changes = [_change(path, before.get(path), after) for path, after in attempt.after.items()]
 
-        def read(asked: Sequence[Change]) -> Iterator[tuple[Change, bytes, bytes]]:
-            for change in asked:
-                yield change, before.get(change.path, b""), left.after[change.path] or b""
+        def read(selected: Sequence[Change]) -> Iterator[tuple[Change, bytes, bytes]]:
+            for change in selected:
+                yield change, before.get(change.path, b""), attempt.after[change.path] or b""
 
         directory = None
-        if left.evidence is not None:
-            run = write_run(self._new("runs") / "run", {"alpha": True}, files=lambda _: left.evidence or {})
+        if attempt.evidence is not None:
+            run = write_run(self._new("runs") / "run", {"alpha": True}, files=lambda _: attempt.evidence or {})
             directory = run.directory / layout.task_directory("alpha", 1)
             directory.mkdir(parents=True, exist_ok=True)
         return AttemptAudit(
-            **self._told(),
+            **self._facts(),
             knows_solution=False,
             effects={tool.spec.name: tool.spec.effect for tool in builtin_tools()},
             changes=changes,
@@ -118,7 +118,7 @@ class Stage:
         @contextlib.contextmanager
         def open_sandbox() -> Iterator[Sandbox]:
             if broken:
-                raise SandboxError("no sandbox: the check wants none")
+                raise SandboxError("the sandbox failed, as required by this check")
             self.opened += 1
             with workbench.workspace(BROKEN) as (_, sandbox):
                 try:
@@ -126,7 +126,7 @@ class Stage:
                 finally:
                     self.closed += 1
 
-        shown = self._told()
+        shown = self._facts()
         return TaskAudit(
             **(shown if solution else {**shown, "solution": (), "hidden_files": {}}),
             solved=[_change("adding.py", b"", _FIXED)] if solution else [],
@@ -137,7 +137,7 @@ class Stage:
             note=lambda text: None,
         )
 
-    def _told(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         tree = self._new("tree")
         write_files(tree, BROKEN)
         return {
@@ -152,7 +152,7 @@ class Stage:
 
     def _new(self, name: str) -> Path:
         self._made += 1
-        directory = self.place / f"{name}-{self._made}"
+        directory = self.directory / f"{name}-{self._made}"
         directory.mkdir()
         return directory
 
@@ -183,11 +183,11 @@ class AuditorChecks(AuditorHooks):
         assert all(isinstance(label, Label) and label.name.strip() for label in labels), labels
 
     @pytest.mark.parametrize("kind", ["honest", "not recorded", "without a change"])
-    def test_who_did_nothing_wrong_is_not_suspected(self, stage: Stage, kind: str) -> None:
+    def test_honest_attempts_are_not_suspected(self, stage: Stage, kind: str) -> None:
         """Neither the plain fix nor an agent that gave up is suspicious."""
         assert [label for label in self._labels(stage, kind) if label.name in SUSPICIONS] == []
 
-    def test_it_says_the_same_of_equal_attempts(self, stage: Stage) -> None:
+    def test_equal_attempts_get_equal_labels(self, stage: Stage) -> None:
         """Independent of earlier audits."""
         auditor = self.make_auditor()
         first = [list(auditor.audit_attempt(stage.attempt(kind))) for kind in ATTEMPTS]
@@ -196,18 +196,18 @@ class AuditorChecks(AuditorHooks):
     def test_two_at_once(self, stage: Stage) -> None:
         """In parallel audits, each attempt gets the same labels as alone."""
         expected = list(self._labels(stage, "honest"))
-        works = [partial(self.make_auditor().audit_attempt, stage.attempt("honest")) for _ in range(2)]
-        assert [list(labels) for labels in at_once(works, self.patience)] == [expected, expected]
+        calls = [partial(self.make_auditor().audit_attempt, stage.attempt("honest")) for _ in range(2)]
+        assert [list(labels) for labels in at_once(calls, self.patience)] == [expected, expected]
 
     def test_it_changes_nothing(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         """Changes neither the tree nor the evidence, nor the current directory."""
         attempt = stage.attempt("honest")
-        here = stage.place / "here"
-        here.mkdir()
-        monkeypatch.chdir(here)
-        before = contents(stage.place)
+        cwd = stage.directory / "here"
+        cwd.mkdir()
+        monkeypatch.chdir(cwd)
+        before = contents(stage.directory)
         self.make_auditor().audit_attempt(attempt)
-        assert contents(stage.place) == before
+        assert contents(stage.directory) == before
 
     def test_it_prints_nothing(self, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
         """Writes nothing to the terminal."""
@@ -216,20 +216,20 @@ class AuditorChecks(AuditorHooks):
         self.make_auditor().audit_attempt(attempt)
         assert tuple(capfd.readouterr()) == ("", "")
 
-    def test_nothing_goes_on(self, stage: Stage) -> None:
+    def test_nothing_keeps_running(self, stage: Stage) -> None:
         """Leaves no thread running when it returns."""
         before = set(threading.enumerate())
         self.make_auditor().audit_attempt(stage.attempt("honest"))
         assert [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()] == []
 
     @pytest.mark.parametrize("solution", [True, False])
-    def test_problems_of_a_task_can_be_mended(self, stage: Stage, workbench: Workbench, solution: bool) -> None:
+    def test_problems_of_a_task_have_remedies(self, stage: Stage, workbench: Workbench, solution: bool) -> None:
         """Each problem has a rule, an explanation and a remedy; also for a task without a reference solution."""
         task = stage.task(workbench, solution=solution)
         problems: Sequence[Any] = soon(lambda: self.make_auditor().audit_task(task), self.patience)
         assert all(isinstance(problem, TaskProblem) for problem in problems), problems
         words = [(problem.rule.strip(), problem.reason.strip(), problem.remedy.strip()) for problem in problems]
-        assert [each for each in words if not all(each)] == []
+        assert [word for word in words if not all(word)] == []
 
     def test_sandboxes_are_closed(self, stage: Stage, workbench: Workbench) -> None:
         """It closes the sandboxes that it opened."""

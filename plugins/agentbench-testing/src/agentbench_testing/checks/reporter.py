@@ -39,10 +39,10 @@ class Reported:
         return contents(self.into)
 
     @property
-    def files_without_place(self) -> Mapping[str, bytes]:
+    def files_without_path(self) -> Mapping[str, bytes]:
         """The same without the path of the run directory."""
-        place = str(self.run.directory).encode()
-        return {name: data.replace(place, b"RUN") for name, data in self.files.items()}
+        directory = str(self.run.directory).encode()
+        return {name: data.replace(directory, b"RUN") for name, data in self.files.items()}
 
     @property
     def texts(self) -> Sequence[Path]:
@@ -68,20 +68,20 @@ class ReporterHooks:
 class Stage:
     """Creates runs, and reports them into empty directories."""
 
-    place: Path
+    directory: Path
     make_reporter: Callable[[], Reporter]
     _made: int = 0
 
     def run(self, kind: str) -> RunView:
         """A run of a kind of :data:`RUNS`, each in its own directory and otherwise the same."""
         self._made += 1
-        return RUNS[kind](self.place / f"runs-{self._made}" / kind)
+        return RUNS[kind](self.directory / f"runs-{self._made}" / kind)
 
     def report(self, run: RunView | str) -> Reported:
         """Report a run, or one of that kind, into an empty directory."""
         view = self.run(run) if isinstance(run, str) else run
         self._made += 1
-        into = self.place / f"reports-{self._made}"
+        into = self.directory / f"reports-{self._made}"
         into.mkdir()
         return Reported(view, into, tuple(self.make_reporter().report(view, into)))
 
@@ -103,7 +103,7 @@ def _evidence(record: AttemptRecord) -> Mapping[str, str]:
     return {"diffs/final.patch": patch, "logs/passing_stdout.txt": "1 passed\n"}
 
 
-def _broken_off(directory: Path) -> RunView:
+def _unfinished(directory: Path) -> RunView:
     run = write_run(directory, {"alpha": True, "beta": None, "gamma": None})
     events = directory / "events.jsonl"
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
@@ -128,7 +128,7 @@ RUNS: Mapping[str, Callable[[Path], RunView]] = {
     "ordinary": _ordinary,
     "without tasks": lambda directory: write_run(directory, {}),
     "without records": lambda directory: write_run(directory, {"alpha": None, "beta": None}),
-    "broken off": _broken_off,
+    "broken off": _unfinished,
     "unscored": lambda directory: write_run(directory, dict.fromkeys(("alpha", "beta"), FailureReason.SANDBOX_ERROR)),
     "repeated": lambda directory: write_run(directory, {"alpha": [True, False, None], "beta": [True, True, True]}),
     "hostile": _hostile,
@@ -158,7 +158,7 @@ class ReporterChecks(ReporterHooks):
     def test_it_writes_nowhere_else(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing in the run directory, if the output directory is another one, nor in the current directory."""
         run = stage.run("ordinary")
-        elsewhere = stage.place / "elsewhere"
+        elsewhere = stage.directory / "elsewhere"
         elsewhere.mkdir()
         monkeypatch.chdir(elsewhere)
         before = contents(run.directory)
@@ -184,7 +184,7 @@ class ReporterChecks(ReporterHooks):
     def test_missing_is_not_failed(self, stage: Stage) -> None:
         """Infrastructure errors are distinguishable from failed attempts."""
         lost, failed = (
-            stage.report(write_run(stage.place / name / "run", {"alpha": True, "beta": reason}))
+            stage.report(write_run(stage.directory / name / "run", {"alpha": True, "beta": reason}))
             for name, reason in (("lost", FailureReason.SANDBOX_ERROR), ("failed", FailureReason.TESTS_FAILED))
         )
         lost_text, failed_text = (
@@ -197,10 +197,10 @@ class ReporterChecks(ReporterHooks):
     def test_what_was_tried_again_counts_once(self, stage: Stage) -> None:
         """The record of a superseded attempt is evidence, not a result: the report is the same without it."""
         again, first = (  # names of one length, since tables may be aligned
-            stage.report(write_run(stage.place / name / "run", {"alpha": True, "beta": False}, tried_before=before))
+            stage.report(write_run(stage.directory / name / "run", {"alpha": True, "beta": False}, tried_before=before))
             for name, before in (("again", {"alpha": FailureReason.INTERRUPTED}), ("first", {}))
         )
-        assert again.files_without_place == first.files_without_place
+        assert again.files_without_path == first.files_without_path
 
     def test_texts_are_utf8(self, stage: Stage) -> None:
         """Every text file is valid UTF-8, for any names of tasks and labels."""
@@ -210,7 +210,7 @@ class ReporterChecks(ReporterHooks):
             except UnicodeDecodeError as error:
                 raise AssertionError(f"{path.name}: {error}") from None
 
-    def test_what_it_calls_json_or_xml_is_that(self, stage: Stage) -> None:
+    def test_json_and_xml_are_valid(self, stage: Stage) -> None:
         """Files have the format of their suffix, also with hostile names."""
         for path in stage.report("hostile").texts:
             try:
@@ -225,14 +225,14 @@ class ReporterChecks(ReporterHooks):
             signs = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\r\n"}
             assert sorted(map(ascii, signs)) == [], path.name
 
-    def test_names_are_no_markup(self, stage: Stage) -> None:
+    def test_names_are_not_markup(self, stage: Stage) -> None:
         """H20: in HTML, Markdown and SVG, names are escaped."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
             if path.suffix in (".html", ".htm", ".md", ".svg"):
                 assert MARKUP not in text, path.name
 
-    def test_names_are_no_formulas(self, stage: Stage) -> None:
+    def test_names_are_not_formulas(self, stage: Stage) -> None:
         """H21: in CSV, no text cell starts like a formula; numbers may be negative."""
         for path in stage.report("hostile").texts:
             text = path.read_text("utf-8", "replace")
@@ -247,7 +247,7 @@ class ReporterChecks(ReporterHooks):
         shown = capfd.readouterr()
         assert (shown.out, shown.err) == ("", "")
 
-    def test_nothing_goes_on(self, stage: Stage) -> None:
+    def test_nothing_keeps_running(self, stage: Stage) -> None:
         """Leaves no thread running when it returns."""
         before = set(threading.enumerate())
         stage.report("ordinary")

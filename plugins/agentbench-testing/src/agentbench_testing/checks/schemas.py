@@ -1,4 +1,4 @@
-"""The part of JSON Schema that describes arguments of tools: whether a value fits, and values that do not."""
+"""The part of JSON Schema used for arguments of tools: validation, and examples of invalid values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _ODD: Sequence[Any] = (None, True, 1.5, 7, "text", "", [], ["text"], [7], {}, {"
 
 
 def fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a value is what a schema describes."""
+    """Whether a value matches a schema."""
     if "anyOf" in schema:
-        return any(fits(value, each) for each in schema["anyOf"]) and _within(value, schema)
+        return any(fits(value, option) for option in schema["anyOf"]) and _within(value, schema)
     if "enum" in schema:
-        return any(type(each) is type(value) and each == value for each in schema["enum"])
+        return any(type(option) is type(value) and option == value for option in schema["enum"])
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     return (not kinds or any(_is(value, kind) for kind in kinds)) and _within(value, schema)
 
 
-def misfits(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Values that do not fit: of other types, beyond limits."""
+def invalid_values(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Values that do not match: of other types, or beyond limits."""
     return (value for value in _ODD if not fits(value, schema))
 
 
@@ -70,12 +70,12 @@ def _within(value: Any, schema: Mapping[str, Any]) -> bool:
 def _matches(pattern: str, value: str) -> bool:
     try:
         return re.search(pattern, value) is not None
-    except re.error:  # a check of its own looks for those
+    except re.error:  # checked separately
         return True
 
 
 def sample(schema: Mapping[str, Any]) -> Any:
-    """A small value that fits, as far as that can be guessed: text for patterns is not made up."""
+    """A small matching value, as far as possible: text that matches patterns is not generated."""
     if "anyOf" in schema:
         return sample(schema["anyOf"][0])
     if "enum" in schema:

@@ -68,9 +68,9 @@ class ScriptedModel:
 
     def complete(self, request: Request, deadline: Deadline | None = None) -> Completion:
         """The script's next response; see the contract."""
-        for each in (self._deadline, deadline):
-            if each is not None:
-                each.check()
+        for limit in (self._deadline, deadline):
+            if limit is not None:
+                limit.check()
         self._budget.check_spend()
         window = self._facts.context_tokens
         if window is not None and tokens_of(request) > window:
@@ -98,10 +98,10 @@ class RecordedEvents:
 
 
 @attrs.frozen(kw_only=True)
-class Exchanged:
+class RecordedCall:
     """One call of a tool or of the model, and its result or exception."""
 
-    asked: ToolCall | Request  #: the call
+    request: ToolCall | Request  #: the call
     got: ToolResult | Completion | BaseException  #: its result or exception
 
 
@@ -109,7 +109,7 @@ class Trace:
     """All calls of an attempt, including sub-agents. ``on_call`` gets the number of each, before it is made."""
 
     def __init__(self, deadline: Deadline, on_call: Callable[[int], None]) -> None:
-        self.exchanged: list[Exchanged] = []  #: every call that has ended, in order of their ends
+        self.exchanged: list[RecordedCall] = []  #: every call that has ended, in order of their ends
         self.begun = 0  #: number of calls that have started
         self.end: AttemptStop | LLMError | None = None
         """What ended the attempt, as first raised to the agent."""
@@ -122,32 +122,32 @@ class Trace:
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
         """Tool calls, in order of their ends."""
-        return [each.asked for each in self.exchanged if isinstance(each.asked, ToolCall)]
+        return [call.request for call in self.exchanged if isinstance(call.request, ToolCall)]
 
     @property
     def requests(self) -> Sequence[Request]:
         """Model calls, in order of their ends."""
-        return [each.asked for each in self.exchanged if isinstance(each.asked, Request)]
+        return [call.request for call in self.exchanged if isinstance(call.request, Request)]
 
-    def follow(self, asked: ToolCall | Request, make: Callable[[], T]) -> T:
+    def follow(self, request: ToolCall | Request, make: Callable[[], T]) -> T:
         """Make a call, and record its result."""
         with self._lock:
             self.begun += 1
             number = self.begun
             if self.end is not None:
-                self.late.append(asked)
+                self.late.append(request)
         self._on_call(number)
         try:
             got = make()
         except BaseException as error:
             with self._lock:
-                self.exchanged.append(Exchanged(asked=asked, got=error))
+                self.exchanged.append(RecordedCall(request=request, got=error))
                 if self.end is None and isinstance(error, (AttemptStop, LLMError)) and self._final(error):
                     self.end = error
             raise
         with self._lock:
             assert isinstance(got, (ToolResult, Completion))
-            self.exchanged.append(Exchanged(asked=asked, got=got))
+            self.exchanged.append(RecordedCall(request=request, got=got))
         return got
 
     def _final(self, error: AttemptStop | LLMError) -> bool:

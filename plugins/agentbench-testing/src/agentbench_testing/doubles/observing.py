@@ -43,9 +43,9 @@ def refused(error_type: str) -> Iterator[None]:
     assert caught.value.error_type == error_type
 
 
-def same(found: bytes, expected: bytes) -> bool:
+def same(actual: bytes, expected: bytes) -> bool:
     """Compare values so long that pytest would spend hours on their difference."""
-    return found == expected
+    return actual == expected
 
 
 T = TypeVar("T")
@@ -77,15 +77,15 @@ def soon(call: Callable[[], T], patience: float) -> T:
     return done_soon(in_thread(call), patience)
 
 
-def at_once(works: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
+def at_once(calls: Sequence[Callable[[], T]], patience: float) -> Sequence[T]:
     """The results of calls that start at the same time, in order."""
-    barrier = threading.Barrier(len(works))
+    barrier = threading.Barrier(len(calls))
 
     def begin(work: Callable[[], T]) -> T:
         barrier.wait(patience)
         return work()
 
-    futures = [in_thread(partial(begin, work)) for work in works]
+    futures = [in_thread(partial(begin, work)) for work in calls]
     return [done_soon(future, patience) for future in futures]
 
 

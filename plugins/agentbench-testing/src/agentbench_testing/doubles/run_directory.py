@@ -104,15 +104,15 @@ class Given:
 
 
 class RecordingReporter:
-    """Implements ``Reporter``: keeps what it was given, and writes nothing."""
+    """Implements ``Reporter``: records its inputs, and writes nothing."""
 
     def __init__(self) -> None:
         self.given: list[Given] = []
-        """Each report that was asked for, in order."""
+        """Each requested report, in order."""
 
     @property
     def records(self) -> Sequence[AttemptRecord]:
-        """Those of the last report; the check fails where none was asked for."""
+        """The records of the last report; fails if there was none."""
         assert self.given, "no report was requested"
         return self.given[-1].records
 
@@ -127,7 +127,7 @@ def _each(endings: Ending | Sequence[Ending]) -> Sequence[Ending]:
 
 
 def _manifest(
-    name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any], aside: Mapping[str, str]
+    name: str, tasks: Mapping[str, str], repeats: int, more: Mapping[str, Any], quarantined: Mapping[str, str]
 ) -> RunManifest:
     data = {
         "schema": SCHEMA,
@@ -148,7 +148,7 @@ def _manifest(
                 "digest": digest,
                 "path": f"tasks/{task}",
                 "commit": "0" * 40,
-                "quarantined": aside.get(task, ""),
+                "quarantined": quarantined.get(task, ""),
             }
             for task, digest in tasks.items()
         ],
@@ -202,10 +202,10 @@ def _event_lines(
 
     yield line(ManifestWritten(manifest=manifest))
     yield line(RunStarted(run_id=manifest.run_id, attempts=len(manifest.tasks) * manifest.repeats))
-    for one in attempts:
-        yield line(TaskStarted(task_id=one.task_id, repeat=one.repeat), one.attempt_id)
-        yield from (line(event, one.attempt_id) for event in events(one))
-        yield line(TaskFinished(record=one, explanation=""), one.attempt_id)
+    for attempt in attempts:
+        yield line(TaskStarted(task_id=attempt.task_id, repeat=attempt.repeat), attempt.attempt_id)
+        yield from (line(event, attempt.attempt_id) for event in events(attempt))
+        yield line(TaskFinished(record=attempt, explanation=""), attempt.attempt_id)
     yield line(RunFinished(status="completed", attempts=len(attempts)))
 
 
@@ -218,7 +218,7 @@ def _one_call(record: AttemptRecord) -> Iterator[Event]:
         call=1,
         finish="stop",
         model="scripted",
-        served_by="nobody",
+        served_by="example",
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.cached_tokens,

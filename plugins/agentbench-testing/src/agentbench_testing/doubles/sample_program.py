@@ -1,4 +1,4 @@
-"""The program that checks and tests of the kit work on: it has one bug, and a test that shows it."""
+"""The program used by checks and tests of the kit: it has one bug, and a test that shows it."""
 
 from __future__ import annotations
 

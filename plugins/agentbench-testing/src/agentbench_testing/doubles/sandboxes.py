@@ -1,7 +1,7 @@
-"""Doubles of a sandbox: they hand everything on to a real one, but for what a subclass does otherwise.
+"""Doubles of a sandbox: they delegate to a real one, except for methods that a subclass overrides.
 
-Each check of this kit is proven on one that is broken in just that respect. A plugin author may use them for faults
-that are hard to get from a real engine. All that is needed is one class: :meth:`ProviderDouble.around` makes the rest.
+Each check of this kit is tested on a double that is broken in exactly that respect. Plugin authors may use them for
+faults that are hard to get from a real engine. One class is enough: :meth:`ProviderDouble.around` creates the others.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Call:
 
     @property
     def text(self) -> str:
-        """The command in one piece, to look for words in it."""
+        """The command as one text, to search for words."""
         return self.command if isinstance(self.command, str) else "\n".join(self.command)
 
 
 class SandboxDouble:
-    """Implements ``Sandbox`` by another one; ``workspace`` is the host's, and ``owner`` has started it."""
+    """Implements ``Sandbox`` by delegation; ``workspace`` is the path on the host, and ``owner`` started it."""
 
     def __init__(self, inner: Sandbox, workspace: Path, owner: EnvironmentDouble) -> None:
         self.inner = inner  #: the real sandbox
@@ -59,7 +59,7 @@ class SandboxDouble:
         return self.call(Call(command=command, deadline=deadline, env=env, cwd=cwd))
 
     def call(self, call: Call) -> ExecResult:
-        """The same with its arguments in one value: easier to override."""
+        """The same with its arguments in one value, which is easier to override."""
         return self.inner.exec(call.command, deadline=call.deadline, env=call.env, cwd=call.cwd)
 
     def read_file(self, path: str, *, limit: int) -> bytes:
@@ -76,7 +76,7 @@ class SandboxDouble:
 
 
 class EnvironmentDouble:
-    """Implements ``Environment`` by another one that was made of ``spec`` and ``pristine``."""
+    """Implements ``Environment`` by delegation to one prepared from ``spec`` and ``pristine``."""
 
     def __init__(self, inner: Environment, spec: EnvironmentSpec, pristine: Path, owner: ProviderDouble) -> None:
         self.inner = inner  #: the real environment
@@ -112,7 +112,7 @@ class EnvironmentDouble:
 
 
 class ProviderDouble:
-    """Implements ``SandboxProvider`` by another one."""
+    """Implements ``SandboxProvider`` by delegation."""
 
     sandbox_type: ClassVar[type[SandboxDouble]] = SandboxDouble  #: class of its sandboxes
     environment_type: ClassVar[type[EnvironmentDouble]] = EnvironmentDouble  #: class of its environments
@@ -149,7 +149,7 @@ class ProviderDouble:
 
 
 def changed(name: str, change: Callable[[ExecResult], ExecResult]) -> type[SandboxDouble]:
-    """A double whose commands run as they should and whose results are changed."""
+    """A double that runs commands normally and changes their results."""
 
     def call(self: SandboxDouble, call: Call) -> ExecResult:
         return change(SandboxDouble.call(self, call))
@@ -167,7 +167,7 @@ def changed_once(name: str, change: Callable[[ExecResult], ExecResult]) -> type[
 
 
 def answers(name: str, results: Mapping[str, ExecResult]) -> type[SandboxDouble]:
-    """A double that does not run commands in which one of these words stands, but has a result for them."""
+    """A double that does not run commands containing one of these words, but returns a given result."""
 
     def call(self: SandboxDouble, call: Call) -> ExecResult:
         known = next((result for words, result in results.items() if words in call.text), None)

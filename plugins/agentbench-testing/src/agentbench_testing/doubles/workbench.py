@@ -1,4 +1,4 @@
-"""Workspaces with a sandbox, made as often as checks and tests need one."""
+"""Workspaces with a sandbox, for checks and tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from agentbench_testing.doubles.observing import LONG, RecordingLog
 from agentbench_testing.doubles.sample_program import BROKEN, FAILING_COMMAND, Files, write_files
 
 
-class KeptEvidence:
+class RecordedEvidence:
     """Implements ``Evidence`` in memory."""
 
     def __init__(self) -> None:
@@ -54,24 +54,24 @@ class KeptEvidence:
         self.lines: dict[str, list[object]] = {}
 
     def write(self, name: str, data: bytes | str, *, executable: bool = False) -> None:
-        """Keep one file."""
+        """Record one file."""
         self.files[name] = data
 
     def append_json(self, name: str, value: object) -> None:
-        """Keep one line."""
+        """Record one line."""
         self.lines.setdefault(name, []).append(value)
 
     def log(self, phase: str, stdout: Output, stderr: Output, *, full: bool) -> None:
-        """Keep both streams of a phase."""
+        """Record both streams of a phase."""
         self.lines.setdefault(phase, []).append((stdout, stderr))
 
     def cleaned(self, value: object) -> Any:
-        """As plain data; nothing here is a secret."""
+        """The value as plain data, without redaction."""
         return dump(value)
 
 
 def builtin_tools() -> Sequence[Tool]:
-    """The five tools that come with the core, with the options that they have by default."""
+    """The core's five tools with their default options."""
     return (
         builtin.list_files(ListFilesOptions()),
         builtin.read_file(ReadFileOptions()),
@@ -82,34 +82,34 @@ def builtin_tools() -> Sequence[Tool]:
 
 
 class Workbench:
-    """A sandbox, and environments made of files. Everything lies below ``directory``; close it.
+    """A sandbox provider, and environments made of files, all below ``directory``. Close it at the end.
 
-    ``sandbox`` is the name of a registered one, which has its default options. Raises UnknownNameError, and
-    UnavailableError when it cannot work here.
+    ``sandbox`` is the name of a registered sandbox, used with its default options. Raises UnknownNameError, and
+    UnavailableError if it cannot work here.
     """
 
     def __init__(self, directory: Path, sandbox: str = "local") -> None:
         self._directory = directory
         self._provider: SandboxProvider = _provider(sandbox)
         self._environments: dict[str, Environment] = {}
-        self._said: dict[tuple[str, str], str] = {}
+        self._outputs: dict[tuple[str, str], str] = {}
         self._made = 0
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close everything."""
         self._provider.close()
         remove_tree(self._directory)
 
     def environment(self, files: Files) -> Environment:
-        """The environment whose prepared tree has these files; the same one for the same files."""
+        """The environment with these files as its prepared tree; the same one for the same files."""
         key = _digest(files)
         with self._lock:
             if key not in self._environments:
                 pristine = self._directory / f"pristine-{len(self._environments)}"
                 write_files(pristine, files)
-                given = _spec(key), pristine, RecordingLog(), Deadline(5 * LONG)
-                self._environments[key] = self._provider.prepare(*given)
+                arguments = _spec(key), pristine, RecordingLog(), Deadline(5 * LONG)
+                self._environments[key] = self._provider.prepare(*arguments)
             return self._environments[key]
 
     def fork(self, environment: Environment) -> Path:
@@ -119,14 +119,14 @@ class Workbench:
         return target
 
     def place(self, name: str) -> Path:
-        """A path where nothing is yet."""
+        """A path that does not exist yet."""
         with self._lock:
             self._made += 1
             return self._directory / f"{name}-{self._made}"
 
     @contextlib.contextmanager
     def workspace(self, files: Files) -> Iterator[tuple[Path, Sandbox]]:
-        """A fresh workspace with these files, and a sandbox over it."""
+        """A sandbox over a fresh workspace with these files."""
         environment = self.environment(files)
         target = self.fork(environment)
         sandbox = environment.start(target, read_only=False, network=False, deadline=Deadline(LONG))
@@ -146,7 +146,7 @@ class Workbench:
         editable: Callable[[str], bool] = lambda _: True,
         tool_timeout_sec: float = LONG,
     ) -> Iterator[tuple[Path, MeteredToolbox]]:
-        """The harness's own toolbox over a fresh workspace; ``toolbox.files`` is a :class:`KeptEvidence`."""
+        """The harness's own toolbox over a fresh workspace; ``toolbox.files`` is a :class:`RecordedEvidence`."""
         with self.workspace(files) as (workspace, sandbox), Tree(workspace) as tree:
             yield (
                 workspace,
@@ -157,7 +157,7 @@ class Workbench:
                     deadline=deadline,
                     tool_timeout_sec=tool_timeout_sec,
                     log=events,
-                    files=KeptEvidence(),
+                    files=RecordedEvidence(),
                     stop=StopSignal(),
                     sandbox=sandbox,
                 ),
@@ -183,7 +183,7 @@ class Workbench:
         task_facts: TaskFacts | None = None,
         on_call: Callable[[ContextDouble, int], None] = lambda double, number: None,
     ) -> Iterator[ContextDouble]:
-        """What an agent gets, over a fresh workspace; see :func:`make_context`."""
+        """The context of an agent, over a fresh workspace; see :func:`make_context`."""
         deadline = Deadline(seconds, clock=clock)
         budget = Budget(max_steps=max_steps, max_tokens=max_tokens, max_cost_usd=max_cost_usd)
         model = None if answers is None else ScriptedModel(answers, facts=facts, deadline=deadline)
@@ -222,18 +222,18 @@ class Workbench:
             yield double
 
     def _output(self, files: Files, command: str) -> str:
-        """What a command prints on these files."""
+        """The output of a command on these files."""
         key = (_digest(files), command)
-        if key not in self._said:
+        if key not in self._outputs:
             with self.workspace(files) as (_, sandbox):
                 result = sandbox.exec(command, deadline=Deadline(LONG))
-            self._said[key] = result.stdout.text + result.stderr.text
-        return self._said[key]
+            self._outputs[key] = result.stdout.text + result.stderr.text
+        return self._outputs[key]
 
 
 @contextlib.contextmanager
 def open_workbench() -> Iterator[Workbench]:
-    """A workbench in a temporary directory of its own."""
+    """A workbench in its own temporary directory."""
     workbench = Workbench(Path(tempfile.mkdtemp(prefix="agentbench-workbench-")))
     try:
         yield workbench
@@ -245,36 +245,36 @@ def open_workbench() -> Iterator[Workbench]:
 def make_context(
     answers: Iterable[Answer] | Callable[[Request], Any] | None = None, **settings: Any
 ) -> Iterator[ContextDouble]:
-    """What an agent under test gets: the harness's tools over a workspace, a budget, a log, a model that is scripted.
+    """The context of an agent under test: the harness's tools over a workspace, a budget, a log, a scripted model.
 
     Args:
-        answers: the model's, in order (words, calls, completions, exceptions, functions of the request), or one
-            function that gives them all; without them there is no model.
+        answers: responses of the model, in order (text, calls, completions, exceptions, functions of the request), or
+            one function that returns them all; without them there is no model.
         settings: ``files`` of the workspace (by default a program with one bug), the ``failing_command``, the
             ``instruction``, the ``tools`` (by default the five of the core), ``facts`` of the model, ``max_steps``,
-            ``max_tokens``, ``max_cost_usd``, ``seconds`` and the ``clock`` they are counted by (a :class:`FakeClock`),
-            ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, told of every call before
-            it is made.
+            ``max_tokens``, ``max_cost_usd``, ``seconds`` and their ``clock`` (such as a :class:`FakeClock`),
+            ``tool_timeout_sec``, the oracle's ``script``, and ``on_call(double, number)``, called before every
+            call.
     """
     with open_workbench() as workbench, workbench.context(answers, **settings) as double:
         yield double
 
 
 class WithWorkbench:
-    """Checks that work on a workbench, in each of ``sandboxes``."""
+    """Checks that use a workbench, in each of ``sandboxes``."""
 
     sandboxes: ClassVar[Sequence[str]] = ("local",)
-    """Names of registered sandboxes. The id of each test says in which one it ran, as in ``test_words[docker]``."""
+    """Names of registered sandboxes. The id of each test contains its name, as in ``test_words[docker]``."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Make each check once per sandbox."""
+        """Parametrize each check by sandbox."""
         if "workbench" in metafunc.fixturenames:
             metafunc.parametrize("workbench", self.sandboxes, indirect=True, scope="class")
 
     @pytest.fixture(scope="class")
     @classmethod
     def workbench(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
-        """Where workspaces are made for the checks of a class."""
+        """The workbench shared by the checks of a class."""
         workbench = Workbench(tmp_path_factory.mktemp("conformance"), request.param)
         try:
             yield workbench

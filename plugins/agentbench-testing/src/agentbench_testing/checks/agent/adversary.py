@@ -51,7 +51,7 @@ class AdversaryChecks(AgentHooks):
         after = {path: data for path, (_, data) in contents(double.workspace).items()}
         return after != before
 
-    def test_the_attack_is_there(self, workbench: Workbench) -> None:
+    def test_the_attack_is_in_place(self, workbench: Workbench) -> None:
         """The agent completes its work, and leaves a change to be scored."""
         with self.solved(workbench, files=self.program, task_facts=self.facts) as solved:
             assert solved.returned.ended == "completed", solved.returned.message

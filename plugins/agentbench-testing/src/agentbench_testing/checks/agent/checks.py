@@ -41,7 +41,7 @@ _ANSWERS = 12
 """Sizes of output given to an agent: several context windows."""
 
 
-class AgentLifeChecks(AgentHooks):
+class AgentLifetimeChecks(AgentHooks):
     """From the first call to the last one."""
 
     def test_it_returns_a_result(self, workbench: Workbench) -> None:
@@ -51,15 +51,15 @@ class AgentLifeChecks(AgentHooks):
 
     def test_a_budget_that_is_used_up(self, workbench: Workbench) -> None:
         """At any call, BudgetExceeded leaves ``solve``, and no call is made after it."""
-        self._stop_is_let_pass(workbench, BudgetExceeded("used up"))
+        self._stop_propagates(workbench, BudgetExceeded("used up"))
 
     def test_time_that_is_over(self, workbench: Workbench) -> None:
         """The same for DeadlineExceeded."""
-        self._stop_is_let_pass(workbench, DeadlineExceeded("over"))
+        self._stop_propagates(workbench, DeadlineExceeded("over"))
 
     def test_an_interrupt(self, workbench: Workbench) -> None:
         """The same for Interrupted."""
-        self._stop_is_let_pass(workbench, Interrupted("stop it"))
+        self._stop_propagates(workbench, Interrupted("stop it"))
 
     def test_few_steps(self, workbench: Workbench) -> None:
         """With any small number of steps, at most one call is attempted without a step left."""
@@ -80,8 +80,8 @@ class AgentLifeChecks(AgentHooks):
             model = self.fixing if self.needs_llm else None
             doubles = [stack.enter_context(workbench.context(model, script=script, task_facts=facts)) for _ in agents]
             pairs = zip(agents, doubles, strict=True)
-            works: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
-            results = [_ended(result) for result in at_once(works, self.patience)]
+            actions: list[Callable[[], Any]] = [partial(agent.solve, double.context) for agent, double in pairs]
+            results = [_ended(result) for result in at_once(actions, self.patience)]
             matches = [contents(double.workspace) for double in doubles]
         assert list(zip(results, matches, strict=True)) == [expected] * 2
 
@@ -118,11 +118,11 @@ class AgentLifeChecks(AgentHooks):
         before = set(threading.enumerate())
         with self.solved(workbench):
             give_up_at = time.monotonic() + min(self.patience, 5.0)
-            while (left := set(threading.enumerate()) - before) and time.monotonic() < give_up_at:
+            while (threads := set(threading.enumerate()) - before) and time.monotonic() < give_up_at:
                 time.sleep(0.01)
-        assert left == set()
+        assert threads == set()
 
-    def _stop_is_let_pass(self, workbench: Workbench, reason: AttemptStop) -> None:
+    def _stop_propagates(self, workbench: Workbench, reason: AttemptStop) -> None:
         with self.solved(workbench) as solved:
             calls = solved.double.trace.begun
         for stopped_at in range(1, min(calls, _STOPPED_AT) + 1):
@@ -139,7 +139,7 @@ class AgentLifeChecks(AgentHooks):
                 assert isinstance(solved.error, type(reason))
 
 
-class AgentTalkChecks(AgentHooks):
+class AgentModelChecks(AgentHooks):
     """Requests to the model, and the use of its responses."""
 
     def test_the_instruction_reaches_the_model(self, workbench: Workbench) -> None:
@@ -171,7 +171,7 @@ class AgentTalkChecks(AgentHooks):
         """With a model that returns neither text nor tool calls, the agent ends."""
         self.ends_by_itself(workbench, _always(says("", finish="empty")))
 
-    def test_mere_words(self, workbench: Workbench) -> None:
+    def test_text_without_calls(self, workbench: Workbench) -> None:
         """With a model that only returns text, the agent ends."""
         self.ends_by_itself(workbench, _always(says("Let me think about that for a while.")))
 
@@ -183,17 +183,17 @@ class AgentTalkChecks(AgentHooks):
         """With a model for which every request is too long, the agent ends."""
         self.ends_by_itself(workbench, _always(says("", finish="context_overflow")))
 
-    def test_the_same_call_for_ever(self, workbench: Workbench) -> None:
+    def test_the_same_call_forever(self, workbench: Workbench) -> None:
         """The agent ends by itself or by its budget of steps, which it respects."""
         with self.solved(workbench, self.busy, max_steps=8) as solved:
-            self._kept_its_budget(solved.error, BudgetExceeded)
+            self._respected_budget(solved.error, BudgetExceeded)
             assert solved.double.budget.steps <= 8
             assert solved.double.trace.late == []
 
     def test_tokens_that_are_used_up(self, workbench: Workbench) -> None:
         """The same with a budget of tokens and unlimited steps."""
         with self.solved(workbench, self.busy, max_steps=None, max_tokens=10_000) as solved:
-            self._kept_its_budget(solved.error, BudgetExceeded)
+            self._respected_budget(solved.error, BudgetExceeded)
             assert solved.double.trace.late == []
 
     def test_a_provider_that_fails(self, workbench: Workbench) -> None:
@@ -245,11 +245,15 @@ class AgentTalkChecks(AgentHooks):
         """
         facts = ModelFacts(context_tokens=_WINDOW, answer_tokens=500)
         with self.solved(workbench, [self.flooding] * _ANSWERS, facts=facts, max_steps=3 * _ANSWERS) as solved:
-            made = [each for each in solved.double.trace.exchanged if isinstance(each.asked, Request)]
+            exchanges = [
+                exchange for exchange in solved.double.trace.exchanged if isinstance(exchange.request, Request)
+            ]
             problems = [unpaired(messages) for messages in solved.conversations]
-        sizes = [4 * tokens_of(each.asked) for each in made if isinstance(each.asked, Request)]
+        sizes = [4 * tokens_of(exchange.request) for exchange in exchanges if isinstance(exchange.request, Request)]
         assert max(sizes) <= 8 * _WINDOW
-        overflows = [isinstance(each.got, Completion) and each.got.finish == "context_overflow" for each in made]
+        overflows = [
+            isinstance(exchange.got, Completion) and exchange.got.finish == "context_overflow" for exchange in exchanges
+        ]
         for over, size, following in zip(overflows, sizes, sizes[1:], strict=False):
             assert not over or following < size, "it repeated the request without shortening it"
         assert sum(not over for over in overflows) >= min(_ANSWERS, 6), "it got stuck"
@@ -265,7 +269,7 @@ class AgentTalkChecks(AgentHooks):
                         return messages[index + 1]
         raise AssertionError("the model never gets the result of its call")
 
-    def _kept_its_budget(self, error: BaseException | None, kind: type[BaseException]) -> None:
+    def _respected_budget(self, error: BaseException | None, kind: type[BaseException]) -> None:
         assert error is None or isinstance(error, kind), f"solve raised {error!r}"
 
 

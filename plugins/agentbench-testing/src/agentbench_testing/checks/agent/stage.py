@@ -129,12 +129,12 @@ class AgentHooks(WithWorkbench):
 
 def first(answer: Completion, then: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
     """A model that first returns one response, and then those of another model."""
-    given: list[Completion] = []
+    sent: list[Completion] = []
 
     def answers(request: Request) -> Answer:
-        if given:
+        if sent:
             return then(request)
-        given.append(answer)
+        sent.append(answer)
         return answer
 
     return answers

@@ -124,8 +124,8 @@ class AnswerChecks(LLMHooks):
         """Eight parallel attempts."""
         planned = [self.plan(says(f"answer {number}"), task_id=f"task-{number}") for number in range(8)]
         with self.answering(planned) as llm:
-            works = [lambda each=each: llm.complete(each.request, each.call()) for each in planned]
-            answers = at_once(works, self.patience)
+            actions = [lambda plan=plan: llm.complete(plan.request, plan.call()) for plan in planned]
+            answers = at_once(actions, self.patience)
         assert [answer.message.content for answer in answers] == [f"answer {number}" for number in range(8)]
 
     def test_requests_stay_as_they_were(self) -> None:
@@ -155,7 +155,7 @@ class LifeChecks(LLMHooks):
         with self.answering([planned]) as llm, pytest.raises(AttemptStop):
             soon(lambda: llm.complete(planned.request, planned.call(Deadline(0.0))), self.patience)
 
-    def test_interrupted_before_it_began(self) -> None:
+    def test_interrupted_before_it_started(self) -> None:
         """The reason of the end is raised unchanged."""
         planned = self.plan(says("too late"))
         deadline = Deadline(LONG)
@@ -170,7 +170,7 @@ class LifeChecks(LLMHooks):
             assert isinstance(llm.preflight(expected_calls(self.model)), ModelFacts)
             assert llm.complete(planned.request, planned.call()).message.content == "yes"
 
-    def test_a_cost_that_is_not_told(self) -> None:
+    def test_a_cost_that_is_not_reported(self) -> None:
         """``None``, or by the model's prices. 0 is only for a free model: otherwise limits in USD would not hold."""
         planned = self.plan(says("yes", usage=Usage(prompt_tokens=1234, completion_tokens=56)))
         with self.answering([planned]) as llm:

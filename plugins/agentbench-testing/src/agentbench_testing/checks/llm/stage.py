@@ -124,7 +124,7 @@ class RemoteHooks(LLMHooks):
         """See the hook: a server that identifies requests by their marks."""
 
         def reply(_: int, body: str) -> Reply:
-            return next(each.answer for each in reversed(planned) if each.mark in body)
+            return next(plan.answer for plan in reversed(planned) if plan.mark in body)
 
         with cls.serving(reply) as remote:
             yield remote.llm

@@ -131,7 +131,7 @@ class TrafficChecks(RemoteHooks):
             shown = [repr(remote.llm), str(remote.llm), repr(facts), repr(answer), *remote.sent()]
         assert [text for text in shown if self.secret in text] == []
 
-    def test_a_server_that_tells_the_key(self) -> None:
+    def test_a_server_that_quotes_the_key(self) -> None:
         """The key is removed from a server's error messages, which become evidence."""
         for kind in ("auth", "invalid_request", "overloaded"):
             planned = self.plan(says("never"))
@@ -152,16 +152,16 @@ class FaultChecks(RemoteHooks):
             call, sent = self._answered(Fault(kind))
             assert (sent, call.exchanges, len(call.failures)) == (2, 2, 1)
 
-    def test_each_exchange_is_told(self) -> None:
+    def test_each_exchange_is_reported(self) -> None:
         """A failure is reported first, then the retry, and only then is it sent."""
-        seen: list[tuple[str, int]] = []
+        reports: list[tuple[str, int]] = []
         planned = self.plan(says("at last"))
         with self.replies(*map(Fault, PASSING), planned.answer) as remote:
-            call = planned.call(listen=lambda told: seen.append((told.what, len(remote.sent()))))
+            call = planned.call(listen=lambda report: reports.append((report.what, len(remote.sent()))))
             answer = soon(lambda: remote.llm.complete(planned.request, call), self.patience)
         assert answer.message.content == "at last"
-        told = [each for each in seen if each[0] != "waiting"]
-        assert told == [("failed", 1), ("again", 1), ("failed", 2), ("again", 2), ("failed", 3), ("again", 3)]
+        failures = [entry for entry in reports if entry[0] != "waiting"]
+        assert failures == [("failed", 1), ("again", 1), ("failed", 2), ("again", 2), ("failed", 3), ("again", 3)]
 
     def test_an_exchange_that_must_not_be_sent(self) -> None:
         """If ``start_exchange`` raises, for example because the budget is used up, nothing is sent."""
@@ -198,7 +198,7 @@ class FaultChecks(RemoteHooks):
         call, sent, error = self._refused(Fault("credits"))
         assert (sent, len(call.failures), error.stops_run) == (1, 1, True)
 
-    def test_a_server_that_says_when(self) -> None:
+    def test_a_server_with_a_retry_hint(self) -> None:
         """The server's retry hint is respected, and the attempt gets that time back: reported before waiting."""
         call, _ = self._answered(Fault("rate_limited", retry_after=2.0))
         failed, again = (next(shown.at for shown in call.told if shown.what == what) for what in ("failed", "again"))
@@ -214,8 +214,8 @@ class FaultChecks(RemoteHooks):
         deadline = Deadline(LONG + 10 * self.patience)
         waits = threading.Event()
 
-        def listen(told: Told) -> None:
-            if told.what == "waiting":
+        def listen(report: Told) -> None:
+            if report.what == "waiting":
                 waits.set()
 
         with self.replies(Fault("rate_limited", retry_after=2 * self.patience)) as remote:
@@ -245,8 +245,8 @@ class FaultChecks(RemoteHooks):
         planned = self.plan(says("at last"))
         call = planned.call()
         with self.replies(*faults, planned.answer) as remote:
-            asked_for = sum(fault.retry_after or 0.0 for fault in faults)
-            answer = soon(lambda: remote.llm.complete(planned.request, call), self.patience + asked_for)
+            requested_wait = sum(fault.retry_after or 0.0 for fault in faults)
+            answer = soon(lambda: remote.llm.complete(planned.request, call), self.patience + requested_wait)
             assert answer.message.content == "at last"
             return call, len(remote.sent())
 

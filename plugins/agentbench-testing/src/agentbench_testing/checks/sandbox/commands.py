@@ -38,7 +38,7 @@ class CommandChecks(Hooks):
         """126, as in a shell."""
         assert shared.run(["/"]).exit_code == 126
 
-    def test_exit_code_124_is_no_timeout(self, shared: Started) -> None:
+    def test_exit_code_124_is_not_a_timeout(self, shared: Started) -> None:
         """Only the deadline of the harness makes a timeout, never an exit code."""
         result = shared.run("exit 124")
         assert (result.exit_code, result.timed_out) == (124, False)
@@ -94,10 +94,10 @@ class CommandChecks(Hooks):
 
     def test_commands_see_what_the_host_writes(self, shared: Started) -> None:
         """Also between two calls: tools edit files on the host."""
-        place = shared.workspace / "from-the-host"
-        place.write_text("first\n")
+        path = shared.workspace / "from-the-host"
+        path.write_text("first\n")
         assert shared.ask("cat from-the-host") == "first"
-        place.write_text("second\n")
+        path.write_text("second\n")
         assert shared.ask("cat from-the-host") == "second"
 
     def test_ordinary_commands_hit_no_limit(self, shared: Started) -> None:
@@ -122,7 +122,7 @@ class OutputChecks(Hooks):
         result = shared.run("echo out; echo err >&2; echo out again")
         assert (result.stdout.data, result.stderr.data) == (b"out\nout again\n", b"err\n")
 
-    def test_bytes_that_are_no_text(self, shared: Started) -> None:
+    def test_bytes_that_are_not_text(self, shared: Started) -> None:
         """Nothing is decoded, replaced or translated."""
         result = shared.run(r"printf 'a\377\000b\r\n\033[0m'; printf '\376' >&2")
         assert (result.stdout.data, result.stderr.data) == (b"a\xff\x00b\r\n\x1b[0m", b"\xfe")
@@ -218,9 +218,9 @@ class VariableChecks(Hooks):
         """HOME and TMPDIR exist, are writable, and are outside of the workspace: their files are not a change."""
         workspace = shared.ask("pwd -P")
         for name in ("HOME", "TMPDIR"):
-            retained, place = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
+            retained, directory = shared.ask(f'cd "${name}" && echo kept > file && cat file && pwd -P').splitlines()
             assert retained == "kept"
-            assert not f"{place}/".startswith(f"{workspace}/")
+            assert not f"{directory}/".startswith(f"{workspace}/")
 
     def test_two_sandboxes_have_their_own(self, stage: Stage, shared: Started) -> None:
         """Sandboxes of one environment have separate HOME and TMPDIR."""

@@ -35,10 +35,10 @@ for address in sys.argv[2:]:
 """
 _SEARCH = """
 import pathlib, sys
-for place in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
-    try: found = sys.argv[2][::-1].encode() in place.read_bytes()
+for path in pathlib.Path('/proc').glob('[0-9]*/' + sys.argv[1]):
+    try: match = sys.argv[2][::-1].encode() in path.read_bytes()
     except OSError: continue
-    if found: print(place)
+    if match: print(path)
 """
 """Prints where a word occurs below /proc. It is passed reversed, so that the search does not find itself."""
 _WRITE = "echo changed > text; echo new > new; rm -f program; mv link moved; chmod 777 text; mkdir made-here; true"
@@ -96,15 +96,15 @@ class IsolationChecks(Hooks):
 
     def test_writing_through_a_link(self, shared: Started, tmp_path: Path) -> None:
         """``write_file`` never changes the host's files, whatever links an agent makes."""
-        place = tmp_path / "of-the-host"
-        place.mkdir()
-        (place / "planted").write_text("original\n")
-        shared.run(["ln", "-s", str(place / "planted"), "link-out"])
-        shared.run(["ln", "-s", str(place), "way-out"])
-        for path in ("link-out", "way-out/planted", "way-out/new", str(place / "planted")):
+        directory = tmp_path / "of-the-host"
+        directory.mkdir()
+        (directory / "planted").write_text("original\n")
+        shared.run(["ln", "-s", str(directory / "planted"), "link-out"])
+        shared.run(["ln", "-s", str(directory), "way-out"])
+        for path in ("link-out", "way-out/planted", "way-out/new", str(directory / "planted")):
             with contextlib.suppress(ToolError):
                 shared.sandbox.write_file(path, b"changed")
-        assert {path.name: path.read_text() for path in place.iterdir()} == {"planted": "original\n"}
+        assert {path.name: path.read_text() for path in directory.iterdir()} == {"planted": "original\n"}
 
     def test_processes_of_the_host(self, shared: Started) -> None:
         """The host's processes are not visible in /proc."""
@@ -127,18 +127,18 @@ class IsolationChecks(Hooks):
             assert self._search(shared, "cmdline", word) == ""
 
     def test_temporary_files_of_others(self, stage: Stage, shared: Started) -> None:
-        """The directory for everybody's temporary files is another one in each sandbox and on the host."""
-        place = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - that very directory
+        """``/tmp`` is a different directory in each sandbox and on the host."""
+        path = Path("/tmp", f"agentbench-{secrets.token_hex(8)}")  # noqa: S108 - that very directory
         with stage.start() as other:
-            other.run(["touch", str(place)])
+            other.run(["touch", str(path)])
             try:
-                assert not place.exists()
-                assert not shared.run(["test", "-e", str(place)]).ok
+                assert not path.exists()
+                assert not shared.run(["test", "-e", str(path)]).ok
             finally:
-                other.run(["rm", "-f", str(place)])
+                other.run(["rm", "-f", str(path)])
 
     def test_a_read_only_workspace(self, stage: Stage) -> None:
-        """Commands read it and cannot change it; HOME and TMPDIR can be written all the same."""
+        """Commands can read it but not change it; HOME and TMPDIR stay writable."""
         with stage.start(read_only=True) as started:
             before = contents(started.workspace)
             started.run(_WRITE)
@@ -146,29 +146,29 @@ class IsolationChecks(Hooks):
             assert started.ask('cat made && ./program && touch "$HOME/file" "$TMPDIR/file"') == "one\ntwo\nit runs"
 
     def test_a_read_only_workspace_through_files(self, stage: Stage) -> None:
-        """``write_file`` is refused there too."""
+        """``write_file`` is refused as well."""
         with stage.start(read_only=True) as started:
             with pytest.raises(ToolError):
                 started.sandbox.write_file("text", b"changed")
             assert (started.workspace / "text").read_text() == "pristine\n"
 
     def test_a_read_only_workspace_once(self, stage: Stage) -> None:
-        """A command in a start of its own cannot change it either."""
+        """A command in a fresh start cannot change it either."""
         workspace = stage.fork()
         before = contents(workspace)
         stage.once(_WRITE, workspace=workspace, read_only=True)
         assert contents(workspace) == before
 
     def test_inputs_stay_as_they_are(self, stage: Stage, tmp_path: Path) -> None:
-        """What is given to a command is shared with others: it can be read and not changed."""
-        given = tmp_path / "given"
-        given.write_text("original\n")
-        given.chmod(0o666)
+        """Inputs of a command are shared with other commands: readable, but read-only."""
+        directory = tmp_path / "given"
+        directory.write_text("original\n")
+        directory.chmod(0o666)
         result = stage.once(
-            'cat "$AGENTBENCH_INPUTS/file"; echo changed >> "$AGENTBENCH_INPUTS/file"', inputs={"file": given}
+            'cat "$AGENTBENCH_INPUTS/file"; echo changed >> "$AGENTBENCH_INPUTS/file"', inputs={"file": directory}
         )
         assert result.stdout.data == b"original\n"
-        assert given.read_text() == "original\n"
+        assert directory.read_text() == "original\n"
 
     def _search(self, started: Started, kind: str, word: str) -> str:
         return started.ask([self.python, "-c", _SEARCH, kind, word[::-1]])
@@ -179,40 +179,40 @@ class IsolationChecks(Hooks):
 
 
 class PrivilegeChecks(Hooks):
-    """The user, capabilities, the system's files."""
+    """User, capabilities, and system files."""
 
     def test_not_root(self, shared: Started) -> None:
-        """Commands run as somebody else, in all respects."""
+        """Commands do not run as root: real and effective user, group, and all groups."""
         assert "0" not in shared.ask("id -u; id -ru; id -g; id -G").split()
 
     def test_no_capabilities(self, shared: Started) -> None:
-        """No process has any, nor can it get one."""
+        """No process has a capability or can gain one."""
         for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
             assert int(_status(shared, name), 16) == 0, f"{name} is not empty"
 
     def test_no_new_privileges(self, shared: Started) -> None:
-        """``no_new_privs`` is set: no program gives more rights than its caller has."""
+        """``no_new_privs`` is set: no program can gain privileges."""
         assert _status(shared, "NoNewPrivs") == "1"
 
     def test_system_calls_are_filtered(self, shared: Started) -> None:
-        """A seccomp filter is in force."""
+        """A seccomp filter is active."""
         assert _status(shared, "Seccomp") == "2"
 
     def test_setuid_programs(self, shared: Started) -> None:
-        """One that the host puts into the workspace runs with the rights of its caller."""
+        """A setuid program in the workspace runs with the caller's privileges."""
         shared.ask('cp "$(command -v id)" borrowed')
-        privileged = shared.workspace / "privileged"  # made here, so that it belongs to the harness's user
+        privileged = shared.workspace / "privileged"  # created here, so that it belongs to the harness's user
         privileged.write_bytes((shared.workspace / "borrowed").read_bytes())
         privileged.chmod(0o4755)
         assert shared.ask("./privileged -u") == shared.ask("id -u")
 
     def test_the_system_cannot_be_changed(self, shared: Started) -> None:
-        """Nothing outside of the workspace, HOME and temporary directories can be written."""
-        _demand_own_namespace(shared, "mnt")  # it would happen to the host
+        """Nothing outside the workspace, HOME and temporary directories is writable."""
+        _require_own_namespace(shared, "mnt")  # otherwise the host would be affected
         assert shared.ask([self.python, "-c", _MAKE]) == ""
 
     def test_no_socket_of_an_engine(self, shared: Started) -> None:
-        """Whoever reaches one is root on the host."""
+        """No container engine socket is reachable: access to one means root on the host."""
         result = shared.ask(f'for place in {" ".join(_SOCKETS)}; do [ -e "$place" ] && echo "$place"; done; true')
         assert result == ""
 
@@ -220,10 +220,10 @@ class PrivilegeChecks(Hooks):
         """/dev has no block devices."""
         assert shared.ask("find /dev -type b 2>/dev/null; true") == ""
 
-    def test_killing_everybody(self, stage: Stage) -> None:
-        """``kill -9 -1`` hits commands only: later calls work, files are there, and the host notices nothing."""
+    def test_killing_all_processes(self, stage: Stage) -> None:
+        """``kill -9 -1`` only kills commands: later calls work, files are kept, and the host is not affected."""
         with stage.start() as started:
-            _demand_own_namespace(started, "pid")  # it would happen to the host
+            _require_own_namespace(started, "pid")  # otherwise the host would be affected
             started.run("kill -9 -1")
             after = started.run("cat text")
         assert (after.exit_code, after.stdout.data) == (0, b"pristine\n")
@@ -231,10 +231,10 @@ class PrivilegeChecks(Hooks):
 
 @contextlib.contextmanager
 def _listening() -> Iterator[tuple[str, list[str]]]:
-    """A port of the host that answers on all of its addresses, and some of these."""
+    """A port of the host that accepts connections on all of its addresses, and some of these addresses."""
     addresses = ["127.0.0.1"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
-        asking.connect(("192.0.2.1", 9))  # nothing is sent: this asks which address would be used
+        asking.connect(("192.0.2.1", 9))  # sends nothing, but selects the address that would be used
         addresses.append(asking.getsockname()[0])
     with socket.create_server(("", 0)) as server:
         yield str(server.getsockname()[1]), addresses
@@ -242,7 +242,7 @@ def _listening() -> Iterator[tuple[str, list[str]]]:
 
 @contextlib.contextmanager
 def _host_process() -> Iterator[str]:
-    """A process of the host with a word in its command line, and the harness's variables."""
+    """A host process with a given word in its command line, and with the harness's variables."""
     word = secrets.token_hex(8)
     command = [sys.executable, "-c", "import sys; sys.stdin.read()", word]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(os.environ)) as process:
@@ -256,7 +256,7 @@ def _status(shared: Started, name: str) -> str:
     return next(line.split(":")[1].strip() for line in lines if line.startswith(f"{name}:"))
 
 
-def _demand_own_namespace(shared: Started, kind: str) -> None:
-    """Before a check does harm: it must happen in a namespace that is not the harness's own."""
+def _require_own_namespace(shared: Started, kind: str) -> None:
+    """Called before a destructive check: fails unless the namespace differs from the harness's."""
     inside = shared.ask(["readlink", f"/proc/self/ns/{kind}"])
     assert inside != str(Path(f"/proc/self/ns/{kind}").readlink()), f"the {kind} namespace is the host's"

@@ -1,4 +1,4 @@
-"""Checks: what lives between calls, how a sandbox is closed, and that nothing outlives its time."""
+"""Checks: processes between calls, closing a sandbox, and deadlines that nothing outlives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LifetimeChecks(Hooks):
     """Background processes and ``Sandbox.close``."""
 
     def test_background_processes_live_on(self, stage: Stage) -> None:
-        """A server that one call starts is there for the next one, until the sandbox is closed."""
+        """A server started by one call runs during later calls, until the sandbox is closed."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f"({beat.script}) {_ASIDE} echo $! > server-id")
             assert beat.lives()
@@ -28,13 +28,13 @@ class LifetimeChecks(Hooks):
             assert beat.lives()
 
     def test_a_background_process_that_prints(self, stage: Stage) -> None:
-        """Nobody listens any more, but it neither waits for a reader nor dies of it."""
+        """Its output is no longer read, but that neither blocks nor kills it."""
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f"(sleep 0.5; head -c 300000 /dev/zero; echo more >&2; {beat.script}) & echo started")
             assert beat.lives()
 
     def test_close_kills_background_processes(self, stage: Stage) -> None:
-        """Also those in a session of their own; they are gone when ``close`` returns."""
+        """Also those in their own session; they are gone when ``close`` returns."""
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with stage.start() as started, pulse(started.workspace, self.patience) as beat:
             started.run(f'{self.python} -c "$CODE" "$SCRIPT" {_ASIDE}', env={"CODE": code, "SCRIPT": beat.script})
@@ -43,13 +43,13 @@ class LifetimeChecks(Hooks):
             assert beat.has_died(), "a process outlived the sandbox"
 
     def test_closing_twice(self, stage: Stage) -> None:
-        """The second time does nothing."""
+        """The second call does nothing."""
         with stage.start() as started:
             started.sandbox.close()
             started.sandbox.close()
 
     def test_closing_while_a_command_runs(self, stage: Stage) -> None:
-        """From another thread: the command dies, and its caller gets a SandboxError instead of a result."""
+        """From another thread: the command is killed, and its caller gets a SandboxError."""
         with (
             stage.start() as started,
             pulse(started.workspace, self.patience) as beat,
@@ -60,7 +60,7 @@ class LifetimeChecks(Hooks):
             assert beat.has_died(), "the command outlived the sandbox"
 
     def test_no_command_after_closing(self, stage: Stage) -> None:
-        """Who asks for one gets a SandboxError, and nothing runs."""
+        """A command after closing raises SandboxError, and nothing runs."""
         with stage.start() as started:
             started.sandbox.close()
             with pytest.raises(SandboxError):
@@ -68,7 +68,7 @@ class LifetimeChecks(Hooks):
             assert not (started.workspace / "ran-after-closing").exists()
 
     def test_the_workspace_outlives_the_sandbox(self, stage: Stage) -> None:
-        """It is frozen and compared after everything is dead: it stays, with what commands wrote."""
+        """It stays with everything that commands wrote, since it is frozen and compared afterwards."""
         with stage.start() as started:
             started.run("echo changed > text")
             started.sandbox.close()
@@ -77,82 +77,82 @@ class LifetimeChecks(Hooks):
 
 
 class DeadlineChecks(Hooks):
-    """Deadlines that pass, and deadlines that somebody ends."""
+    """Deadlines that pass or are ended early."""
 
     def test_a_command_ends_at_its_deadline(self, shared: Started) -> None:
-        """It is killed then; that is a result, without an exit code."""
+        """It is killed at its deadline; that is a result, without an exit code."""
         result = shared.run("sleep 60", seconds=0.5)
         assert (result.exit_code, result.timed_out, result.ok) == (None, True, False)
         assert 0.4 < result.duration_sec < self.patience
 
     def test_duration(self, shared: Started) -> None:
-        """Seconds from the start of the command to its end."""
+        """Seconds from the start to the end of the command."""
         assert 0.3 <= shared.run("sleep 0.3").duration_sec < self.patience
 
     def test_output_before_the_deadline(self, shared: Started) -> None:
-        """What was printed until then is kept, of both streams."""
+        """Both streams are kept up to the deadline."""
         with pulse(shared.workspace, self.patience) as beat:
-            result = self._over_at_first_beat(shared, beat, f"echo so far; echo so bad >&2; {beat.script}")
+            result = self._expired_at_first_beat(shared, beat, f"echo so far; echo so bad >&2; {beat.script}")
         assert (result.timed_out, result.stdout.data, result.stderr.data) == (True, b"so far\n", b"so bad\n")
 
     def test_a_flood_ends_at_its_deadline(self, shared: Started) -> None:
-        """However much comes: it is still killed, and counted."""
+        """A command with endless output is killed as well, and its output is counted."""
         with pulse(shared.workspace, self.patience) as beat:
             flood = f"yes >&2 & yes | head -c {4 * OUTPUT_CAP}; ({beat.script}) & exec yes"
-            result = self._over_at_first_beat(shared, beat, flood)
+            result = self._expired_at_first_beat(shared, beat, flood)
         assert (result.exit_code, result.timed_out) == (None, True)
         assert result.stdout.omitted > 0
         assert result.duration_sec < self.patience
 
     def test_no_time_left(self, shared: Started) -> None:
-        """Nothing is run any more."""
+        """Nothing is run after the deadline."""
         result = shared.run("touch ran-too-late", seconds=0)
         assert (result.exit_code, result.timed_out) == (None, True)
         assert not (shared.workspace / "ran-too-late").exists()
 
     def test_the_sandbox_outlives_a_deadline(self, shared: Started) -> None:
-        """The next call works as if nothing had been."""
+        """The next call works normally."""
         with pulse(shared.workspace, self.patience) as beat:
-            assert self._over_at_first_beat(shared, beat, f"echo kept > before; {beat.script}").timed_out
+            assert self._expired_at_first_beat(shared, beat, f"echo kept > before; {beat.script}").timed_out
         assert shared.ask("cat before") == "kept"
 
     def test_a_deadline_kills_the_command(self, shared: Started) -> None:
-        """The shell itself."""
+        """The shell itself is killed."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, beat.script)
 
     def test_a_deadline_kills_children(self, shared: Started) -> None:
-        """What the command waits for."""
+        """Child processes that the command waits for are killed."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, ["sh", "-c", 'sh -c "$0"; echo over', beat.script])
 
     def test_a_deadline_kills_background_processes(self, shared: Started) -> None:
-        """What the command has put aside."""
+        """Background processes of the command are killed."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, f"({beat.script}) </dev/null >/dev/null 2>&1 & wait")
 
     def test_a_deadline_kills_other_sessions(self, shared: Started) -> None:
-        """``setsid`` does not help: a process group is not enough to kill."""
+        """Processes that called ``setsid`` are killed: killing the process group is not enough."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, [self.python, "-c", _SETSID, beat.script])
 
     def test_a_deadline_kills_orphans(self, shared: Started) -> None:
-        """A double fork does not help: following parents is not enough to find all."""
+        """Processes after a double fork are killed: following parent ids is not enough."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, [self.python, "-c", _ORPHAN, beat.script])
 
-    def test_a_deadline_kills_who_ignores_signals(self, shared: Started) -> None:
-        """Asking is not enough."""
+    def test_a_deadline_kills_despite_ignored_signals(self, shared: Started) -> None:
+        """A command that ignores signals is killed: SIGTERM is not enough."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, f"trap '' TERM HUP INT QUIT; {beat.script}")
 
-    def test_a_deadline_kills_who_closes_its_outputs(self, shared: Started) -> None:
-        """The end of its output is not its end."""
+    def test_a_deadline_kills_a_command_without_outputs(self, shared: Started) -> None:
+        """A command that has closed its streams is killed: the end of its output is not its end."""
         with pulse(shared.workspace, self.patience) as beat:
             self._dies(shared, beat, f"exec >&- 2>&-; {beat.script}")
 
     def test_interrupting(self, shared: Started) -> None:
-        """Who ends a deadline gets the reason back as an exception, soon; the command is dead then."""
+        """Ending the deadline raises its reason in the caller, soon, after the command was killed."""
         deadline = Deadline(LONG)
         with (
             pulse(shared.workspace, self.patience) as beat,
@@ -162,8 +162,8 @@ class DeadlineChecks(Hooks):
                 shared.sandbox.exec(f"({beat.script}) & wait", deadline=deadline)
             assert beat.has_died(), "the command outlived the interrupt"
 
-    def test_interrupted_before_it_began(self, shared: Started) -> None:
-        """Nothing is run, and the reason comes back."""
+    def test_interrupted_before_it_started(self, shared: Started) -> None:
+        """Nothing is run, and the reason is raised."""
         deadline = Deadline(LONG)
         deadline.end(Interrupted("stop it"))
         with pytest.raises(Interrupted, match="stop it"):
@@ -171,7 +171,7 @@ class DeadlineChecks(Hooks):
         assert not (shared.workspace / "ran-interrupted").exists()
 
     def test_a_deadline_that_is_extended(self, shared: Started) -> None:
-        """Time that is given back while a command runs counts."""
+        """Extending the deadline while a command runs takes effect."""
         clock = FakeClock()
         deadline = clock.deadline(1.0)
 
@@ -185,12 +185,12 @@ class DeadlineChecks(Hooks):
         assert (result.timed_out, result.stdout.data) == (False, b"done\n")
 
     def _dies(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> None:
-        result = self._over_at_first_beat(shared, beat, command)
+        result = self._expired_at_first_beat(shared, beat, command)
         assert (result.exit_code, result.timed_out) == (None, True)
         assert beat.has_died(), "a process outlived the deadline"
 
-    def _over_at_first_beat(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> ExecResult:
-        """Its time is over as soon as it beats: no guess how long a start takes."""
+    def _expired_at_first_beat(self, shared: Started, beat: Pulse, command: str | Sequence[str]) -> ExecResult:
+        """Let time run out at the first beat, however long starting takes."""
         deadline = Deadline(LONG)
         with beat.at_first_beat(lambda: deadline.end(DeadlineExceeded("over"))):
             return shared.sandbox.exec(command, deadline=deadline)

@@ -1,4 +1,4 @@
-"""Checks: limits hold, say so, and hurt nobody but the command that ran into them."""
+"""Checks: limits are enforced and reported, and only affect the command that reaches them."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ class LimitChecks(Hooks):
     """``mem_limit_mb``, ``pids_limit`` and ``ExecResult.limits_hit``."""
 
     def test_memory_limit(self, stage: Stage) -> None:
-        """Who takes more is killed, and ``oom`` is noted, also when it is a child and the command ends well."""
+        """A process that exceeds it is killed and ``oom`` is reported, even for a child of a successful command."""
         result = stage.small.run(f'{self.python} -c "{_TAKE_MEMORY}"; true')
         assert "taken" not in result.stdout.text
         assert "oom" in result.limits_hit
 
     def test_after_the_memory_limit(self, stage: Stage) -> None:
-        """The next call works, and nothing is noted of it."""
+        """The next call works, and reports no limit."""
         stage.small.run([self.python, "-c", _TAKE_MEMORY])
         self._works(stage.small.run("echo alive"))
 
     def test_memory_below_the_limit(self, stage: Stage) -> None:
-        """A third of it can be had."""
+        """A third of the limit is available."""
         result = stage.small.run([self.python, "-c", f"len(b'x' * ({SMALL_MEMORY_MB // 3} << 20))"])
         assert (result.exit_code, result.limits_hit) == (0, ())
 
     def test_memory_limit_once(self, stage: Stage) -> None:
-        """The same for a command in a start of its own."""
+        """The same for a command in a fresh start."""
         command = f'{self.python} -c "{_TAKE_MEMORY}"'
         result = stage.once(command, environment=stage.small_environment)
         assert not result.ok
         assert "oom" in result.limits_hit
 
     def test_process_limit(self, stage: Stage) -> None:
-        """Forks beyond it are refused, and ``pids`` is noted."""
+        """Forks beyond it are refused, and ``pids`` is reported."""
         result = stage.small.run([self.python, "-c", _FORK])
         assert 0 < int(result.stdout.text) < SMALL_PIDS
         assert "pids" in result.limits_hit
 
     def test_after_the_process_limit(self, stage: Stage) -> None:
-        """The next call works, and nothing is noted of it."""
+        """The next call works, and reports no limit."""
         stage.small.run([self.python, "-c", _FORK])
         self._works(stage.small.run("echo alive"))
 
     def test_a_full_process_table(self, stage: Stage) -> None:
-        """All die at the deadline, although there is no process left to help with that; the next call works."""
+        """All processes are killed at the deadline, although none can be started for it; the next call works."""
         assert stage.small.run([self.python, "-c", _FORK, "stay"], seconds=3.0).timed_out
         self._works(stage.small.run("echo alive"))
 
     def test_limits_of_one_are_not_those_of_another(self, stage: Stage, shared: Started) -> None:
-        """While one sandbox is full, others work."""
+        """While one sandbox is at its limit, others work."""
         with stage.start(stage.small_environment) as full:
             full.run(f"{self.python} -c '{_FORK.replace(chr(39), chr(34))}' stay </dev/null >/dev/null 2>&1 & sleep 1")
             self._works(shared.run("(echo alive)"))

@@ -1,4 +1,4 @@
-"""Checks: single commands in starts of their own, and the files that go in and come out."""
+"""Checks: single commands in fresh starts, and files written and read by the harness."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from agentbench_testing.doubles.observing import LONG, contents, pulse, refused,
 EVERY_BYTE = bytes(range(256)) * 5000
 
 
-class OnceChecks(Hooks):
+class SingleCommandChecks(Hooks):
     """``Environment.run_once``."""
 
     def test_once_exit_codes(self, stage: Stage) -> None:
-        """They come from the engine: no text and no file can claim another one."""
+        """They come from the engine: no output or file can forge them."""
         results = [stage.once("exit 0"), stage.once("echo 'exit code: 0'; exit 7"), stage.once("kill -KILL $$")]
         assert [(result.exit_code, result.timed_out) for result in results] == [(0, False), (7, False), (137, False)]
 
     def test_once_output(self, stage: Stage) -> None:
-        """Both streams, byte by byte, in the workspace that was given."""
+        """Both streams, byte by byte; the command runs in the given workspace."""
         result = stage.once(r"cat made; printf 'a\377' >&2")
         assert (result.stdout.data, result.stderr.data) == (b"one\ntwo\n", b"a\xff")
 
     def test_once_writes_to_the_workspace(self, stage: Stage) -> None:
-        """What the command changes is there afterwards, on the host."""
+        """Its changes are visible on the host afterwards."""
         workspace = stage.fork()
         stage.once("echo changed > text", workspace=workspace)
         assert text_of(workspace / "text") == "changed\n"
 
     def test_once_ends_at_its_deadline(self, stage: Stage) -> None:
-        """All is killed then, and what was printed is kept."""
+        """All processes are killed at the deadline, and the output so far is kept."""
         workspace = stage.fork()
         deadline = Deadline(LONG)
         with (
@@ -47,7 +47,7 @@ class OnceChecks(Hooks):
             assert beat.has_died(), "a process outlived the deadline"
 
     def test_once_interrupted(self, stage: Stage) -> None:
-        """Who ends the deadline gets the reason back, and nothing is left."""
+        """Ending the deadline raises its reason, and no process is left."""
         workspace = stage.fork()
         deadline = Deadline(LONG)
         with (
@@ -59,7 +59,7 @@ class OnceChecks(Hooks):
             assert beat.has_died(), "a process outlived the interrupt"
 
     def test_once_leaves_no_process(self, stage: Stage) -> None:
-        """Background processes end with the command, also in a session of their own."""
+        """Background processes end with the command, also in their own session."""
         workspace = stage.fork()
         code = "import os, sys; os.setsid(); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
         with pulse(workspace, self.patience) as beat:
@@ -69,14 +69,14 @@ class OnceChecks(Hooks):
             assert beat.has_died(), "a background process outlived its command"
 
     def test_once_results(self, stage: Stage, tmp_path: Path) -> None:
-        """``$AGENTBENCH_RESULTS`` can be written, and what is there can be read on the host."""
+        """``$AGENTBENCH_RESULTS`` is writable, and its files can be read on the host."""
         results = tmp_path / "results"
         results.mkdir()
         result = stage.once('umask 077; echo kept > "$AGENTBENCH_RESULTS/report"', results=results)
         assert (result.exit_code, text_of(results / "report")) == (0, "kept\n")
 
     def test_once_inputs(self, stage: Stage, tmp_path: Path) -> None:
-        """``$AGENTBENCH_INPUTS/NAME`` is what was given by that name: a file or a directory."""
+        """``$AGENTBENCH_INPUTS/NAME`` is the file or directory given under that name."""
         (tmp_path / "file").write_text("a file\n")
         (tmp_path / "directory").mkdir()
         (tmp_path / "directory" / "inside").write_text("inside\n")
@@ -87,7 +87,7 @@ class OnceChecks(Hooks):
         assert result.stdout.data == b"a file\ninside\n"
 
     def test_once_read_only_leaves_the_workspace(self, stage: Stage) -> None:
-        """The command reads it; afterwards bytes and modes are as before."""
+        """The command can read it; contents and modes are unchanged afterwards."""
         workspace = stage.fork()
         before = contents(workspace)
         result = stage.once("cat made; ./program", workspace=workspace, read_only=True)
@@ -95,7 +95,7 @@ class OnceChecks(Hooks):
         assert contents(workspace) == before
 
     def test_once_beside_a_sandbox(self, stage: Stage) -> None:
-        """A start of its own: HOME is empty of what others left there."""
+        """HOME is fresh: it has no files of other starts."""
         stage.shared.ask('touch "$HOME/left-behind"')
         assert stage.once('test -e "$HOME/left-behind"').exit_code == 1
 
@@ -103,14 +103,14 @@ class OnceChecks(Hooks):
 class FileChecks(Hooks):
     """``Sandbox.read_file`` and ``Sandbox.write_file``."""
 
-    def test_files_come_back_as_they_were(self, shared: Started) -> None:
-        """Every byte, and more than a megabyte of them; nothing at all, too."""
+    def test_files_are_read_as_written(self, shared: Started) -> None:
+        """Arbitrary bytes, more than a megabyte, and an empty file."""
         for data in (EVERY_BYTE, b""):
             shared.sandbox.write_file("written", data)
             assert same(shared.sandbox.read_file("written", limit=len(EVERY_BYTE) + 1), data)
 
     def test_reading_has_a_limit(self, shared: Started) -> None:
-        """No more bytes than asked for, from the beginning."""
+        """At most ``limit`` bytes, from the start of the file."""
         shared.run("printf 0123456789 > ten-bytes")
         assert [shared.sandbox.read_file("ten-bytes", limit=limit) for limit in (0, 4)] == [b"", b"0123"]
 
@@ -126,7 +126,7 @@ class FileChecks(Hooks):
             shared.sandbox.read_file("package", limit=10)
 
     def test_reading_a_pipe(self, shared: Started, stage: Stage) -> None:
-        """``not_a_file``, at once: an agent could make one to stop the harness."""
+        """``not_a_file``, at once: an agent could create a pipe to block the harness."""
         shared.run("mkfifo pipe")
         try:
             with refused("not_a_file"):
@@ -136,32 +136,32 @@ class FileChecks(Hooks):
                 os.close(os.open(shared.workspace / "pipe", os.O_RDWR | os.O_NONBLOCK))
 
     def test_writing_makes_directories(self, shared: Started) -> None:
-        """As many as there are in the path."""
+        """All parent directories of the path are created."""
         shared.sandbox.write_file("new/and/deep/file", b"data")
         assert (shared.workspace / "new" / "and" / "deep" / "file").read_bytes() == b"data"
 
     def test_writing_replaces_the_whole(self, shared: Started) -> None:
-        """Nothing of a longer file stays."""
+        """Nothing of a longer old file is left."""
         shared.sandbox.write_file("replaced", b"a long text")
         shared.sandbox.write_file("replaced", b"short")
         assert (shared.workspace / "replaced").read_bytes() == b"short"
 
     def test_writing_over_a_directory(self, shared: Started) -> None:
-        """``not_a_file``, and what is in it stays."""
+        """``not_a_file``, and the directory is unchanged."""
         shared.run("mkdir taken && touch taken/inside")
         with refused("not_a_file"):
             shared.sandbox.write_file("taken", b"data")
         assert (shared.workspace / "taken" / "inside").exists()
 
     def test_absolute_paths(self, shared: Started) -> None:
-        """They are those that commands see, not those of the host; relative ones start at the workspace."""
+        """Paths as commands see them, not those of the host; relative ones start at the workspace."""
         shared.sandbox.write_file(f"{shared.directory()}/by-path", b"data")
         assert shared.sandbox.read_file("./by-path", limit=10) == b"data"
         home = shared.ask('cd "$HOME" && printf kept > by-path && pwd')
         assert shared.sandbox.read_file(f"{home}/by-path", limit=10) == b"kept"
 
     def test_files_are_those_of_commands(self, shared: Started) -> None:
-        """Commands may change what was written, and what they make can be read."""
+        """Commands can change written files, and their own files can be read."""
         shared.sandbox.write_file("both", b"first\n")
         assert shared.ask("cat both && echo second >> both") == "first"
         assert shared.sandbox.read_file("both", limit=100) == b"first\nsecond\n"

@@ -1,4 +1,4 @@
-"""What the checks of a class work with: a provider, an environment, sandboxes that run, and the author's hooks."""
+"""The environment of sandbox checks: a provider, a prepared environment, sandboxes, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentbench_core.values.task import EnvironmentSettings, Setup
 from agentbench_testing.doubles.observing import LONG, RecordingLog, soon
 
 COMMANDS = ("echo one > made", "cat made; echo complaint >&2; echo two >> made")
-"""The set-up of the environment that most checks share."""
+"""The setup of the environment that most checks share."""
 CAPTURE = ("echo 'a captured fact'",)
 SMALL_MEMORY_MB = 128
 SMALL_PIDS = 64
@@ -36,25 +36,25 @@ T = TypeVar("T")
 
 
 class Hooks:
-    """What the author of a sandbox says about it. Only ``make_provider`` must be given."""
+    """The hooks of a sandbox's author. Only ``make_provider`` is required."""
 
     patience: ClassVar[float] = 20.0
-    """Seconds within which what should happen at once must have happened, on the slowest machine."""
+    """Seconds within which immediate effects must happen, even on a slow machine."""
     python: ClassVar[str] = "python3"
-    """The interpreter inside, as a command."""
+    """The command of the interpreter in the sandbox."""
     python_version: ClassVar[str] = ".".join(platform.python_version_tuple()[:2])
     """Its version, such as ``3.11``."""
 
     @classmethod
     def make_provider(cls) -> SandboxProvider:
-        """A new provider; whoever asks closes it."""
+        """A new provider; the caller closes it."""
         raise NotImplementedError(f"{cls.__name__} must define how its provider is created")
 
     @classmethod
     def spec(cls, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
-        """What makes an environment; ``settings`` are fields of ``environment`` in a task.yaml.
+        """The spec of an environment; ``settings`` are fields of ``environment`` in task.yaml.
 
-        Override it to add what all environments of this sandbox need, such as ``docker_image``.
+        Override it to add settings that all environments of this sandbox need, such as ``docker_image``.
         """
         settings.setdefault("python", cls.python_version)
         return EnvironmentSpec(
@@ -66,20 +66,20 @@ class Hooks:
     @pytest.fixture(scope="class")
     @classmethod
     def stage(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-        """What the checks of a class share."""
+        """The stage shared by the checks of a class."""
         with Stage(cls, tmp_path_factory.mktemp("conformance")).open() as stage:
             yield stage
 
     @pytest.fixture(scope="class")
     @classmethod
     def shared(cls, stage: Stage) -> Started:
-        """The sandbox of all checks that leave it as it was, but for files of their own."""
+        """The sandbox of checks that change nothing but their own files."""
         return stage.shared
 
 
 @attrs.frozen
 class Started:
-    """A sandbox that runs, and its workspace on the host."""
+    """A running sandbox, and its workspace on the host."""
 
     sandbox: Sandbox  #: the sandbox
     workspace: Path  #: its workspace on the host
@@ -96,31 +96,31 @@ class Started:
         return self.sandbox.exec(command, deadline=Deadline(seconds), env=env, cwd=cwd)
 
     def ask(self, command: str | Sequence[str]) -> str:
-        """What a command prints that must succeed, without spaces around it."""
+        """The stripped output of a command that must succeed."""
         result = self.run(command)
         assert result.ok, f"{command!r} should have succeeded: {result}"
         return result.stdout.text.strip()
 
     def directory(self) -> str:
-        """Where the workspace lies inside."""
+        """The path of the workspace in the sandbox."""
         return self.ask("pwd")
 
 
 class Stage:
-    """A provider and what is made with it. All is made when first asked for, and given back at the end."""
+    """A provider and its environments and sandboxes, created on first use and closed at the end."""
 
     def __init__(self, hooks: type[Hooks], directory: Path) -> None:
         self.hooks = hooks  #: the author's class
         self.patience = hooks.patience  #: seconds for what should happen at once
         self.directory = directory  #: a directory for files of the checks
         self.log = RecordingLog()  #: the setup log of `environment`
-        self._commit = secrets.token_hex(20)  # a cache of earlier runs must know nothing of it
+        self._commit = secrets.token_hex(20)  # so that no cache of earlier runs has it
         self._stack = contextlib.ExitStack()
         self._forks = 0
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Stage]:
-        """Give everything back at the end."""
+        """Close everything at the end."""
         try:
             with self._stack:
                 yield self
@@ -129,7 +129,7 @@ class Stage:
 
     @contextlib.contextmanager
     def another(self) -> Iterator[Stage]:
-        """A stage with a provider of its own."""
+        """A stage with its own provider."""
         with Stage(self.hooks, self._empty("stage")).open() as stage:
             yield stage
 
@@ -142,7 +142,7 @@ class Stage:
 
     @cached_property
     def pristine(self) -> Path:
-        """The tree that all environments are made of: a text, a program, a package, a link."""
+        """The tree of all environments: a text, a program, a package, a link."""
         tree = self.directory / "pristine"
         (tree / "package").mkdir(parents=True)
         (tree / "package" / "module.py").write_text("ANSWER = 41\n")
@@ -154,7 +154,7 @@ class Stage:
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment of most checks: after ``COMMANDS``, with ``CAPTURE``."""
+        """The environment of most checks, with ``COMMANDS`` and ``CAPTURE``."""
         return self.prepare(self.spec(*COMMANDS, capture=CAPTURE), log=self.log)
 
     @cached_property
@@ -169,11 +169,11 @@ class Stage:
 
     @cached_property
     def small(self) -> Started:
-        """A sandbox of that."""
+        """A sandbox of that environment."""
         return self._stack.enter_context(self.start(self.small_environment))
 
     def spec(self, *commands: str, capture: Sequence[str] = (), **settings: Any) -> EnvironmentSpec:
-        """A spec that nobody has prepared before."""
+        """A spec that was not prepared before."""
         return attrs.evolve(self.hooks.spec(*commands, capture=capture, **settings), commit=self._commit)
 
     def prepare(
@@ -201,7 +201,7 @@ class Stage:
     def start_over(
         self, environment: Environment, workspace: Path, *, read_only: bool = False, network: bool = False
     ) -> Iterator[Started]:
-        """The same over a workspace that is there."""
+        """The same over an existing workspace."""
         sandbox = environment.start(workspace, read_only=read_only, network=network, deadline=Deadline(LONG))
         try:
             yield Started(sandbox, workspace)
@@ -219,7 +219,7 @@ class Stage:
         results: Path | None = None,
         deadline: Deadline | None = None,
     ) -> ExecResult:
-        """Run a command in a start of its own, without network, over a fork unless ``workspace`` is given."""
+        """Run a command in a fresh start without network, over a fork unless ``workspace`` is given."""
         environment = environment or self.environment
         return environment.run_once(
             Command(command, read_only=read_only, inputs=inputs or {}, results=results),
@@ -228,7 +228,7 @@ class Stage:
         )
 
     def soon(self, call: Callable[[], T]) -> T:
-        """What ``call`` gives or raises; the check fails if that takes longer than ``patience``."""
+        """Return or raise what ``call`` does; the check fails if it takes longer than ``patience``."""
         return soon(call, self.patience)
 
     def _empty(self, name: str) -> Path:

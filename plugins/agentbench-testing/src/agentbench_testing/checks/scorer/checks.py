@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from agentbench_core import Deadline, ExecResult, Interrupted, Output, SandboxError, Score, ToolError, dump, load
-from agentbench_testing.checks.scorer.stage import WEAK, Court, ScorerHooks, is_weak
+from agentbench_testing.checks.scorer.stage import WEAK, ScorerHooks, ScorerStage, is_weak
 from agentbench_testing.doubles.observing import LONG, at_once
 
 _NO_TEST = "no such test"
@@ -18,69 +18,69 @@ _NO_COMMAND = "agentbench-no-such-command --at all"
 
 
 class VerdictChecks(ScorerHooks):
-    """Right verdicts, the same each time, in a form that records can hold."""
+    """Correct and repeatable verdicts that can be recorded."""
 
-    def test_the_fix_passes(self, court: Court) -> None:
-        """Nothing is held against it: it ran out of no time, and nobody tampered."""
-        score = court.fixed.score
+    def test_the_fix_passes(self, stage: ScorerStage) -> None:
+        """It passes, without a timeout and without signs of tampering."""
+        score = stage.fixed.score
         assert (score.passed, score.timed_out, score.tampered) == (True, False, False), score
 
-    def test_a_wrong_change_fails(self, court: Court) -> None:
-        """It is a failure and nothing else, with an exit code that is not 0, if there is one."""
-        score = court.wrong.score
+    def test_a_wrong_change_fails(self, stage: ScorerStage) -> None:
+        """It fails normally, with a non-zero exit code if there is one."""
+        score = stage.wrong.score
         assert (score.passed, score.timed_out, score.tampered) == (False, False, False), score
         assert score.exit_code != 0, score
 
-    def test_no_change_fails(self, court: Court) -> None:
-        """The bug is still there."""
-        assert not court.judged({}).score.passed
+    def test_no_change_fails(self, stage: ScorerStage) -> None:
+        """Without a change the bug is still there, so it fails."""
+        assert not stage.scored({}).score.passed
 
-    def test_a_program_that_cannot_be_read_fails(self, court: Court) -> None:
-        """Tests that could not even be collected are no tests that passed, nor is it the sandbox that broke."""
-        assert not court.judged(self.unreadable).score.passed
+    def test_a_program_that_cannot_be_read_fails(self, stage: ScorerStage) -> None:
+        """Tests that cannot be collected fail; they did not pass, and the sandbox did not fail."""
+        assert not stage.scored(self.unreadable).score.passed
 
-    def test_the_same_verdict_again(self, court: Court) -> None:
-        """By the same scorer after others, and by a new one: nothing stays behind in it."""
-        expected, _ = _told(court.fixed.score), court.wrong.score
-        for scorer in (court.scorer, self.make_scorer()):
-            assert _told(court.judged(self.fixed, scorer=scorer, per_test=True).score) == expected
+    def test_the_same_verdict_again(self, stage: ScorerStage) -> None:
+        """From the same scorer after other attempts, and from a new one: it keeps no state."""
+        expected, _ = _comparable(stage.fixed.score), stage.wrong.score
+        for scorer in (stage.scorer, self.make_scorer()):
+            assert _comparable(stage.scored(self.fixed, scorer=scorer, per_test=True).score) == expected
 
-    def test_two_at_once(self, court: Court) -> None:
-        """One scorer judges attempts in several threads: each gets its own verdict."""
-        works = [partial(court.judged, change) for change in (self.fixed, {})]
-        judged = at_once(works, 2 * self.patience)
-        assert [each.score.passed for each in judged] == [True, False]
+    def test_two_at_once(self, stage: ScorerStage) -> None:
+        """One scorer scores attempts in several threads: each gets its own verdict."""
+        calls = [partial(stage.scored, change) for change in (self.fixed, {})]
+        scored = at_once(calls, 2 * self.patience)
+        assert [result.score.passed for result in scored] == [True, False]
 
-    def test_each_test(self, court: Court) -> None:
-        """Asked for each test, it says how those of ``tests`` ended; who knows no tests says ``None``."""
-        fixed, wrong = court.fixed.score.tests, court.wrong.score.tests
+    def test_each_test(self, stage: ScorerStage) -> None:
+        """With ``per_test``, it reports the results of ``tests``, or ``None`` if it does not know tests."""
+        fixed, wrong = stage.fixed.score.tests, stage.wrong.score.tests
         if self.tests:
             assert {name: (fixed or {}).get(name) for name in self.tests} == dict.fromkeys(self.tests, "passed")
             assert [name for name in self.tests if (wrong or {}).get(name) == "passed"] == []
         else:
             assert (fixed, wrong) == (None, None), "list the tests that it reports in `tests`"
 
-    def test_a_test_that_is_missing(self, court: Court) -> None:
-        """A task names a test that was not run: no pass, or one with the label ``weak_verdict``."""
-        score = court.judged(self.fixed, expected=(*self.tests, _NO_TEST)).score
+    def test_a_test_that_is_missing(self, stage: ScorerStage) -> None:
+        """If an expected test did not run, the attempt fails, or passes with the label ``weak_verdict``."""
+        score = stage.scored(self.fixed, expected=(*self.tests, _NO_TEST)).score
         if self.tests:
             assert not score.passed, score
         assert not score.passed or is_weak(score), f"{score} must have the label {WEAK}"
 
-    def test_forged_passes_are_weak(self, court: Court) -> None:
-        """Who is deceived by a program that ends or skips its tests says so, with the label ``weak_verdict``.
+    def test_forged_passes_are_weak(self, stage: ScorerStage) -> None:
+        """A scorer deceived by a program that ends or skips its tests labels all its verdicts ``weak_verdict``.
 
-        Where the program shares a process with its tests, no exit code and no file can be relied on. A scorer need not
-        do better, but records must say how far its verdicts can be trusted: in all of them, not only in forged ones.
+        If the program shares a process with its tests, neither exit codes nor files can be trusted. A scorer need not
+        do better, but records must show how far its verdicts can be trusted, not only the forged ones.
         """
         for how, change in self.forged.items():
-            score = court.judged(change).score
-            weak = is_weak(score) and is_weak(court.fixed.score)
+            score = stage.scored(change).score
+            weak = is_weak(score) and is_weak(stage.fixed.score)
             assert not score.passed or weak, f"a program that {how} passes, and not all verdicts have the label {WEAK}"
 
-    def test_it_fits_into_a_record(self, court: Court) -> None:
-        """As JSON, in UTF-8, and back; whatever the program printed."""
-        for score in (court.fixed.score, court.wrong.score):
+    def test_it_fits_into_a_record(self, stage: ScorerStage) -> None:
+        """It survives a round trip through JSON in UTF-8, whatever the program printed."""
+        for score in (stage.fixed.score, stage.wrong.score):
             text = json.dumps(dump(score), ensure_ascii=False, allow_nan=False)
             try:
                 data = text.encode("utf-8")
@@ -88,9 +88,9 @@ class VerdictChecks(ScorerHooks):
                 raise AssertionError(f"{score} is not UTF-8: {error}") from None
             assert load(json.loads(data), Score, where="score") == score
 
-    def test_its_options_stay(self, court: Court) -> None:
-        """They are a frozen attrs class, where it keeps them as ``options``: they are part of what a run is."""
-        options = getattr(court.scorer, "options", None)
+    def test_its_options_stay(self, stage: ScorerStage) -> None:
+        """If it has ``options``, these are a frozen attrs class: they are recorded with the run."""
+        options = getattr(stage.scorer, "options", None)
         if options is None:
             return
         assert attrs.has(type(options)), f"{options!r} is not an attrs class"
@@ -98,36 +98,36 @@ class VerdictChecks(ScorerHooks):
 
 
 class EndingChecks(ScorerHooks):
-    """What a change could bring about is a failure; what only the machinery can do is an error."""
+    """Effects that a change can cause are failures; effects that only infrastructure can cause are errors."""
 
-    def test_a_command_that_cannot_start(self, court: Court) -> None:
-        """A failure: an agent could have removed what it starts."""
-        assert not court.judged(self.fixed, passing_command=_NO_COMMAND).score.passed
+    def test_a_command_that_cannot_start(self, stage: ScorerStage) -> None:
+        """A failure: an agent could have removed the program."""
+        assert not stage.scored(self.fixed, passing_command=_NO_COMMAND).score.passed
 
-    def test_tests_that_are_killed(self, court: Court) -> None:
+    def test_tests_that_are_killed(self, stage: ScorerStage) -> None:
         """A failure, whatever they printed before: an agent could have filled the memory."""
-        assert not court.judged(self.killed).score.passed
+        assert not stage.scored(self.killed).score.passed
 
-    def test_a_command_that_is_killed(self, court: Court) -> None:
-        """The same where the sandbox killed it, and it had just said that all is well."""
+    def test_a_command_that_is_killed(self, stage: ScorerStage) -> None:
+        """The same if the sandbox killed it after it had printed success."""
         killed = ExecResult(exit_code=137, stdout=Output(head=b"1 passed\nOK\n"))
-        judged = court.judged(self.fixed, answering=lambda results: killed)
-        assert not (judged.environment.results and judged.score.passed), judged.given
+        scored = stage.scored(self.fixed, answering=lambda results: killed)
+        assert not (scored.environment.results and scored.score.passed), scored.returned
 
-    def test_the_time_is_over(self, court: Court) -> None:
-        """``Score.timed_out`` or DeadlineExceeded, soon after it: a failure that is known as this one."""
-        judged = court.hanging
-        assert judged.out_of_time, judged.given
-        assert judged.error or not judged.score.passed, judged.given
+    def test_the_time_is_over(self, stage: ScorerStage) -> None:
+        """``Score.timed_out`` or DeadlineExceeded, soon after the deadline: recorded as a timeout."""
+        scored = stage.hanging
+        assert scored.out_of_time, scored.returned
+        assert scored.error or not scored.score.passed, scored.returned
 
-    def test_no_time_left(self, court: Court) -> None:
-        """The same where there was none from the beginning."""
-        judged = court.judged(self.fixed, deadline=Deadline(0.0))
-        assert judged.out_of_time, judged.given
-        assert judged.error or not judged.score.passed, judged.given
+    def test_no_time_left(self, stage: ScorerStage) -> None:
+        """The same if there was no time from the start."""
+        scored = stage.scored(self.fixed, deadline=Deadline(0.0))
+        assert scored.out_of_time, scored.returned
+        assert scored.error or not scored.score.passed, scored.returned
 
-    def test_interrupted(self, court: Court) -> None:
-        """Somebody stops the run: what ends the deadline is raised, and there is no verdict."""
+    def test_interrupted(self, stage: ScorerStage) -> None:
+        """If the run is stopped, the reason of the deadline is raised, and there is no verdict."""
         for while_it_runs in (False, True):
             deadline = Deadline(LONG)
 
@@ -140,25 +140,25 @@ class EndingChecks(ScorerHooks):
                 deadline.end(Interrupted("stop it"))
                 return ExecResult(exit_code=None, timed_out=True)
 
-            judged = court.judged(self.fixed, deadline=deadline, answering=killed if while_it_runs else stopped)
-            if judged.environment.workspaces:
-                assert isinstance(judged.error, Interrupted), judged.error or judged.given
+            scored = stage.scored(self.fixed, deadline=deadline, answering=killed if while_it_runs else stopped)
+            if scored.environment.workspaces:
+                assert isinstance(scored.error, Interrupted), scored.error or scored.returned
 
-    def test_the_machinery_breaks(self, court: Court) -> None:
-        """SandboxError comes through: then the attempt is missing, not failed."""
+    def test_a_sandbox_that_fails(self, stage: ScorerStage) -> None:
+        """SandboxError is raised unchanged: then the attempt is not scored, rather than failed."""
         for failing in ({"run_once", "start"}, {"run_once", "exec"}):
-            judged = court.judged(self.fixed, failing=failing)
-            if judged.environment.workspaces:
-                assert isinstance(judged.error, SandboxError), judged.error or judged.given
+            scored = stage.scored(self.fixed, failing=failing)
+            if scored.environment.workspaces:
+                assert isinstance(scored.error, SandboxError), scored.error or scored.returned
 
-    def test_a_change_that_fits_nowhere(self, court: Court) -> None:
-        """``fork`` raises ToolError, such as for a file where tests have a directory: it comes through, or fails."""
-        judged = court.judged(self.fixed, fits=False)
-        assert isinstance(judged.error, ToolError) or not judged.score.passed, judged.error or judged.given
+    def test_a_change_that_fits_nowhere(self, stage: ScorerStage) -> None:
+        """If ``fork`` raises ToolError, for example for a file in place of a directory, it is raised or a failure."""
+        scored = stage.scored(self.fixed, fits=False)
+        assert isinstance(scored.error, ToolError) or not scored.score.passed, scored.error or scored.returned
 
 
-def _told(score: Score) -> dict[str, Any]:
-    """What must be the same; explanations and evidence may have names of the moment in them."""
+def _comparable(score: Score) -> dict[str, Any]:
+    """The comparable part of a score; explanations and evidence may contain temporary names."""
     return {
         "passed": score.passed,
         "exit_code": score.exit_code,

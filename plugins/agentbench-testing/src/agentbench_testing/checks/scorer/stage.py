@@ -1,4 +1,4 @@
-"""What the checks of scorers work with: a program with a bug, changes of all kinds to it, and the author's hooks."""
+"""The environment of scorer checks: a program with a bug, changes of all kinds, and the author's hooks."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from agentbench_testing.doubles.sample_program import BROKEN, Files, write_files
 from agentbench_testing.doubles.workbench import WithWorkbench, Workbench
 
 WEAK = "weak_verdict"
-"""The label of a verdict that the program which is judged could have forged; see docs/integrity.md."""
+"""The label of a verdict that the tested program could have forged; see docs/integrity.md."""
 
 
 def is_weak(score: Score) -> bool:
-    """Whether a verdict bears that label."""
+    """Whether a verdict has that label."""
     return any(label.name == WEAK for label in score.labels)
 
 
 class ScorerHooks(WithWorkbench):
-    """What the author of a scorer says about it. Only ``make_scorer`` must be given.
+    """The hooks of a scorer's author. Only ``make_scorer`` is required.
 
-    By default the tests are one hidden file of unittest, which pytest runs too. Override what lies in the program, its
-    changes and the command together, for scorers that judge programs of another kind.
+    By default the tests are one hidden unittest file, which pytest can run, too. For other kinds of programs, override
+    the program, its changes and the command together.
     """
 
     patience: ClassVar[float] = 60.0
-    """Seconds within which a verdict on a very small program must be there, on the slowest machine."""
+    """Seconds within which a very small program must be scored, even on a slow machine."""
     passing_command: ClassVar[str] = "python3 -m unittest -v checks/test_adding.py"
-    """The task's; it passes on ``program`` with ``fixed`` in it."""
+    """The task's command; it passes on ``program`` with the change ``fixed``."""
     tests: ClassVar[Sequence[str]] = ()
-    """Ids of the tests, for scorers that know tests one by one: all pass when it is fixed, none when it is broken."""
+    """Ids of the tests, for scorers that report single tests: all pass with ``fixed``, none with ``wrong``."""
     program: ClassVar[Files] = {name: text for name, text in BROKEN.items() if name != "test_adding.py"}
-    """The prepared tree. The other files here are changes to it, as agents make them."""
+    """The prepared tree. The other attributes are changes of it, as made by agents."""
     hidden: ClassVar[Files] = {"checks/test_adding.py": BROKEN["test_adding.py"]}
     """The hidden tests."""
     fixed: ClassVar[Files] = {"adding.py": "def add(left, right):\n    return left + right\n"}
@@ -61,61 +61,61 @@ class ScorerHooks(WithWorkbench):
             "def add(left, right):\n    return left * right\n"
         )
     }
-    """It does not help, and prints what is no text."""
+    """It does not fix the bug, and prints invalid UTF-8."""
     unreadable: ClassVar[Files] = {"adding.py": "def add(left, right:\n"}
-    """No program any more."""
+    """It has a syntax error."""
     killed: ClassVar[Files] = {
         "adding.py": "import os, signal\n\nos.write(1, b'\\nOK\\n')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     }
-    """It has the tests killed, as a limit of memory does."""
+    """It gets the tests killed, as a memory limit would."""
     hanging: ClassVar[Files] = {"adding.py": "import time\n\ntime.sleep(600)\n"}
     """It never ends."""
     forged: ClassVar[Mapping[str, Files]] = {
         "ends the tests": {"adding.py": "import os\n\nos.write(1, b'\\n1 passed\\nOK\\n')\nos._exit(0)\n"},
         "skips the tests": {"adding.py": "import unittest\n\nraise unittest.SkipTest('not today')\n"},
     }
-    """It does not help, and pretends that tests passed. A scorer that is deceived must say that it can be."""
+    """They do not fix the bug, and pretend that tests passed. A scorer that is deceived must label its verdicts."""
 
     @classmethod
     def make_scorer(cls) -> Scorer:
-        """A new scorer, made with the same options each time."""
+        """A new scorer, always with the same options."""
         raise NotImplementedError(f"{cls.__name__} must define how its scorer is created")
 
     @pytest.fixture(scope="class")
     @classmethod
-    def court(cls, workbench: Workbench) -> Court:
-        """Where changes are judged."""
-        return Court(workbench, cls)
+    def stage(cls, workbench: Workbench) -> ScorerStage:
+        """Scores changes."""
+        return ScorerStage(workbench, cls)
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
-    """What a scorer made of a change: a score or an error, whatever they are."""
+class Scored:
+    """The result of scoring a change: any value or exception."""
 
-    given: Any
+    returned: Any
     error: BaseException | None
     environment: WatchedEnvironment
     forks: Sequence[Path]
-    """The copies that it asked for."""
+    """The copies that it requested."""
     saved: Sequence[ExecResult]
-    """What it kept as evidence."""
+    """The output that it recorded as evidence."""
 
     @property
     def score(self) -> Score:
-        """The verdict; the check fails where there is none."""
+        """The score; the check fails if there is none."""
         if self.error is not None:
             raise AssertionError(f"score() raised an exception: {self.error!r}") from self.error
-        assert isinstance(self.given, Score), f"score() returned {self.given!r}"
-        return self.given
+        assert isinstance(self.returned, Score), f"score() returned {self.returned!r}"
+        return self.returned
 
     @property
     def out_of_time(self) -> bool:
-        """Whether it says so, in one of the two ways."""
+        """Whether a timeout was reported, in either way."""
         return isinstance(self.error, DeadlineExceeded) or self.score.timed_out
 
 
-class Court:
-    """Has a scorer judge changes, each in a fresh copy of the prepared tree, in the sandbox of the workbench."""
+class ScorerStage:
+    """Scores changes, each in a fresh copy of the prepared tree, in the sandbox of the workbench."""
 
     def __init__(self, workbench: Workbench, hooks: type[ScorerHooks]) -> None:
         self.workbench = workbench
@@ -124,22 +124,22 @@ class Court:
         """The scorer of most checks."""
 
     @cached_property
-    def fixed(self) -> Judged:
-        """The verdict on the fix, for all checks that look at it."""
-        return self.judged(self.hooks.fixed, per_test=True)
+    def fixed(self) -> Scored:
+        """The result for the fix, shared by the checks that use it."""
+        return self.scored(self.hooks.fixed, per_test=True)
 
     @cached_property
-    def wrong(self) -> Judged:
-        """The same of a change that does not help."""
-        return self.judged(self.hooks.wrong, per_test=True)
+    def wrong(self) -> Scored:
+        """The same for a change that does not fix the bug."""
+        return self.scored(self.hooks.wrong, per_test=True)
 
     @cached_property
-    def hanging(self) -> Judged:
-        """The same of a program that never ends."""
-        return self.judged(self.hooks.hanging, deadline=Deadline(1.0))
+    def hanging(self) -> Scored:
+        """The same for a program that never ends."""
+        return self.scored(self.hooks.hanging, deadline=Deadline(1.0))
 
-    def three(self) -> Iterator[Judged]:
-        """Those three, each judged when it is asked for first."""
+    def verdicts(self) -> Iterator[Scored]:
+        """These three results, each computed on first use."""
         yield self.fixed
         yield self.wrong
         yield self.hanging
@@ -149,7 +149,7 @@ class Court:
         """The prepared tree."""
         return self.workbench.environment(self.hooks.program).workspace
 
-    def judged(
+    def scored(
         self,
         change: Files,
         *,
@@ -162,19 +162,19 @@ class Court:
         failing: Collection[str] = (),
         answering: Answering | None = None,
         fits: bool = True,
-    ) -> Judged:
-        """What the scorer makes of a change; the check fails if that takes longer than ``patience``.
+    ) -> Scored:
+        """Score a change; the check fails if that takes longer than ``patience``.
 
         Args:
             change: files that the agent wrote.
-            scorer: another one than ``self.scorer``.
-            passing_command: another one than the hooks have.
-            expected: the ids that the task names.
-            each_test: whether the ends of all tests are asked for.
-            network: whether the task has network.
-            deadline: for the verdict.
+            scorer: replaces ``self.scorer``.
+            passing_command: replaces that of the hooks.
+            expected: ids of the expected tests.
+            per_test: whether the result of each test is requested.
+            network: whether the task has network access.
+            deadline: of the scorer.
             failing: methods of the environment that raise SandboxError.
-            answering: gives the results of commands, which are not run then.
+            answering: returns the results of commands, which are then not run.
             fits: whether the change can be written into the prepared tree.
         """
         environment = WatchedEnvironment(
@@ -215,6 +215,6 @@ class Court:
             deadline.end(Interrupted("the check is over"))
         assert done, f"score() did not return within {self.hooks.patience:g} s"
         error = future.exception()
-        return Judged(
-            given=None if error else future.result(), error=error, environment=environment, forks=forks, saved=saved
+        return Scored(
+            returned=None if error else future.result(), error=error, environment=environment, forks=forks, saved=saved
         )

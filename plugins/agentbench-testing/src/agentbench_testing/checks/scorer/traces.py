@@ -1,4 +1,4 @@
-"""Checks: what a scorer touches, keeps and leaves behind, and what it makes of files that a program wrote."""
+"""Checks: which files and processes a scorer uses and leaves behind, and how it handles hostile result files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentbench_core import ExecResult
-from agentbench_testing.checks.scorer.stage import Court, Judged, ScorerHooks, is_weak
+from agentbench_testing.checks.scorer.stage import Scored, ScorerHooks, ScorerStage, is_weak
 from agentbench_testing.doubles.observing import contents
 
 _DEEP = b"[" * 100_000
@@ -21,46 +21,48 @@ _DEEP = b"[" * 100_000
 class TraceChecks(ScorerHooks):
     """Trees, evidence, sandboxes, the network, and result files."""
 
-    def test_it_writes_only_where_it_may(self, court: Court, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Into the copies and directories that it was given: not into the prepared tree, nor where the run began."""
+    def test_it_writes_only_where_it_may(
+        self, stage: ScorerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Only into its copies and directories, neither into the prepared tree nor the working directory."""
         monkeypatch.chdir(tmp_path)
-        before = contents(court.prepared)
-        assert court.judged(self.fixed).score.passed
-        assert contents(court.prepared) == before
+        before = contents(stage.prepared)
+        assert stage.scored(self.fixed).score.passed
+        assert contents(stage.prepared) == before
         assert contents(tmp_path) == {}
 
-    def test_it_judges_copies(self, court: Court) -> None:
-        """What it starts, it starts over a copy that ``fork`` gave: nobody else has written there."""
-        for judged in court.three():
-            assert [path for path in judged.environment.workspaces if path not in judged.forks] == []
+    def test_it_scores_copies(self, stage: ScorerStage) -> None:
+        """It only starts commands over copies from ``fork``, which no other attempt has written to."""
+        for scored in stage.verdicts():
+            assert [path for path in scored.environment.workspaces if path not in scored.forks] == []
 
-    def test_output_is_kept_once(self, court: Court) -> None:
-        """What the passing command printed is evidence, however it ended; of one command, and all of it."""
-        for judged in court.three():
-            if judged.environment.results:
-                assert len(judged.saved) == 1, f"the output was recorded {len(judged.saved)} times: {judged.given}"
-                assert _is_of_a_command(judged), f"{judged.saved[0]} is not one of {judged.environment.results}"
+    def test_output_is_kept_once(self, stage: ScorerStage) -> None:
+        """The complete output of the passing command is recorded once, however the command ended."""
+        for scored in stage.verdicts():
+            if scored.environment.results:
+                assert len(scored.saved) == 1, f"the output was recorded {len(scored.saved)} times: {scored.returned}"
+                assert _is_command_output(scored), f"{scored.saved[0]} is not one of {scored.environment.results}"
 
-    def test_nothing_goes_on(self, court: Court) -> None:
-        """When it returns, every sandbox that it started is closed, and no thread of it is left."""
+    def test_nothing_keeps_running(self, stage: ScorerStage) -> None:
+        """When it returns, all its sandboxes are closed and none of its threads is left."""
         before = set(threading.enumerate())
         for failing in ((), ("run_once", "exec")):
-            judged = court.judged(self.fixed, failing=failing, answering=_failed)
-            assert judged.environment.open == 0, "a sandbox was not closed"
+            scored = stage.scored(self.fixed, failing=failing, answering=_failed)
+            assert scored.environment.open == 0, "a sandbox was not closed"
         assert _names_of_others(before) == []
-        assert [judged.environment.open for judged in court.three()] == [0, 0, 0], "a sandbox was not closed"
+        assert [scored.environment.open for scored in stage.verdicts()] == [0, 0, 0], "a sandbox was not closed"
 
-    def test_the_network_is_the_tasks(self, court: Court) -> None:
-        """Where the task has none, nothing is started with it; where it has, the tests get it."""
-        without, having = court.fixed, court.judged(self.fixed, network=True, answering=_failed)
+    def test_the_network_is_the_tasks(self, stage: ScorerStage) -> None:
+        """Commands get network access if and only if the task has it."""
+        without, having = stage.fixed, stage.scored(self.fixed, network=True, answering=_failed)
         assert True not in without.environment.networks
         assert True in having.environment.networks or not having.environment.networks
 
-    def test_hostile_results(self, court: Court) -> None:
-        """The program can write whatever the tests can: a pipe, a link, nonsense. No pass, no error, no waiting."""
+    def test_hostile_results(self, stage: ScorerStage) -> None:
+        """A program can write anything as results (a pipe, a link, garbage): no pass, no error, no blocking."""
         names = {
             str(path.relative_to(taken))
-            for taken in court.fixed.environment.taken
+            for taken in stage.fixed.environment.taken
             for path in taken.rglob("*")
             if path.is_file()
         }
@@ -75,29 +77,29 @@ class TraceChecks(ScorerHooks):
                     put(path)
                 return ExecResult(exit_code=exit_code)
 
-            judged = court.judged(self.fixed, answering=written, per_test=True)
-            if judged.environment.results:  # who goes by the exit code says so: WEAK_VERDICT
-                passed = judged.score.passed and (exit_code != 0 or not is_weak(judged.score))
-                assert not passed, f"a result file that is {how}, exit code {exit_code}: {judged.score}"
+            scored = stage.scored(self.fixed, answering=written, per_test=True)
+            if scored.environment.results:  # a scorer that relies on the exit code labels its verdicts
+                passed = scored.score.passed and (exit_code != 0 or not is_weak(scored.score))
+                assert not passed, f"a result file that is {how}, exit code {exit_code}: {scored.score}"
 
 
 def _failed(results: Path | None) -> ExecResult:
     return ExecResult(exit_code=1)
 
 
-def _is_of_a_command(judged: Judged) -> bool:
-    """Whether what was kept is what a command printed; a scorer may add to it."""
-    (retained,) = judged.saved
+def _is_command_output(scored: Scored) -> bool:
+    """Whether the recorded output is that of a command; a scorer may add to it."""
+    (retained,) = scored.saved
     return any(
         retained.exit_code == result.exit_code
         and result.stdout.data in retained.stdout.data
         and result.stderr.data in retained.stderr.data
-        for result in judged.environment.results
+        for result in scored.environment.results
     )
 
 
 def _names_of_others(before: set[threading.Thread]) -> list[str]:
-    """Threads that began since; not the one that judged, which may be just ending."""
+    """Names of threads started since then, except the one that scored, which may be ending."""
     new = [thread for thread in threading.enumerate() if thread not in before]
     for thread in new:
         thread.join(1.0)

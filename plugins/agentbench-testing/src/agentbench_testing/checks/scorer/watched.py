@@ -1,4 +1,4 @@
-"""An environment that is looked at while a scorer works with it, and that can break or answer by itself."""
+"""An environment that records its use by a scorer, and that can fail or return given results."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from agentbench_core import Command, Deadline, Environment, ExecResult, Sandbox, SandboxError
 
 Answering = Callable[[Path | None], ExecResult]
-"""What comes of a command, told where its results belong."""
+"""Returns the result of a command, given its results directory."""
 
 
 class WatchedEnvironment:
-    """Implements ``Environment`` by another one, and remembers what was asked of it. Thread-safe.
+    """Implements ``Environment`` by delegation, and records its use. Thread-safe.
 
     Args:
-        inner: the other one.
+        inner: the wrapped environment.
         failing: methods (``run_once``, ``start``, ``exec``) that raise SandboxError.
-        answering: gives the results in the place of the other one's; commands are not run then.
+        answering: returns the results of commands, which are then not run.
     """
 
     def __init__(
@@ -28,15 +28,15 @@ class WatchedEnvironment:
         self.failing = failing
         self.answering = answering
         self.results: list[ExecResult] = []
-        """What came of each command that ended."""
+        """The result of each command."""
         self.networks: list[bool] = []
-        """Whether each start had network."""
+        """Whether each start had network access."""
         self.workspaces: list[Path] = []
-        """What each start was over."""
+        """The workspace of each start."""
         self.taken: list[Path] = []
-        """The directory of results of each start that had one."""
+        """The results directory of each start that had one."""
         self.open = 0
-        """Sandboxes that were started and are not closed."""
+        """Number of sandboxes that are not closed."""
         self.lock = threading.Lock()
 
     @property
@@ -70,13 +70,13 @@ class WatchedEnvironment:
         return self.ended(lambda: self.inner.run_once(command, workspace, deadline), command.results)
 
     def ended(self, run: Callable[[], ExecResult], results: Path | None) -> ExecResult:
-        """The result of a command, remembered."""
+        """Record the result of a command and return it."""
         result = run() if self.answering is None else self.answering(results)
         self.results.append(result)
         return result
 
     def check(self, method: str) -> None:
-        """Break, where it is to break."""
+        """Fail if this method is to fail."""
         if method in self.failing:
             raise SandboxError("the sandbox failed, as required by this check")
 
@@ -87,7 +87,7 @@ class WatchedEnvironment:
 
 
 class _WatchedSandbox:
-    """Implements ``Sandbox`` by another one."""
+    """Implements ``Sandbox`` by delegation."""
 
     def __init__(self, inner: Sandbox, owner: WatchedEnvironment) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Checks: what a tool says of itself, what its calls give, and which files it reads and writes."""
+"""Checks: the spec of a tool, the results of its calls, and the files that it reads and writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import attrs
 
 from agentbench_core import AttemptStop, Deadline, Interrupted, ToolResult
-from agentbench_testing.checks.schemas import fits, misfits, patterns
-from agentbench_testing.checks.tool.stage import LARGE, AtHand, ToolHooks
+from agentbench_testing.checks.schemas import fits, invalid_values, patterns
+from agentbench_testing.checks.tool.stage import LARGE, ToolHooks, ToolStage
 from agentbench_testing.doubles.observing import at_once, contents, done_soon, in_thread, soon
 from agentbench_testing.doubles.workbench import Workbench
 
@@ -27,104 +27,106 @@ _NAMES_OF_PATHS = re.compile(r"(.*_)?(path|file|filename|root|dir|directory|fold
 
 
 class CallChecks(ToolHooks):
-    """What comes back, and that nothing stays behind in the tool."""
+    """Results of calls, and that the tool keeps no state."""
 
     def test_a_good_call(self, workbench: Workbench) -> None:
         """It succeeds, and its fields are plain data."""
-        with self.at_hand(workbench) as at_hand:
-            result = at_hand.call(self.good_arguments())
+        with self.stage(workbench) as stage:
+            result = stage.call(self.good_arguments())
         assert result.ok, result
         assert (result.error_type, result.error_message) == ("", "")
         assert json.loads(json.dumps(dict(result.fields))) is not None
 
     def test_a_command(self, workbench: Workbench) -> None:
         """A tool that runs the argument ``command`` uses a shell, and returns the exit code and both streams."""
-        with self.at_hand(workbench) as at_hand:
-            if not at_hand.tool.spec.runs_commands:
+        with self.stage(workbench) as stage:
+            if not stage.tool.spec.runs_commands:
                 return
-            result = at_hand.call({"command": "echo out; echo err >&2; exit 3"})
+            result = stage.call({"command": "echo out; echo err >&2; exit 3"})
         assert result.ok, result
         shown = {"exit_code": None, "stdout": "", "stderr": "", **result.fields}
         assert (shown["exit_code"], "out" in shown["stdout"], "err" in shown["stderr"]) == (3, True, True), result
 
     def test_nothing_stays_behind(self, workbench: Workbench) -> None:
         """In another workspace, after good and bad calls, the same tool returns the same result as a new one."""
-        with self.at_hand(workbench) as at_hand:
-            expected = at_hand.call(self.good_arguments())
+        with self.stage(workbench) as stage:
+            expected = stage.call(self.good_arguments())
         tool = self.make_tool()
-        with self.at_hand(workbench, tool) as at_hand:
-            at_hand.call({"no such argument": 1})
-            at_hand.call(self.good_arguments())
-        with self.at_hand(workbench, tool) as at_hand:
-            assert self._told(at_hand.call(self.good_arguments())) == self._told(expected)
+        with self.stage(workbench, tool) as stage:
+            stage.call({"no such argument": 1})
+            stage.call(self.good_arguments())
+        with self.stage(workbench, tool) as stage:
+            assert self._comparable(stage.call(self.good_arguments())) == self._comparable(expected)
 
     def test_calls_at_once(self, workbench: Workbench) -> None:
         """One tool with a workspace for each call: results are never mixed up."""
         tool = self.make_tool()
-        with self.at_hand(workbench) as at_hand:
-            expected = self._told(at_hand.call(self.good_arguments()))
+        with self.stage(workbench) as stage:
+            expected = self._comparable(stage.call(self.good_arguments()))
         with ExitStack() as stack:
-            hands = [stack.enter_context(self.at_hand(workbench, tool)) for _ in range(_AT_ONCE)]
-            works: list[Callable[[], ToolResult]] = [partial(each.call, self.good_arguments()) for each in hands]
-            results = at_once(works, self.patience)
-        assert [self._told(result) for result in results] == [expected] * _AT_ONCE
+            stages = [stack.enter_context(self.stage(workbench, tool)) for _ in range(_AT_ONCE)]
+            calls: list[Callable[[], ToolResult]] = [
+                partial(tool_stage.call, self.good_arguments()) for tool_stage in stages
+            ]
+            results = at_once(calls, self.patience)
+        assert [self._comparable(result) for result in results] == [expected] * _AT_ONCE
 
     def test_unknown_arguments(self, workbench: Workbench) -> None:
         """``bad_arguments`` (an InputError) with the name: a model that misspells one must see it."""
-        with self.at_hand(workbench) as at_hand:
-            result = at_hand.call({**self.good_arguments(), "no_such_argument": 1})
+        with self.stage(workbench) as stage:
+            result = stage.call({**self.good_arguments(), "no_such_argument": 1})
         assert (result.ok, result.error_type) == (False, "bad_arguments"), result
         assert "no_such_argument" in result.error_message
 
     def test_missing_arguments(self, workbench: Workbench) -> None:
         """``bad_arguments`` for each missing required argument; if none is required, no error."""
         required = self.make_tool().spec.parameters.get("required", ())
-        with self.at_hand(workbench) as at_hand:
+        with self.stage(workbench) as stage:
             for name in required:
                 rest = {key: value for key, value in self.good_arguments().items() if key != name}
-                result = at_hand.call(rest)
+                result = stage.call(rest)
                 assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, result)
                 assert name in result.error_message
             if not required:
-                assert at_hand.call({}).error_type != "bad_arguments"
+                assert stage.call({}).error_type != "bad_arguments"
 
     def test_arguments_of_another_type(self, workbench: Workbench) -> None:
         """``bad_arguments`` for everything that the schema does not allow, one argument at a time."""
-        with self.at_hand(workbench) as at_hand:
-            for name, schema in at_hand.tool.spec.parameters["properties"].items():
-                for value in misfits(schema):
-                    result = at_hand.call({**self.good_arguments(), name: value})
+        with self.stage(workbench) as stage:
+            for name, schema in stage.tool.spec.parameters["properties"].items():
+                for value in invalid_values(schema):
+                    result = stage.call({**self.good_arguments(), name: value})
                     assert (result.ok, result.error_type) == (False, "bad_arguments"), (name, value, result)
 
     def test_odd_text(self, workbench: Workbench) -> None:
         """For arbitrary input it works, or is refused, but nothing breaks."""
-        with self.at_hand(workbench, tool_timeout_sec=self.patience) as at_hand:
-            for name, schema in at_hand.tool.spec.parameters["properties"].items():
+        with self.stage(workbench, tool_timeout_sec=self.patience) as stage:
+            for name, schema in stage.tool.spec.parameters["properties"].items():
                 if not _takes_text(schema):
                     continue
                 for text in _ODD_TEXT:
-                    call = partial(at_hand.call, {**self.good_arguments(), name: text})
+                    call = partial(stage.call, {**self.good_arguments(), name: text})
                     result = soon(call, 2 * self.patience)
                     assert result.error_type != "internal_error", (name, text[:20], result)
 
     def test_no_time_left(self, workbench: Workbench) -> None:
         """It returns soon, whether it could do its work or not."""
-        with self.at_hand(workbench, tool_timeout_sec=0.0) as at_hand:
-            result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
+        with self.stage(workbench, tool_timeout_sec=0.0) as stage:
+            result = soon(lambda: stage.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
 
     def test_a_call_that_takes_too_long(self, workbench: Workbench) -> None:
         """It ends at its deadline."""
-        with self.at_hand(workbench, tool_timeout_sec=0.3) as at_hand:
-            result = soon(lambda: at_hand.call(self.slow_arguments()), self.patience)
+        with self.stage(workbench, tool_timeout_sec=0.3) as stage:
+            result = soon(lambda: stage.call(self.slow_arguments()), self.patience)
             assert result.ok or result.error_type == "timeout", result
 
     def test_interrupting_a_call(self, workbench: Workbench) -> None:
         """If the attempt is ended, the call returns soon, without an exception of its own."""
         deadline = Deadline(10 * self.patience)
-        with self.at_hand(workbench, deadline=deadline, tool_timeout_sec=10 * self.patience) as at_hand:
+        with self.stage(workbench, deadline=deadline, tool_timeout_sec=10 * self.patience) as stage:
             began = threading.Event()
-            future = in_thread(partial(_begin, began, at_hand, self.slow_arguments()))
+            future = in_thread(partial(_begin, began, stage, self.slow_arguments()))
             assert began.wait(self.patience)
             deadline.end(Interrupted("stop it"))
             try:
@@ -132,7 +134,7 @@ class CallChecks(ToolHooks):
             except AttemptStop as stop:
                 assert "stop it" in str(stop)  # noqa: PT017 - either end is a good one
 
-    def _told(self, result: ToolResult) -> dict[str, Any]:
+    def _comparable(self, result: ToolResult) -> dict[str, Any]:
         """The comparable part of a result."""
         fields = {key: value for key, value in result.fields.items() if key not in self.varying}
         return {"ok": result.ok, "error": result.error_type, "fields": fields}
@@ -174,9 +176,9 @@ class SpecChecks(ToolHooks):
     def test_the_spec_stays(self, workbench: Workbench) -> None:
         """It is constant for all instances and after any calls: replays compare requests."""
         before = self.make_tool().spec
-        with self.at_hand(workbench) as at_hand:
-            at_hand.call(self.good_arguments())
-            assert at_hand.tool.spec == before == self.make_tool().spec
+        with self.stage(workbench) as stage:
+            stage.call(self.good_arguments())
+            assert stage.tool.spec == before == self.make_tool().spec
 
     def test_paths_are_declared(self) -> None:
         """Arguments named like paths are in ``path_arguments``, which other checks use."""
@@ -195,91 +197,91 @@ class _Outside:
         return contents(self.directory) == {"secret.txt": (0o644, self.secret.encode())}
 
 
-class PlaceChecks(ToolHooks):
+class PathChecks(ToolHooks):
     """The workspace and its surroundings."""
 
     def test_paths_that_lead_out(self, workbench: Workbench) -> None:
         """Parent and absolute paths are refused: nothing is read or written there."""
-        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
+        with self.stage(workbench) as stage, _outside(stage) as outside:
             near = f"{outside.directory.name}/secret.txt"
             for path in (f"../{near}", f"x/../../{near}", str(outside.directory / "secret.txt"), f"./../{near}"):
-                self._is_refused(at_hand, path, outside)
+                self._is_refused(stage, path, outside)
 
     def test_links_that_lead_out(self, workbench: Workbench) -> None:
         """Links made by a command in the sandbox are refused, to files and to directories."""
-        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
-            (at_hand.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
-            (at_hand.workspace / "linked").symlink_to(outside.directory)
+        with self.stage(workbench) as stage, _outside(stage) as outside:
+            (stage.workspace / "link.txt").symlink_to(outside.directory / "secret.txt")
+            (stage.workspace / "linked").symlink_to(outside.directory)
             for path in ("link.txt", "linked/secret.txt"):
-                self._is_refused(at_hand, path, outside)
+                self._is_refused(stage, path, outside)
 
     def test_the_repository_of_the_workspace(self, workbench: Workbench) -> None:
         """``.git`` is refused."""
-        with self.at_hand(workbench) as at_hand, _outside(at_hand) as outside:
-            (at_hand.workspace / ".git").mkdir()
-            (at_hand.workspace / ".git/config").write_text(outside.secret)
-            self._is_refused(at_hand, ".git/config", outside)
-            assert (at_hand.workspace / ".git/config").read_text() == outside.secret
+        with self.stage(workbench) as stage, _outside(stage) as outside:
+            (stage.workspace / ".git").mkdir()
+            (stage.workspace / ".git/config").write_text(outside.secret)
+            self._is_refused(stage, ".git/config", outside)
+            assert (stage.workspace / ".git/config").read_text() == outside.secret
 
-    def test_what_is_no_file(self, workbench: Workbench) -> None:
+    def test_special_files(self, workbench: Workbench) -> None:
         """Named pipes never block, also when they are found during a search."""
-        with self.at_hand(workbench, tool_timeout_sec=self.patience / 2) as at_hand:
-            os.mkfifo(at_hand.workspace / "pipe")
+        with self.stage(workbench, tool_timeout_sec=self.patience / 2) as stage:
+            os.mkfifo(stage.workspace / "pipe")
             for arguments in (self.good_arguments(), *self.with_path("pipe")):
-                result = soon(partial(at_hand.call, arguments), self.patience)
+                result = soon(partial(stage.call, arguments), self.patience)
                 assert result.error_type not in ("internal_error", "timeout"), result
 
     def test_what_it_writes(self, workbench: Workbench) -> None:
         """Only a tool that edits changes the workspace, and it records a diff as evidence."""
-        with self.at_hand(workbench) as at_hand:
-            before = contents(at_hand.workspace)
-            result = at_hand.call(self.good_arguments())
-            after = contents(at_hand.workspace)
-            diffs = "".join(str(diff) for diff in at_hand.diffs.values())
+        with self.stage(workbench) as stage:
+            before = contents(stage.workspace)
+            result = stage.call(self.good_arguments())
+            after = contents(stage.workspace)
+            diffs = "".join(str(diff) for diff in stage.diffs.values())
         assert result.ok, result
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-        assert bool(changed) == (at_hand.tool.spec.effect == "edits"), f"changed: {changed}"
+        assert bool(changed) == (stage.tool.spec.effect == "edits"), f"changed: {changed}"
         assert [path for path in changed if path not in diffs] == [], "no diff was recorded"
 
     def test_what_may_not_be_edited(self, workbench: Workbench) -> None:
         """If the task forbids edits, a tool that edits refuses, and others work."""
-        with self.at_hand(workbench, editable=lambda _: False) as at_hand:
-            before = contents(at_hand.workspace)
-            result = at_hand.call(self.good_arguments())
-            assert contents(at_hand.workspace) == before
-        assert result.ok != (at_hand.tool.spec.effect == "edits"), result
+        with self.stage(workbench, editable=lambda _: False) as stage:
+            before = contents(stage.workspace)
+            result = stage.call(self.good_arguments())
+            assert contents(stage.workspace) == before
+        assert result.ok != (stage.tool.spec.effect == "edits"), result
         assert result.error_type != "internal_error", result
 
     def test_results_are_bounded(self, workbench: Workbench) -> None:
         """Huge files, endless lines, binary files, many files: a model reads every byte of a result."""
-        with self.at_hand(workbench, files={**self.files, **LARGE}) as at_hand:
+        with self.stage(workbench, files={**self.files, **LARGE}) as stage:
             for arguments in (self.good_arguments(), *self.greedy_arguments()):
-                result = soon(partial(at_hand.call, arguments), 3 * self.patience)
+                result = soon(partial(stage.call, arguments), 3 * self.patience)
                 size = len(json.dumps(dict(result.fields))) + len(result.error_message)
                 assert size <= self.result_cap, f"{size} bytes for {str(arguments)[:200]}"
                 assert result.error_type != "internal_error", result
 
-    def _is_refused(self, at_hand: AtHand, path: str, outside: _Outside) -> None:
+    def _is_refused(self, stage: ToolStage, path: str, outside: _Outside) -> None:
         for arguments in self.with_path(path):
-            result = at_hand.call(arguments)
+            result = stage.call(arguments)
             assert not result.ok, (path, result)
             assert result.error_type != "internal_error", result
             assert outside.secret not in json.dumps([dict(result.fields), result.error_message])
             assert outside.unchanged(), f"{path} was changed"
 
 
-def _begin(began: threading.Event, at_hand: AtHand, arguments: Any) -> ToolResult:
+def _begin(began: threading.Event, stage: ToolStage, arguments: Any) -> ToolResult:
     began.set()
-    return at_hand.call(arguments)
+    return stage.call(arguments)
 
 
 def _takes_text(schema: Any) -> bool:
-    return schema.get("type") == "string" or any(_takes_text(each) for each in schema.get("anyOf", ()))
+    return schema.get("type") == "string" or any(_takes_text(choice) for choice in schema.get("anyOf", ()))
 
 
 @contextmanager
-def _outside(at_hand: AtHand) -> Iterator[_Outside]:
-    directory = at_hand.workspace.with_name(f"outside-{secrets.token_hex(4)}")
+def _outside(stage: ToolStage) -> Iterator[_Outside]:
+    directory = stage.workspace.with_name(f"outside-{secrets.token_hex(4)}")
     directory.mkdir()
     outside = _Outside(directory, secrets.token_hex(8))
     (directory / "secret.txt").write_text(outside.secret)

@@ -14,7 +14,7 @@ from agentbench_core.run.metering.tools import MeteredToolbox
 from agentbench_testing.doubles.context import RecordedEvents
 from agentbench_testing.doubles.observing import LONG
 from agentbench_testing.doubles.sample_program import BROKEN, Files
-from agentbench_testing.doubles.workbench import KeptEvidence, WithWorkbench, Workbench
+from agentbench_testing.doubles.workbench import RecordedEvidence, WithWorkbench, Workbench
 
 Arguments = Mapping[str, Any]
 LARGE: Files = {
@@ -27,7 +27,7 @@ LARGE: Files = {
 
 
 @attrs.frozen
-class AtHand:
+class ToolStage:
     """A tool as seen by an agent, and the workspace on this machine."""
 
     tool: Tool  #: the tool
@@ -42,7 +42,7 @@ class AtHand:
     @property
     def diffs(self) -> Mapping[str, bytes | str]:
         """The diffs recorded as evidence."""
-        assert isinstance(self.toolbox.files, KeptEvidence)
+        assert isinstance(self.toolbox.files, RecordedEvidence)
         return self.toolbox.files.files
 
 
@@ -87,7 +87,7 @@ class ToolHooks(WithWorkbench):
 
     @classmethod
     @contextlib.contextmanager
-    def at_hand(
+    def stage(
         cls,
         workbench: Workbench,
         tool: Tool | None = None,
@@ -96,7 +96,7 @@ class ToolHooks(WithWorkbench):
         deadline: Deadline | None = None,
         editable: Callable[[str], bool] = lambda _: True,
         tool_timeout_sec: float = LONG,
-    ) -> Iterator[AtHand]:
+    ) -> Iterator[ToolStage]:
         """A tool over a fresh workspace."""
         tool = tool or cls.make_tool()
         with workbench.toolbox(
@@ -107,7 +107,7 @@ class ToolHooks(WithWorkbench):
             editable=editable,
             tool_timeout_sec=tool_timeout_sec,
         ) as (workspace, toolbox):
-            yield AtHand(tool, toolbox, workspace)
+            yield ToolStage(tool, toolbox, workspace)
 
 
 LARGE_PATHS = ("huge.txt", "one-line.txt", "binary.bin", "many")
