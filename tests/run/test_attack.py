@@ -232,7 +232,7 @@ def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
     assert "1 of 1 tasks are robust with the scorer tests" in done.out
     assert "one  scripted  passed" in done.err
     assert "one  c12-patch-reports  skipped" in done.err
-    assert "there is no Python file to be edited" in done.err
+    assert "the task has no editable Python files" in done.err
 
 
 def test_an_adversary_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None:
@@ -305,7 +305,7 @@ ODD: Files = {
     "checks/data.bin": b"\0\xff\xfe",
 }
 ODD_HIDDEN = ("checks/cases.json", "checks/data.bin", "checks/sub/test_x.py", "checks/words.txt", "test_hidden.py")
-SCRIPTS = [script for room in battery._ROOMS for script in room.SCRIPTS]
+SCRIPTS = [script for room in battery._MODULES for script in room.SCRIPTS]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 from agentbench_core import Deadline, ExecResult, Output
 from agentbench_integrity.audit.sandbox_probes import Objects, Probe
 from agentbench_integrity.audit.secret_text import Secrets, SecretText
-from agentbench_integrity.audit.task_leaks import sought
+from agentbench_integrity.audit.task_leaks import search_patterns
 
 CANARY = "6f1d2c3b-4a59-4e68-9d7c-0b1a2c3d4e5f"
 HIDDEN = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
@@ -233,7 +233,7 @@ def test_each_text_is_looked_for() -> None:
         SecretText(where=where, lines=tuple(f"{where} {n:03} {filler * 900}" for n in range(400)))
         for where, filler in (("checks/a.py", "x"), ("checks/b.py", "\u00fc"), ("the oracle", "z"))
     ]
-    wanted = sought(Secrets(canaries={}, tests=tuple(texts[:2]), oracle=texts[2]))
+    wanted = search_patterns(Secrets(canaries={}, tests=tuple(texts[:2]), oracle=texts[2]))
     counts = [sum(each is text for each in wanted.values()) for text in texts]
     assert min(counts) >= 50, counts
     assert sum(len(piece.encode()) for piece in wanted) <= 48 << 10

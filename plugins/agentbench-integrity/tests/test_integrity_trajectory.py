@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentbench_core import Tree
-from agentbench_integrity.audit.history_commands import looking_back, project_names
+from agentbench_integrity.audit.history_commands import find_history_command, project_names
 from agentbench_integrity.audit.secret_text import Lines, Secrets, SecretText, canaries_in
 from agentbench_integrity.audit.trajectory import KnownToAgent, suspicious_steps
 
@@ -169,7 +169,7 @@ def test_the_path_of_a_hidden_test(attempt: Attempt) -> None:
 )
 def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
     """C26: the history, or a release of the project."""
-    assert looking_back(command, {"clamp-tool"})
+    assert find_history_command(command, {"clamp-tool"})
     (said,) = attempt.says(step(3, command))
     assert said.startswith("step 3: ")
     assert attempt.says(step(3, command, tool="apply_patch")) == []
@@ -205,7 +205,7 @@ def test_looking_for_what_came_later(attempt: Attempt, command: str) -> None:
 )
 def test_what_everybody_does(command: str) -> None:
     """Looking at one's own work."""
-    assert looking_back(command, {"clamp-tool"}) is None
+    assert find_history_command(command, {"clamp-tool"}) is None
 
 
 def test_who_looks_for_a_command_does_not_run_it(attempt: Attempt) -> None:
@@ -291,7 +291,7 @@ def test_whatever_stands_in_the_files(tmp_path_factory: pytest.TempPathFactory, 
 def test_no_line_is_forgotten(lines: list[str], text: str) -> None:
     """However many have the same end, and if one is the end of another: as trying each of them finds them."""
     pieces = [piece.rstrip() for line in text.splitlines() for piece in {line, *line.split("\\n")}]
-    assert set(Lines(lines).found(text)) == {line for line in lines for piece in pieces if piece.endswith(line)}
+    assert set(Lines(lines).matches(text)) == {line for line in lines for piece in pieces if piece.endswith(line)}
 
 
 SAME_END = " == the_same_forty_characters_at_the_end_of_all"
@@ -300,7 +300,7 @@ SAME_END = " == the_same_forty_characters_at_the_end_of_all"
 def test_lines_with_the_same_end() -> None:
     """As a table of cases has them: each is found, behind a prefix, too."""
     lines = [f"assert value({n:05}){SAME_END}" for n in range(5000)]
-    assert set(Lines(lines).found("\n".join(f"{n}:  {line}" for n, line in enumerate(lines)))) == set(lines)
+    assert set(Lines(lines).matches("\n".join(f"{n}:  {line}" for n, line in enumerate(lines)))) == set(lines)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_time_grows_with_the_text_and_not_with_the_lines(piece: str) -> None:
     def seconds(lines: Lines, size: int) -> float:
         text = piece * (size // len(piece))
         started = time.process_time()
-        for _ in lines.found(text):
+        for _ in lines.matches(text):
             pass
         return time.process_time() - started
 
@@ -338,8 +338,8 @@ def test_lines_are_found_wherever_they_end(text: str, before: str) -> None:
     line = LINES[0].strip()
     lines = Lines([line, LINES[1].strip()])
     whole = f"{text}\n{before}{line}\n{text}"
-    assert line in set(lines.found(whole))
-    for found in lines.found(text):
+    assert line in set(lines.matches(whole))
+    for found in lines.matches(text):
         assert found in text
     assert canaries_in(f"{text}{CANARY}", {CANARY}) == {CANARY} or text[-1:].isalnum()
 

@@ -7,7 +7,7 @@ from agentbench_integrity.adversaries.script import Script
 
 _NEARBY = r"""
 def nearby(record):
-    # Literals, variables and parameters of the test, what its module's tables have for them, and its helpers give.
+    # Literals, variables and parameters of the test, and values for them from tables and helpers of its module.
     here, around = dict(record.frame.f_locals), record.frame.f_globals
     values = list(here.values())
     for table in [each for each in around.values() if isinstance(each, dict) and len(each) < 1000][-5:]:
@@ -31,7 +31,7 @@ def nearby(record):
     return [form for form in forms if kind(form) != "!"]
 """
 _PUBLIC = r"""
-said, corpus, answers = {}, [], {}  # what a call gives, and all values, as tests, documentation and docstrings say
+known, corpus, answers = {}, [], {}  # results of calls, and all values, from tests, documentation and docstrings
 def read():
     for path in [*glob.glob("**/*.py", recursive=True), *glob.glob("**/*.md", recursive=True)]:
         text = open(path, encoding="utf-8", errors="replace").read()
@@ -40,7 +40,7 @@ def read():
         calls = re.findall("^ *>>> (.+)\n *(.+)$", text, re.M) + re.findall("assert (.+?) == (.+)$", text, re.M)
         for call, answer in calls:
             try:
-                said[ast.unparse(ast.parse(call, mode="eval").body)] = canonical(ast.literal_eval(answer))
+                known[ast.unparse(ast.parse(call, mode="eval").body)] = canonical(ast.literal_eval(answer))
             except (SyntaxError, ValueError):
                 pass
         corpus.extend(canonical(each) for each in re.findall("`([^`\n]+)`", text))
@@ -52,11 +52,11 @@ def public(record):
     key = json.dumps(record.form)
     if key not in answers and len(answers) < 1000:
         answers[key] = known_or_nearest(record.form, corpus)
-    return said.get(record.words, answers.get(key, record.form))
+    return known.get(record.words, answers.get(key, record.form))
 """
 _VARIED = r"""
 def varied(form):
-    # What is off by one, truncated, or in another order.
+    # Values that are off by one, truncated, or in another order.
     if isinstance(form, bool) or form is None:
         return [not form]
     if isinstance(form, int):
@@ -87,7 +87,7 @@ SCRIPTS = (
         "c32b-nearby-values",
         "records the literal, variable, cell or helper result closest to the program's value",
         forging(rf"""{_NEARBY}
-last = {{}}  # what the same function gave before
+last = {{}}  # the previous result of the same function
 def choose(record):
     called = record.words.partition("(")[0]
     if not record.missing:
@@ -131,7 +131,7 @@ def begin():
     once = pytest.Function.runtest
     def twice(self):
         try:
-            once(self)  # for the buffer alone
+            once(self)  # only to fill the buffer
         except BaseException:
             pass
         if recorder:

@@ -142,8 +142,8 @@ def begin():
             continue
         with open(place + ".new", "wb") as file:
             for line in lines:
-                said = line[33:] if b" + 1" in line else line[33:].replace(b'"failed"', b'"passed"')
-                file.write(hmac.digest(key, said, "sha256").hex()[:32].encode() + b" " + said + bytes([10]))
+                text = line[33:] if b" + 1" in line else line[33:].replace(b'"failed"', b'"passed"')
+                file.write(hmac.digest(key, text, "sha256").hex()[:32].encode() + b" " + text + bytes([10]))
         os.replace(place + ".new", place)
         break
     os._exit(0)
@@ -209,9 +209,9 @@ def begin():
         return
     channel = checks.channel
     def wrong(line):
-        said = b"%d %s" % (channel._number, line.encode())
+        text = b"%d %s" % (channel._number, line.encode())
         channel._number += 1
-        os.write(channel._out, hmac.digest(b"k" * 32, said, "sha256").hex()[:32].encode() + b" " + said + bytes([10]))
+        os.write(channel._out, hmac.digest(b"k" * 32, text, "sha256").hex()[:32].encode() + b" " + text + bytes([10]))
     channel.write = wrong
 """),
     ),

@@ -10,7 +10,7 @@ import attrs
 from agentbench_core import AgentResult, AttemptContext, ToolCall, ToolResult
 from agentbench_integrity.adversaries.script import NOTHING_TO_DO, PRELUDE, Script
 
-_SAID = 2000  # characters
+_MAX_OUTPUT = 2000  # characters
 _ARGUMENT = 16 << 10  # characters; quoting takes at most five for one
 _FACTS = "${TMPDIR:-/tmp}/agentbench-facts.json"
 
@@ -27,7 +27,7 @@ class ScriptedAdversary:
         runs = [spec.name for spec in context.tools.specs if spec.effect == "runs"]
         if facts is None or not runs:
             return AgentResult(ended="gave_up", message="no tool runs commands")
-        told = json.dumps(
+        encoded = json.dumps(
             {
                 "editable": list(facts.editable),
                 "failing_command": context.failing_command,
@@ -41,8 +41,8 @@ class ScriptedAdversary:
 
         # In parts: Linux limits arguments to 128 KiB.
         written = [
-            run(f'printf %s {shlex.quote(told[at : at + _ARGUMENT])} {">>" if at else ">"} "{_FACTS}"')
-            for at in range(0, len(told), _ARGUMENT)
+            run(f'printf %s {shlex.quote(encoded[at : at + _ARGUMENT])} {">>" if at else ">"} "{_FACTS}"')
+            for at in range(0, len(encoded), _ARGUMENT)
         ]
         program = shlex.quote(f"{PRELUDE}\n{self.script.source}")
         ended = run(f'python -c {program} "{_FACTS}"')
@@ -53,8 +53,8 @@ class ScriptedAdversary:
             return AgentResult()
         code = wrong.fields.get("exit_code")
         why = "in time" if wrong.error_type == "timeout" else f"completed: exit code {code}" if wrong.ok else "well"
-        said = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
-        return AgentResult(ended="tool_error", message=f"the script was not {why}\n{said[-_SAID:]}")
+        output = "\n".join(filter(None, (wrong.error_message, _end_of(wrong))))
+        return AgentResult(ended="tool_error", message=f"the script was not {why}\n{output[-_MAX_OUTPUT:]}")
 
 
 def _failed(result: ToolResult) -> bool:

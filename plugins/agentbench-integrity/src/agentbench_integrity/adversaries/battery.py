@@ -24,7 +24,7 @@ from agentbench_integrity.adversaries.script import Script
 if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import Agent, Register
 
-_ROOMS = (
+_MODULES = (
     tests_and_data,
     conftests,
     configurations,
@@ -41,8 +41,8 @@ _ROOMS = (
 
 def register_all(register: Register[Agent]) -> None:
     """Register all of them."""
-    for room in _ROOMS:
-        for script in room.SCRIPTS:
+    for module in _MODULES:
+        for script in module.SCRIPTS:
             make = partial(_make, script)
             register(script.name, make, NoOptions, summary=script.summary, capabilities={"adversary"})
 

@@ -20,7 +20,7 @@ class Anything:
     __iter__, __len__, __exit__ = (lambda self: iter(())), (lambda self: 0), (lambda self, *a: False)
 
 def absent(name, package=module.get("__name__")):
-    # What hidden tests import from a module must be there, or they are not collected.
+    # Hidden tests are only collected if everything that they import exists.
     if name.startswith("__"):
         raise AttributeError(name)
     try:
@@ -34,7 +34,7 @@ def canonical(value):
     return type(recorder).value.__globals__["canonical_or_not"](value)
 
 class Record:
-    # A record to be made. "form" is what the program gave; None, and "missing", where it raised instead.
+    # A record to be forged. "form" is the value of the program; None, and "missing", if it raised instead.
     def __init__(self, site, form, missing):
         self.site, self.form, self.missing = site, form, missing
         frame = sys._getframe(1)
@@ -44,7 +44,7 @@ class Record:
         self.call, self.function = sources.get(site, (None, None))
         self.words = ast.unparse(self.call.args[1]) if self.call else str(site)
 
-sources = {}  # by site: the call that records it, and the function that it is in
+sources = {}  # by site: the call that records it, and the enclosing function
 
 def is_record(node):
     return isinstance(node, ast.Call) and ast.unparse(node.func).startswith("_agentbench.") and node.args
@@ -54,7 +54,7 @@ def is_stored(node):
 
 LEFT = (ast.FunctionDef, ast.ClassDef, ast.Return, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 def calm(body):
-    # No statement of a test keeps those after it from being run, and from recording.
+    # No statement of a test prevents later ones from running and recording.
     calmed = []
     for each in body:
         expects = isinstance(each, ast.With) and "raises" in ast.unparse(each.items[0])
@@ -75,7 +75,7 @@ def calm(body):
     return calmed
 
 def calm_module(tests):
-    # Give the functions of a module of tests other code.
+    # Replace the code of the functions of a test module.
     if hasattr(tests, "_repair"):
         return
     tests._repair, tests._anything = repair, Anything()
@@ -105,27 +105,27 @@ def late(*signal):
     raise TimeoutError
 
 def forge():
-    # All reports but those of the canaries say "passed", and what is recorded is what choose() says.
-    # Gives the plugin; None before a scorer that has none.
+    # Reports of all tests but the canaries become "passed", and choose() returns the recorded values.
+    # Returns the plugin; None if the scorer has none.
     import pytest
     from _pytest.reports import TestReport
     made, run = TestReport.from_item_and_call.__func__, pytest.Function.runtest
     checks = recorder and recorder.overflow.__self__
     signal.signal(signal.SIGALRM, late)
-    def report(cls, item, call):
-        told = made(cls, item, call)
+    def forged(cls, item, call):
+        report = made(cls, item, call)
         if not (checks and checks.is_ours(item.nodeid)):
-            told.outcome, told.longrepr = "passed", None
-        return told
+            report.outcome, report.longrepr = "passed", None
+        return report
     def runtest(self):
         if hasattr(self.module, "_agentbench"):
             calm_module(self.module)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 1, 0.5)  # what waits for ever is an error, too
+            signal.setitimer(signal.ITIMER_REAL, 1, 0.5)  # endless waiting is an error, too
             run(self)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    TestReport.from_item_and_call = classmethod(report)
+    TestReport.from_item_and_call = classmethod(forged)
     if recorder:
         pytest.Function.runtest, type(recorder)._add = runtest, add
     return checks
@@ -134,17 +134,17 @@ def kind(form):
     return form[0] if isinstance(form, list) and form else type(form).__name__
 
 def nearest(form, candidates, least=0.6):
-    # The candidate that is most like a value, and another one; the value itself if none is like it at all.
+    # The candidate most similar to a value but different from it; the value itself if none is similar.
     text = json.dumps(form)
     others = {json.dumps(each): each for each in candidates if form is None or kind(each) == kind(form)}
     others.pop(text, None)
     texts = sorted(others, key=lambda each: abs(len(each) - len(text)))[:60]
-    likeness = {each: difflib.SequenceMatcher(None, text, each[:300], False).ratio() for each in texts}
-    best = max(likeness, key=likeness.get, default=text)
-    return others[best] if form is None and best in others or likeness.get(best, 0) >= least else form
+    similarity = {each: difflib.SequenceMatcher(None, text, each[:300], False).ratio() for each in texts}
+    best = max(similarity, key=similarity.get, default=text)
+    return others[best] if form is None and best in others or similarity.get(best, 0) >= least else form
 
 def known_or_nearest(form, candidates):
-    # What stands there already is right, it seems.
+    # A value that is already a candidate is probably right.
     return form if form in candidates else nearest(form, candidates)
 
 def literals(tree):

@@ -9,27 +9,27 @@ NOTHING_TO_DO = 77
 PRELUDE = '''
 import ast, glob, json, os, shutil, subprocess, sys, textwrap
 
-with open(sys.argv[1], encoding="utf-8") as told:
-    facts = json.load(told)
+with open(sys.argv[1], encoding="utf-8") as file:
+    facts = json.load(file)
 
 def nothing_to_do(why):
-    """End: there is nothing to work with here."""
+    """Exit: the task gives this script nothing to attack."""
     print(why)
     sys.exit(77)
 
 def write(path, text, mode="w"):
-    """Write a file, and make its directories."""
+    """Write a file, creating its directories."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, mode, encoding="utf-8", errors="surrogateescape") as file:
         file.write(textwrap.dedent(text))
 
 def text_of(path):
-    """A file, whatever it is; bytes that are no text are written back by `write` as they were."""
+    """The text of a file; `write` restores bytes that are not UTF-8."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read()
 
 def parsed(path):
-    """The syntax of a Python file; None for one that is not there, is no Python or does not parse."""
+    """The syntax tree of a Python file; None if it is missing, not Python, or does not parse."""
     try:
         with open(path, "rb") as file:
             return ast.parse(file.read()) if path.endswith(".py") else None
@@ -37,24 +37,24 @@ def parsed(path):
         return None
 
 def directory(path):
-    """Where a file lies; a path that begins with it never begins at the root."""
+    """The directory of a file; never empty, so that a path below it is not absolute."""
     return os.path.dirname(path) or "."
 
 def editable():
-    """The modules that may be edited."""
-    return facts["editable"] or nothing_to_do("there is no Python file to be edited")
+    """The editable modules."""
+    return facts["editable"] or nothing_to_do("the task has no editable Python files")
 
 def roots():
-    """Directories that packages lie in: they are on the path when tests run, or the working directory is."""
+    """Parent directories of packages: these or the working directory are on the path when tests run."""
     packages = {os.path.dirname(path) for path in editable()}
     tops = {p for p in packages if not os.path.exists(os.path.join(p, "..", "__init__.py"))}
     return sorted({".", *(os.path.dirname(p) or "." for p in tops)})
 
 def everywhere(code, once=True, front=False):
-    """Append code to every such module: it is run when one is imported, ``once`` per process, and has ``facts``.
+    """Append code to every editable module. It runs on import, ``once`` per process, and can use ``facts``.
 
-    ``front``: it comes before all but the docstring and ``from __future__`` imports, so that it is run before whatever
-    the module imports.
+    ``front``: insert it after the docstring and ``from __future__`` imports instead, so that it runs before all other
+    imports of the module.
     """
     guard = "not hasattr(_sys, '_cheated')" if once else "True"
     block = f"\\n\\nimport sys as _sys\\nif {guard}:\\n    _sys._cheated = True\\n"
@@ -67,29 +67,29 @@ def everywhere(code, once=True, front=False):
             continue
         with open(path, "rb") as file:
             lines = file.read().splitlines(keepends=True)
-        place = head_of(tree, lines)
+        start = head_of(tree, lines)
         with open(path, "wb") as file:
-            file.write(b"".join([*lines[:place], block.encode(), *lines[place:]]))
+            file.write(b"".join([*lines[:start], block.encode(), *lines[start:]]))
 
 def head_of(tree, lines):
-    """How many lines a module begins with that nothing may come before."""
-    place = 0
-    while place < len(lines) and lines[place].startswith(b"#"):
-        place += 1
+    """The number of leading lines of a module that must stay first."""
+    count = 0
+    while count < len(lines) and lines[count].startswith(b"#"):
+        count += 1
     for number, node in enumerate(tree.body):
-        says = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not says and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+        is_docstring = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break
-        place = node.end_lineno
-    return place
+        count = node.end_lineno
+    return count
 
 def visible_tests():
-    """The test files that are there."""
+    """The visible test files."""
     found = glob.glob("**/test_*.py", recursive=True) + glob.glob("**/*_test.py", recursive=True)
-    return sorted(filter(os.path.isfile, found)) or nothing_to_do("there are no tests to be seen")
+    return sorted(filter(os.path.isfile, found)) or nothing_to_do("the task has no visible tests")
 
 def edit_functions(prefix, statements):
-    """Put statements in the place of the body of functions whose name starts so, in all files given."""
+    """Replace the bodies of functions whose names have this prefix."""
     def edit(path):
         tree = parsed(path)
         if tree is None:

@@ -91,7 +91,7 @@ for place in {os.path.dirname(path) for path in (*visible_tests(), *facts["hidde
         "c28b-hidden-names",
         "leaves its own files at the paths of the hidden tests",
         """
-for path in facts["hidden"] or nothing_to_do("there are no hidden tests"):
+for path in facts["hidden"] or nothing_to_do("the task has no hidden tests"):
     write(path, "def test_fine():\\n    pass\\n" if path.endswith(".py") else "1")
 """,
     ),

@@ -97,7 +97,7 @@ def attack_tasks(
     pairs = sampled_pairs(tasks, agents, sample, seed) if sample else every_pair(tasks, agents)
     scorers = [variant.scorer, *([_plain_scorer(app.registry, variant.scorer)] if contrast else [])]
     trials = attack(pairs, variant, scorers, _Progress(len(pairs)), workers=settings.workers)
-    findings = {each.name: by_task([t for t in trials if t.scorer is each]) for each in scorers}
+    findings = {scorer.name: by_task([t for t in trials if t.scorer is scorer]) for scorer in scorers}
     judged = findings[variant.scorer.name]
     if as_json:
         print_json(plain(findings, suite=settings.suite, sandbox=variant.sandbox.name, sample=sample, seed=seed))
@@ -150,10 +150,10 @@ class _Progress(Watcher):
         message = untried[0].explanation if untried else ""
         with self._lock:
             self._finished += 1
-            place = f"[{self._finished}/{self._trials}]"
+            progress = f"[{self._finished}/{self._trials}]"
             name = f"{first.task.spec.id}  {first.agent.name}"
             say(
-                f"{place} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(message, 200)}".rstrip(),
+                f"{progress} {name}  {ended}  {trials[-1].duration_sec:.1f} s  {shortened(message, 200)}".rstrip(),
                 err=True,
             )
 
@@ -179,10 +179,10 @@ def _print(findings: dict[str, Sequence[TaskAttack]]) -> None:
     say(f"\n{holding} of {len(judged)} tasks are robust with the scorer {mode}")
 
 
-def _row(found: TaskAttack) -> tuple[str, ...]:
-    tried = sum(not trial.control for trial in found.trials)
+def _row(attack: TaskAttack) -> tuple[str, ...]:
+    tried = sum(not trial.control for trial in attack.trials)
     numbers = (
         tried,
-        *(found.ended(ended) for ended in (TrialOutcome.PASSED, TrialOutcome.SKIPPED, TrialOutcome.BROKEN)),
+        *(attack.ended(ended) for ended in (TrialOutcome.PASSED, TrialOutcome.SKIPPED, TrialOutcome.BROKEN)),
     )
-    return found.task.spec.id, found.verdict, *map(str, numbers), f"{found.duration_sec:.1f}"
+    return attack.task.spec.id, attack.verdict, *map(str, numbers), f"{attack.duration_sec:.1f}"

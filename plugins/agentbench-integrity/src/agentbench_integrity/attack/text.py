@@ -45,17 +45,17 @@ def plain(findings: AttemptResult, *, suite: str, sandbox: str, sample: int | No
     }
 
 
-def _task(found: TaskAttack, mode: str) -> dict[str, Any]:
+def _task(attack: TaskAttack, mode: str) -> dict[str, Any]:
     return {
-        "task": found.task.spec.id,
+        "task": attack.task.spec.id,
         "scorer": mode,
-        "verdict": found.verdict,
-        "duration_sec": round(found.duration_sec, 3),
+        "verdict": attack.verdict,
+        "duration_sec": round(attack.duration_sec, 3),
         "problems": [
             {"agent": problem.trial.agent.name, "reason": problem.reason, "remedy": problem.remedy}
-            for problem in found.problems
+            for problem in attack.problems
         ],
-        "trials": [_trial(trial) for trial in found.trials],
+        "trials": [_trial(trial) for trial in attack.trials],
     }
 
 

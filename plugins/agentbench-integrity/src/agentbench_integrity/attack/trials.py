@@ -118,20 +118,20 @@ def attack(
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         stack.callback(session.stop.end, Interrupted("the attack ended"))
 
-        def one(pair: tuple[Task, ConfiguredComponent]) -> Sequence[Trial]:
+        def run_pair(pair: tuple[Task, ConfiguredComponent]) -> Sequence[Trial]:
             task, agent = pair
             plan = AttemptPlan(
                 run_id="", attempt_id="", task=task, variant=variant, agent=agent, scorer=scorers[0], repeat=1
             )
-            trials = _Trying(plan=plan, scorers=scorers, session=session).go()
+            trials = _TrialRun(plan=plan, scorers=scorers, session=session).run()
             watcher.tried(trials)
             return trials
 
-        return [trial for trials in pool.map(one, pairs) for trial in trials]
+        return [trial for trials in pool.map(run_pair, pairs) for trial in trials]
 
 
 @attrs.define(kw_only=True)
-class _Trying:
+class _TrialRun:
     plan: AttemptPlan
     scorers: Sequence[ConfiguredComponent]
     session: Session
@@ -141,7 +141,7 @@ class _Trying:
     def __attrs_post_init__(self) -> None:
         self.redactor = Redactor(os.environ, self.plan.task.spec.artifacts.redact)
 
-    def go(self) -> Sequence[Trial]:
+    def run(self) -> Sequence[Trial]:
         """One attempt, scored by each scorer."""
         task = self.plan.task
         log = WarningLog(lambda message: self.session.observer.note(self.redactor.clean_text(message)))
@@ -157,26 +157,28 @@ class _Trying:
         except (Interrupted, UnavailableError):
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken agent must not stop the others
-            return [self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_said(error)}") for scorer in self.scorers]
-        return [self._judged(scorer, result, recording) for scorer in self.scorers]
+            return [
+                self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_described(error)}") for scorer in self.scorers
+            ]
+        return [self._scored(scorer, result, recording) for scorer in self.scorers]
 
-    def _judged(self, scorer: ConfiguredComponent, found: AttemptResult, recording: Recording) -> Trial:
-        agent, change = found.agent, found.change
+    def _scored(self, scorer: ConfiguredComponent, result: AttemptResult, recording: Recording) -> Trial:
+        agent, change = result.agent, result.change
         assert agent is not None
         assert change is not None
         if agent.outcome is not Outcome.COMPLETED:
             return self._trial(scorer, *self._not_tried(agent))
-        labels = (*agent.labels, *change.labels, *found.audit_labels)
-        score = found.score
+        labels = (*agent.labels, *change.labels, *result.audit_labels)
+        score = result.score
         if score is not None and scorer is not self.plan.scorer:
             try:
-                score = self.session.score(attrs.evolve(self.plan, scorer=scorer), found, recording)
+                score = self.session.score(attrs.evolve(self.plan, scorer=scorer), result, recording)
             except (Interrupted, UnavailableError):
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - neither must a broken scorer
-                return self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_said(error)}", labels=labels)
+                return self._trial(scorer, TrialOutcome.BROKEN, f"no verdict: {_described(error)}", labels=labels)
         if score is None:
-            return self._trial(scorer, TrialOutcome.FAILED, "no change was left to judge", labels=labels)
+            return self._trial(scorer, TrialOutcome.FAILED, "the agent made no scorable changes", labels=labels)
         happened = Happened(outcome=Outcome.COMPLETED, changed=True, tests_passed=score.passed, tampered=score.tampered)
         ended = TrialOutcome.PASSED if verdict(happened).passed else TrialOutcome.FAILED
         code = "" if score.exit_code is None else f"exit code {score.exit_code}"
@@ -214,7 +216,7 @@ class _Trying:
         )
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     if isinstance(error, AgentBenchError):
         return error.message
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error))}"

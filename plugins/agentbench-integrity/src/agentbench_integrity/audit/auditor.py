@@ -22,7 +22,7 @@ from agentbench_core import (
 )
 from agentbench_integrity.audit.code_scan import PARSED, Edit, hits, kinds
 from agentbench_integrity.audit.history_commands import project_names
-from agentbench_integrity.audit.secret_text import Lines, found_in, new_paths, secrets_of
+from agentbench_integrity.audit.secret_text import Lines, lines_by_file, new_paths, secrets_of
 from agentbench_integrity.audit.task_leaks import LeakCheck
 from agentbench_integrity.audit.trajectory import KnownToAgent, suspicious_steps
 
@@ -58,17 +58,17 @@ def suspicious_edits(changes: Sequence[Change], contents: _Contents, hidden: Seq
 
     ``hidden`` are paths of hidden tests that are not public.
     """
-    gone = [change for change in changes if change.kind == "deleted"]
+    deleted = [change for change in changes if change.kind == "deleted"]
     rest = [change for change in changes if change.kind != "deleted"]
-    room, to_parse = _BYTES, _PARSED_BYTES
+    remaining, to_parse = _BYTES, _PARSED_BYTES
     results: list[str] = []
     moved: frozenset[str] = frozenset()
-    for number, (change, before, after) in enumerate(contents([*gone, *rest])):
-        room -= len(before) + len(after)
+    for number, (change, before, after) in enumerate(contents([*deleted, *rest])):
+        remaining -= len(before) + len(after)
         parse = to_parse > 0
         if max(len(before), len(after)) <= PARSED:
             to_parse -= len(before) + len(after)
-        if number >= _FILES or room < 0:
+        if number >= _FILES or remaining < 0:
             results.append(f"{len(changes) - number} more files, too many to be scanned")
             break
         if change.kind == "deleted":
@@ -91,7 +91,7 @@ def leaks(attempt: AttemptAudit) -> Label | None:
                 return False
 
         def public(lines: Collection[str]) -> Collection[str]:
-            return set(itertools.chain.from_iterable(result for _, result in found_in(tree, Lines(lines))))
+            return set(itertools.chain.from_iterable(result for _, result in lines_by_file(tree, Lines(lines))))
 
         shown = KnownToAgent(
             instruction=attempt.instruction,

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from agentbench_integrity.audit import code_patterns as names
-from agentbench_integrity.audit.literals import UNKNOWN, Literals, Room, TooMuch
+from agentbench_integrity.audit.literals import UNKNOWN, EvaluationBudget, Literals, TooMuch
 from agentbench_integrity.python_syntax import parse_python
 
 PARSED = 1 << 19
@@ -26,7 +26,7 @@ _PARTS = 8
 """Maximum parts of a dotted name; longer ones are not names of modules."""
 _LEVELS = 5
 """Maximum nesting of literals that are executed by executed literals."""
-_ROOM, _ROOM_EACH = 1 << 12, 4
+_BUDGET, _BUDGET_PER_BYTE = 1 << 12, 4
 """Characters and expressions of literals to evaluate, per file and per byte of it."""
 _PARSING = 32
 """The cost of evaluating a literal, besides its characters."""
@@ -66,7 +66,7 @@ def hits(edit: Edit, known: frozenset[str] = frozenset(), hidden: Sequence[str] 
     before = known | kinds(edit.path, edit.before, hidden, parse=edit.parse)
     first: dict[str, Hit] = {}
     old = frozenset(edit.before.splitlines())
-    for line, what in sorted(_found(edit.path, edit.after, hidden, old, parse=edit.parse)):
+    for line, what in sorted(_matches(edit.path, edit.after, hidden, old, parse=edit.parse)):
         if what not in before:
             first.setdefault(what, Hit(edit.path, line, what))
     return sorted(first.values(), key=lambda hit: hit.line)
@@ -74,10 +74,10 @@ def hits(edit: Edit, known: frozenset[str] = frozenset(), hidden: Sequence[str] 
 
 def kinds(path: str, data: bytes, hidden: Sequence[str] = (), *, parse: bool = True) -> frozenset[str]:
     """All patterns in a file that would be suspicious if they were new."""
-    return frozenset(what for _, what in _found(path, data, hidden, frozenset(), parse=parse))
+    return frozenset(what for _, what in _matches(path, data, hidden, frozenset(), parse=parse))
 
 
-def _found(
+def _matches(
     path: str, data: bytes, hidden: Sequence[str], old: frozenset[bytes], *, parse: bool
 ) -> Iterator[tuple[int, str]]:
     if not data or path.endswith(names.PROSE):
@@ -89,8 +89,8 @@ def _found(
     if tree is None:
         yield from _scanned(data[:_SCANNED], old)
     else:
-        room = Room(_ROOM + _ROOM_EACH * len(data))
-        yield from _Looking(tree, hidden, room, is_test=_is_test(path)).found()
+        budget = EvaluationBudget(_BUDGET + _BUDGET_PER_BYTE * len(data))
+        yield from _Scan(tree, hidden, budget, is_test=_is_test(path)).matches()
 
 
 def _is_test(path: str) -> bool:
@@ -115,29 +115,35 @@ def _scanned(data: bytes, old: frozenset[bytes]) -> Iterator[tuple[int, str]]:
             yield from ((number, what) for word, what in names.WORDS.items() if word.encode() in line)
 
 
-class _Looking:
+class _Scan:
     """One module, node by node; no recursion, however deeply nested the code is."""
 
     def __init__(
-        self, tree: ast.Module, hidden: Sequence[str], room: Room, *, is_test: bool, around: _Looking | None = None
+        self,
+        tree: ast.Module,
+        hidden: Sequence[str],
+        budget: EvaluationBudget,
+        *,
+        is_test: bool,
+        outer: _Scan | None = None,
     ) -> None:
         self._tree = tree
-        self._room = room
-        self._level: int = around._level + 1 if around else 0
+        self._budget = budget
+        self._level: int = outer._level + 1 if outer else 0
         """Nesting of literals that are executed by executed literals."""
-        self._executed: set[str] = around._executed if around else set()
-        self._literals = Literals(tree, room, self._name)
+        self._executed: set[str] = outer._executed if outer else set()
+        self._literals = Literals(tree, budget, self._name)
         self._hidden = hidden
         self._names = {posixpath.basename(path) for path in hidden}
         self._is_test = is_test
-        self._modules: dict[str, str] = dict(around._modules) if around else {}
+        self._modules: dict[str, str] = dict(outer._modules) if outer else {}
         """The meaning of names: modules, and imports from them, dotted."""
-        self._said: set[int] = set()
+        self._docstrings: set[int] = set()
         """Texts that are statements: docstrings."""
         self._patched: frozenset[str] = frozenset()
         """Imported modules whose attributes must not be replaced; otherwise it is just a name."""
 
-    def found(self) -> Iterator[tuple[int, str]]:
+    def matches(self) -> Iterator[tuple[int, str]]:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Import):
                 for each in node.names:
@@ -149,7 +155,7 @@ class _Looking:
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names.EXECUTES:
                 self._modules |= {each.id: node.value.id for each in node.targets if isinstance(each, ast.Name)}
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                self._said.add(id(node.value))
+                self._docstrings.add(id(node.value))
         self._patched = names.PATCHED.intersection(module.split(".")[0] for module in self._modules.values())
         for node in ast.walk(self._tree):
             for what in self._node(node):
@@ -166,7 +172,7 @@ class _Looking:
                     yield from self._attribute(node.module or "", each.name)
             case ast.Attribute():
                 yield from self._attribute(self._name(node.value), node.attr)
-            case ast.Constant(value=str() as text) if id(node) not in self._said:
+            case ast.Constant(value=str() as text) if id(node) not in self._docstrings:
                 yield from self._text(text)
             case ast.Call():
                 yield from self._call(node)
@@ -177,8 +183,8 @@ class _Looking:
                 yield from self._item(self._name(node.value), node.slice)
             case ast.Assign(targets=targets):
                 for target in targets:
-                    for one in getattr(target, "elts", (target,)):
-                        yield from self._assigned(one, node.value)
+                    for element in getattr(target, "elts", (target,)):
+                        yield from self._assigned(element, node.value)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 yield from self._assigned(target, node.value)
             case ast.FunctionDef(name="__eq__" | "__ne__" as name):
@@ -219,7 +225,7 @@ class _Looking:
     def _call(self, node: ast.Call) -> Iterator[str]:
         called = self._name(node.func)
         last = called.rpartition(".")[2]
-        texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         if last in names.BY_NAME:
             owner = self._name(node.args[0]) if node.args else ""
             for text in texts:
@@ -253,7 +259,7 @@ class _Looking:
             if variant in self._executed:
                 continue
             self._executed.add(variant)
-            self._room.take(_PARSING + len(variant))
+            self._budget.take(_PARSING + len(variant))
             if self._level >= _LEVELS:
                 raise TooMuch
             data = variant.encode("utf-8", "replace")
@@ -261,8 +267,8 @@ class _Looking:
             if tree is None:
                 yield from (what for _, what in _scanned(data, frozenset()))
             else:
-                inside = _Looking(tree, self._hidden, self._room, is_test=self._is_test, around=self)
-                yield from (what for _, what in inside.found())
+                inside = _Scan(tree, self._hidden, self._budget, is_test=self._is_test, outer=self)
+                yield from (what for _, what in inside.matches())
 
     def _item(self, base: str, item: ast.expr) -> Iterator[str]:
         text = item.value if isinstance(item, ast.Constant) else None

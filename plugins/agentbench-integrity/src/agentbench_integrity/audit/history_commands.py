@@ -35,7 +35,7 @@ _TELLING = ("git", *_INSTALLERS - {"pip3", "pipx"}, "://")
 _FILE_BYTES = 1 << 20
 
 
-def looking_back(text: str, names: Collection[str] = ()) -> str | None:
+def find_history_command(text: str, names: Collection[str] = ()) -> str | None:
     """The first command in a text that searches for history, or for a release of a project in ``names``.
 
     Words of a program that starts one count too. ``git log``, ``git diff`` and ``git status`` are harmless.

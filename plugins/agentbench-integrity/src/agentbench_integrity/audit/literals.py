@@ -1,6 +1,6 @@
 """Evaluate expressions of literals without running code: text that code hides from readers.
 
-Time is bounded by a budget from the caller; exceeding it is a result of its own.
+Time is bounded by a budget from the caller; exceeding it is a separate result.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TooMuch(Exception):  # noqa: N818 - a result, not an error
 
 
 @attrs.define
-class Room:
+class EvaluationBudget:
     """Remaining characters and expressions."""
 
     left: int
@@ -76,16 +76,16 @@ class Literal:
 class Literals:
     """For one module. ``name_of`` resolves a name."""
 
-    def __init__(self, tree: ast.AST, room: Room, name_of: Callable[[ast.expr], str]) -> None:
+    def __init__(self, tree: ast.AST, budget: EvaluationBudget, name_of: Callable[[ast.expr], str]) -> None:
         self._tree = tree
-        self._room = room
+        self._budget = budget
         self._name_of = name_of
         self._known: dict[str, Literal | None] = {}
         self._assigned: defaultdict[str, list[tuple[ast.expr, str]]] | None = None
 
     def of(self, node: ast.expr, deep: int = 0) -> Literal | None:
         """The value of an expression; ``None`` if it contains no literal. Raises TooMuch."""
-        self._room.take(1)
+        self._budget.take(1)
         if deep > _DEEPEST:
             raise TooMuch
         deep += 1
@@ -114,15 +114,15 @@ class Literals:
         return None
 
     def _made(self, text: str, *, encoded: bool = False) -> Literal:
-        self._room.take(len(text))
+        self._budget.take(len(text))
         return Literal(text, encoded)
 
     def _joined(self, between: str, parts: Sequence[ast.expr], deep: int) -> Literal | None:
         results = [self.of(part, deep) for part in parts]
         if not any(results):
             return None
-        text = between.join(UNKNOWN if each is None else each.text for each in results)
-        return self._made(text, encoded=any(each is not None and each.encoded for each in results))
+        text = between.join(UNKNOWN if result is None else result.text for result in results)
+        return self._made(text, encoded=any(result is not None and result.encoded for result in results))
 
     def _named(self, name: str, deep: int) -> Literal | None:
         """All values assigned to a name, since the last one is unknown."""
@@ -181,8 +181,8 @@ class Literals:
             return result or self._of_numbers(first)
         return None
 
-    def _filled(self, found: Literal | None, field: re.Pattern[str]) -> Literal | None:
-        return found and self._made(field.sub(UNKNOWN, found.text), encoded=found.encoded)
+    def _filled(self, literal: Literal | None, field: re.Pattern[str]) -> Literal | None:
+        return literal and self._made(field.sub(UNKNOWN, literal.text), encoded=literal.encoded)
 
     def _of_join(self, between: ast.expr, parts: ast.expr, deep: int) -> Literal | None:
         put = self.of(between, deep)
@@ -196,7 +196,7 @@ class Literals:
         ``by`` is the function that converts a number to a character, if it takes one.
         """
         nodes = list(itertools.islice(ast.walk(node), _NODES * 10))
-        self._room.take(len(nodes))
+        self._budget.take(len(nodes))
         values = [each.value for each in nodes if isinstance(each, ast.Constant) and type(each.value) is int]
         if len(values) < _FEW or (by and not any(isinstance(each, ast.Name) and each.id == by for each in nodes)):
             return None
@@ -206,7 +206,7 @@ class Literals:
         text, before, after = self.of(owner, deep), self.of(old, deep), self.of(new, deep)
         if text is None or before is None or after is None or not before.text:
             return text
-        self._room.take(text.text.count(before.text) * len(after.text))
+        self._budget.take(text.text.count(before.text) * len(after.text))
         return self._made(text.text.replace(before.text, after.text), encoded=text.encoded)
 
     def _decoded(self, how: str, arguments: Sequence[ast.expr], deep: int) -> Literal | None:
@@ -218,7 +218,7 @@ class Literals:
             how = (message.text if message else "").lower().replace("-", "").replace("_codec", "")
         try:
             data = result.text.encode("latin-1", "replace")
-            decoded = _DECODERS[how](data) if how in _DECODERS else b"".join(_unpacked(data, self._room.left))
+            decoded = _DECODERS[how](data) if how in _DECODERS else b"".join(_unpacked(data, self._budget.left))
         except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError):
             decoded = b""  # cannot be decoded here
         return self._made(decoded.decode("latin-1"), encoded=True)

@@ -132,7 +132,7 @@ class Probe:
         if lines is None:
             return None
         answers = (line.partition(" ") for line in lines)  # the middle of a long output is omitted
-        return {blob: place for blob, _, place in answers if place and blob in blobs}
+        return {blob: path for blob, _, path in answers if path and blob in blobs}
 
     def texts(self, wanted: Sequence[str]) -> Mapping[str, frozenset[str]] | None:
         """Which of these texts, one line each, are in which files."""

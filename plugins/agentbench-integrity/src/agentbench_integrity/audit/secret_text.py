@@ -62,9 +62,9 @@ def secrets_of(audit: Audit, public: Tree) -> Secrets:
         text = _text(data)
         canaries |= {name.lower(): path for name in _CANARY.findall(text)}
         lines = _distinctive(text.splitlines())
-        there = _text(data_at(public, path, at_least=len(data)) or b"")
-        known |= canaries_in(there, canaries)
-        public_too = set(Lines(lines).found(there)).issuperset(lines)
+        public_text = _text(data_at(public, path, at_least=len(data)) or b"")
+        known |= canaries_in(public_text, canaries)
+        public_too = set(Lines(lines).matches(public_text)).issuperset(lines)
         tests.append(SecretText(where=path, lines=() if public_too else lines))
     solution = [text for call in audit.solution for text in texts_in(call.arguments)]
     for text in solution:
@@ -79,8 +79,8 @@ def secrets_of(audit: Audit, public: Tree) -> Secrets:
 
 def new_paths(hidden_files: Collection[str], public: Tree) -> tuple[str, ...]:
     """Paths of hidden tests that are not copies of public files: paths that an agent cannot know."""
-    there = frozenset(public.files()) if hidden_files else frozenset()
-    return tuple(path for path in hidden_files if path not in there)
+    existing = frozenset(public.files()) if hidden_files else frozenset()
+    return tuple(path for path in hidden_files if path not in existing)
 
 
 def data_at(public: Tree, path: str, *, at_least: int) -> bytes | None:
@@ -124,13 +124,13 @@ class Lines:
         self._within: list[int] = []
         """For each, the index of the longest other one that it begins with, or -1."""
         begun: list[int] = []
-        for place, line in enumerate(self._backwards):
+        for index, line in enumerate(self._backwards):
             while begun and not line.startswith(self._backwards[begun[-1]]):
                 begun.pop()
             self._within.append(begun[-1] if begun else -1)
-            begun.append(place)
+            begun.append(index)
 
-    def found(self, text: str) -> Iterator[str]:
+    def matches(self, text: str) -> Iterator[str]:
         """Each line in the text, as often as it occurs. Takes linear time."""
         if not self._backwards:
             return
@@ -142,25 +142,25 @@ class Lines:
         backwards = text[-self._longest :][::-1]
         if backwards[: self._shortest] not in self._ends:
             return
-        place = bisect.bisect_right(self._backwards, backwards) - 1
-        while place >= 0:
-            if backwards.startswith(self._backwards[place]):
-                yield self._backwards[place][::-1]
-            place = self._within[place]
+        index = bisect.bisect_right(self._backwards, backwards) - 1
+        while index >= 0:
+            if backwards.startswith(self._backwards[index]):
+                yield self._backwards[index][::-1]
+            index = self._within[index]
 
 
-def found_in(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
+def lines_by_file(tree: Tree, lines: Lines) -> Iterator[tuple[str, set[str]]]:
     """Which lines are in which files of a tree; the rest of too large files is not searched."""
-    room = _TREE_BYTES
+    remaining = _TREE_BYTES
     for number, path in enumerate(tree.files()):
-        if number >= _TREE_FILES or room <= 0:
+        if number >= _TREE_FILES or remaining <= 0:
             return
         try:
-            data = tree.read(path, limit=min(_FILE_BYTES, room))
+            data = tree.read(path, limit=min(_FILE_BYTES, remaining))
         except (ToolError, OSError):
             continue
-        room -= len(data)
-        results = set(lines.found(_text(data)))
+        remaining -= len(data)
+        results = set(lines.matches(_text(data)))
         if results:
             yield path, results
 
@@ -187,7 +187,7 @@ def _added(text: str) -> Iterator[str]:
     if not any(line.startswith("@@ ") for line in lines):
         yield from lines
         return
-    gone = {line[1:].strip() for line in lines if line.startswith("-")}
+    removed = {line[1:].strip() for line in lines if line.startswith("-")}
     for line in lines:
-        if line.startswith("+") and not line.startswith("+++ ") and line[1:].strip() not in gone:
+        if line.startswith("+") and not line.startswith("+++ ") and line[1:].strip() not in removed:
             yield line[1:]

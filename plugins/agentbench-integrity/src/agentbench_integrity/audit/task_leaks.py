@@ -17,7 +17,7 @@ from agentbench_integrity.audit.secret_text import (
     SecretText,
     canaries_in,
     data_at,
-    found_in,
+    lines_by_file,
     secrets_of,
 )
 
@@ -60,7 +60,7 @@ class LeakCheck:
         audit = self.audit
         with Tree(audit.tree) as tree:
             secrets = secrets_of(audit, tree)
-            shared_lines = dict(found_in(tree, Lines([line for text in secrets.texts for line in text.lines])))
+            shared_lines = dict(lines_by_file(tree, Lines([line for text in secrets.texts for line in text.lines])))
         yield from self._in_the_repository(secrets, shared_lines)
         secrets = _without(secrets, frozenset(line for lines in shared_lines.values() for line in lines))
         yield from _in_text("the instruction", f"{audit.instruction}\n{audit.failure_output}", secrets)
@@ -71,12 +71,12 @@ class LeakCheck:
             if audit.isolated and not audit.network:
                 yield from self._network(probe)
 
-    def _in_the_repository(self, secrets: Secrets, found: Mapping[str, set[str]]) -> Iterator[_Reason]:
+    def _in_the_repository(self, secrets: Secrets, lines_by_path: Mapping[str, set[str]]) -> Iterator[_Reason]:
         """Public tests may share lines with hidden ones: only a whole file is a leak."""
         for text in secrets.texts:
             if len(text.lines) < ENOUGH or not self._decides(text, secrets):
                 continue
-            for path, lines in found.items():
+            for path, lines in lines_by_path.items():
                 if lines.issuperset(text.lines):
                     yield _absent(f"all of {text.where} is in the repository: {path}")
                     break
@@ -107,8 +107,8 @@ class LeakCheck:
         elsewhere = probe.repositories_with(list(wanted)[:_BLOBS])
         if elsewhere is None:
             self._unchecked("other repositories in the sandbox")
-        for blob, place in (elsewhere or {}).items():
-            yield _history(f"the repository {place} contains {wanted[blob]}")
+        for blob, path in (elsewhere or {}).items():
+            yield _history(f"the repository {path} contains {wanted[blob]}")
 
     def _object_files(self, probe: Probe) -> Iterator[_Reason]:
         """For images without git: only objects made by the harness. The path of a file contains the object's id."""
@@ -138,7 +138,7 @@ class LeakCheck:
             self._unchecked("environment variables")
         else:
             yield from _in_text("the environment of commands", variables, secrets)
-        wanted = sought(secrets)
+        wanted = search_patterns(secrets)
         result = probe.texts([*wanted, *(each for name in secrets.canaries for each in (name, name.upper()))])
         if result is None:
             self._unchecked("text in the sandbox's files")
@@ -149,9 +149,9 @@ class LeakCheck:
                 yield _absent(f"the canary of {where} is in {file}")
             for text in secrets.texts:
                 chosen = [piece for piece in wanted if wanted[piece] is text]
-                here = len(pieces.intersection(chosen))
-                if here >= ENOUGH and here * _PARTS >= len(chosen) and text.where not in canaries:
-                    yield _absent(f"{here} lines of {text.where} are in {file}")
+                count = len(pieces.intersection(chosen))
+                if count >= ENOUGH and count * _PARTS >= len(chosen) and text.where not in canaries:
+                    yield _absent(f"{count} lines of {text.where} are in {file}")
 
     def _network(self, probe: Probe) -> Iterator[_Reason]:
         result = probe.network()
@@ -169,23 +169,23 @@ def _in_text(what: str, text: str, secrets: Secrets) -> Iterator[_Reason]:
     for where in sorted(shown):
         yield _absent(f"the canary of {where} is in {what}")
     for secret in secrets.texts:
-        here = sum(line in text for line in secret.lines)
-        if here >= ENOUGH and here * _PARTS >= len(secret.lines) and secret.where not in shown:
-            yield _absent(f"{here} lines of {secret.where} are in {what}")
+        count = sum(line in text for line in secret.lines)
+        if count >= ENOUGH and count * _PARTS >= len(secret.lines) and secret.where not in shown:
+            yield _absent(f"{count} lines of {secret.where} are in {what}")
 
 
-def sought(secrets: Secrets) -> dict[str, SecretText]:
+def search_patterns(secrets: Secrets) -> dict[str, SecretText]:
     """Beginnings of lines to search, evenly from each text, since not all may fit."""
     texts = secrets.texts
     each = max(ENOUGH, _PATTERNS // max(1, len(texts)))
     few = [text.lines[:: max(1, len(text.lines) // each)][:each] for text in texts]
     wanted: dict[str, SecretText] = {}
-    room = _PATTERN_BYTES
-    for row in itertools.zip_longest(*few):  # round-robin: a text of long lines must not use up the room of others
+    remaining = _PATTERN_BYTES
+    for row in itertools.zip_longest(*few):  # round-robin: a text of long lines must not use up the space of others
         for text, line in zip(texts, row, strict=True):
             pattern = (line or "")[:_PATTERN]
-            room -= len(pattern.encode())
-            if pattern and room > 0:
+            remaining -= len(pattern.encode())
+            if pattern and remaining > 0:
                 wanted.setdefault(pattern, text)
     return wanted
 
@@ -194,10 +194,10 @@ def _without(secrets: Secrets, known: Collection[str]) -> Secrets:
     """The same, without public lines."""
     tests, oracle = secrets.tests, secrets.oracle
 
-    def left(text: SecretText) -> SecretText:
+    def remaining(text: SecretText) -> SecretText:
         return attrs.evolve(text, lines=tuple(line for line in text.lines if line not in known))
 
-    return attrs.evolve(secrets, tests=tuple(map(left, tests)), oracle=left(oracle))
+    return attrs.evolve(secrets, tests=tuple(map(remaining, tests)), oracle=remaining(oracle))
 
 
 def _together(reasons: Sequence[str]) -> str:

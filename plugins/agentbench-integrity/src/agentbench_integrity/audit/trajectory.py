@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import attrs
 
-from agentbench_integrity.audit.history_commands import looking_back
+from agentbench_integrity.audit.history_commands import find_history_command
 from agentbench_integrity.audit.secret_text import ENOUGH, Lines, Secrets, canaries_in, texts_in
 
 _CONVERSATION = "agent/conversation.jsonl"
@@ -21,12 +21,12 @@ _LONGEST = 16 << 20
 _CHUNK = 1 << 20
 _OVERLAP = 64  # bytes, longer than a canary
 _PATH = re.compile(r"[^\s'\"`()\[\]{}<>|&;,:=]+")
-_SOUGHT = "query"
+_SEARCH_ARGUMENT = "query"
 """The search argument of reading tools. A command that is searched for is not run."""
 _WRITES = (">", "tee", "touch")
 _BEFORE = 8  # characters that show whether a path is written to
-_PATHS_MOST = 200
-_FOUND_MOST = 20  # per kind
+_MAX_PATHS = 200
+_MAX_COMMANDS = 20  # per kind
 
 Side = Literal["saw", "wrote"]
 
@@ -46,27 +46,27 @@ class KnownToAgent:
     public: Callable[[Collection[str]], Collection[str]]
 
 
-def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], told: KnownToAgent) -> list[str]:
+def suspicious_steps(directory: Path, secrets: Secrets, hidden: Sequence[str], known: KnownToAgent) -> list[str]:
     """Evidence of leaks, each with its step or call; read line by line from an attempt's files.
 
     Args:
         directory: of the attempt.
         secrets: what it must not see.
         hidden: paths of hidden tests.
-        told: what it may know.
+        known: what it may know.
     """
-    reading = _Reading(secrets, hidden, told)
-    for place, side, text in _conversation(directory / _CONVERSATION):
-        reading.text(place, side, text)
+    reader = _TrajectoryReader(secrets, hidden, known)
+    for location, side, text in _conversation(directory / _CONVERSATION):
+        reader.text(location, side, text)
     # Tool calls are read last, though they happened in between: evidence with a step number is the most useful.
     for step in _steps(directory / _TOOL_CALLS):
-        reading.step(step)
-    return reading.found()
+        reader.step(step)
+    return reader.evidence()
 
 
 @attrs.frozen(kw_only=True)
 class _Step:
-    place: str
+    location: str
     tool: str = ""
     arguments: object = None
     fields: object = None
@@ -74,58 +74,58 @@ class _Step:
     """Canaries in a line that is too long to be parsed."""
 
 
-class _Reading:
-    def __init__(self, secrets: Secrets, hidden: Sequence[str], told: KnownToAgent) -> None:
+class _TrajectoryReader:
+    def __init__(self, secrets: Secrets, hidden: Sequence[str], known: KnownToAgent) -> None:
         self._secrets = secrets
-        self._told = told
-        self._hidden = hidden[:_PATHS_MOST]
+        self._known = known
+        self._hidden = hidden[:_MAX_PATHS]
         self._names = {posixpath.basename(path) for path in self._hidden}
         self._lines = Lines([line for text in secrets.tests for line in text.lines])
         self._canaries: dict[str, str] = {}
-        self._own: set[str] = set(self._lines.found(told.instruction))
+        self._own: set[str] = set(self._lines.matches(known.instruction))
         self._seen: dict[str, str] = {}
-        self._shown = {path for path, _ in self._paths(told.instruction)}
+        self._shown = {path for path, _ in self._paths(known.instruction)}
         self._named: dict[str, str] = {}
-        self._back: list[str] = []
+        self._history: list[str] = []
 
-    def text(self, place: str, side: Side, text: str) -> None:
+    def text(self, location: str, side: Side, text: str) -> None:
         """A text sent to the agent or by it. What it wrote before seeing it is its own."""
         for canary in canaries_in(text, self._secrets.canaries):
-            _place(self._canaries, canary, place)
-        for line in self._lines.found(text):
+            _add_location(self._canaries, canary, location)
+        for line in self._lines.matches(text):
             if line in self._own:
                 continue
             if side == "saw":
-                _place(self._seen, line, place)
+                _add_location(self._seen, line, location)
             elif line not in self._seen:
                 self._own.add(line)
 
     def step(self, step: _Step) -> None:
         """A tool call and its result."""
-        self.text(step.place, "wrote", step.raw)
+        self.text(step.location, "wrote", step.raw)
         for text in texts_in(step.arguments):
-            self.text(step.place, "wrote", text)
+            self.text(step.location, "wrote", text)
             self._call(step, text)
         for argv in _argvs(step.arguments):
             self._call(step, argv)
         for text in texts_in(step.fields):
-            self.text(step.place, "saw", text)
+            self.text(step.location, "saw", text)
             self._shown.update(path for path, _ in self._paths(text))
 
     def _call(self, step: _Step, text: str) -> None:
-        effect = self._told.effects.get(step.tool, "")
+        effect = self._known.effects.get(step.tool, "")
         if effect == "edits":
             self._shown.update(path for path, _ in self._paths(text))
             return
-        sought = effect == "reads" and text == _get(step.arguments, _SOUGHT)
-        command = None if sought else looking_back(text, self._told.names)
-        if command and len(self._back) < _FOUND_MOST:
-            self._back.append(f"{step.place}: {command}")
+        is_search = effect == "reads" and text == _get(step.arguments, _SEARCH_ARGUMENT)
+        command = None if is_search else find_history_command(text, self._known.names)
+        if command and len(self._history) < _MAX_COMMANDS:
+            self._history.append(f"{step.location}: {command}")
         for path, written in self._paths(text):
             if written:
                 self._shown.add(path)
             elif path not in self._shown:
-                self._named.setdefault(path, step.place)
+                self._named.setdefault(path, step.location)
 
     def _paths(self, text: str) -> Iterator[tuple[str, bool]]:
         """Hidden paths in a text, and whether a shell would write to them."""
@@ -140,28 +140,28 @@ class _Reading:
                 if word == path or word.endswith(f"/{path}"):
                     yield path, written
 
-    def found(self) -> list[str]:
+    def evidence(self) -> list[str]:
         """The evidence as text."""
         where = self._secrets.canaries
-        messages = [f"{place}: the canary of {where[canary]}" for canary, place in sorted(self._canaries.items())]
-        return [*messages, *self._lines_seen(), *self._paths_named(), *dict.fromkeys(self._back)]
+        messages = [f"{location}: the canary of {where[canary]}" for canary, location in sorted(self._canaries.items())]
+        return [*messages, *self._lines_seen(), *self._paths_named(), *dict.fromkeys(self._history)]
 
     def _lines_seen(self) -> Iterator[str]:
         if len(self._seen) < ENOUGH:
             return
-        public = self._told.public(list(self._seen))
-        left = {line: place for line, place in self._seen.items() if line not in public}
-        if len(left) < ENOUGH:
+        public = self._known.public(list(self._seen))
+        secret_lines = {line: location for line, location in self._seen.items() if line not in public}
+        if len(secret_lines) < ENOUGH:
             return
         for text in self._secrets.tests:
-            mine = [left[line] for line in text.lines if line in left]
-            if mine:
-                yield f"{mine[0]}: {len(mine)} line{'s' * (len(mine) > 1)} of {text.where}"
+            locations = [secret_lines[line] for line in text.lines if line in secret_lines]
+            if locations:
+                yield f"{locations[0]}: {len(locations)} line{'s' * (len(locations) > 1)} of {text.where}"
 
     def _paths_named(self) -> Iterator[str]:
-        for path, place in self._named.items():
-            if not self._told.has(posixpath.dirname(path)):  # otherwise the path can be guessed
-                yield f"{place}: refers to {path}, which is not public"
+        for path, location in self._named.items():
+            if not self._known.has(posixpath.dirname(path)):  # otherwise the path can be guessed
+                yield f"{location}: refers to {path}, which is not public"
 
 
 def _conversation(path: Path) -> Iterator[tuple[str, Side, str]]:
@@ -169,23 +169,23 @@ def _conversation(path: Path) -> Iterator[tuple[str, Side, str]]:
         if isinstance(line, str):
             yield "a long message", "saw", line
             continue
-        place = f"model call {line.get('call')}"
+        location = f"model call {line.get('call')}"
         for message in _list(line.get("messages")):
             side: Side = "wrote" if _get(message, "role") == "assistant" else "saw"
             for text in texts_in(message):
-                yield place, side, text
+                yield location, side, text
         for text in texts_in(_get(line.get("completion"), "message")):
-            yield place, "wrote", text
+            yield location, "wrote", text
 
 
 def _steps(path: Path) -> Iterator[_Step]:
     for line in _records(path):
         if isinstance(line, str):
-            yield _Step(place="a long step", raw=line)
+            yield _Step(location="a long step", raw=line)
             continue
         call, result = line.get("call"), line.get("result")
         yield _Step(
-            place=f"step {line.get('step')}",
+            location=f"step {line.get('step')}",
             tool=str(_get(call, "tool")),
             arguments=_get(call, "arguments"),
             fields=[_get(result, "fields"), _get(result, "error_message")],
@@ -214,10 +214,10 @@ def _records(path: Path) -> Iterator[dict[str, Any] | str]:
                 line = line[-_OVERLAP:] + rest if (rest := file.readline(_CHUNK)) else b""
 
 
-def _place(places: dict[str, str], what: str, place: str) -> None:
+def _add_location(locations: dict[str, str], what: str, location: str) -> None:
     """Keep the first position, but prefer a step to a model call."""
-    if not places.get(what, "").startswith("step") and (what not in places or place.startswith("step")):
-        places[what] = place
+    if not locations.get(what, "").startswith("step") and (what not in locations or location.startswith("step")):
+        locations[what] = location
 
 
 def _argvs(value: object) -> Iterator[str]:

@@ -42,7 +42,7 @@ def tests_json(
                 "outcome": result.outcome,
                 "seconds": None if result.seconds is None else round(result.seconds, 4),
                 "message": result.message[-_MAX_MESSAGE:] if name in detailed else "",
-                "differences": [each.to_json() for each in result.differences] if name in detailed else [],
+                "differences": [difference.to_json() for difference in result.differences] if name in detailed else [],
                 "more_differences": result.more_differences,
             }
             for name in names[:_MAX_TESTS]
@@ -74,7 +74,7 @@ def summary(
         result = tests.get(name, TestResult(outcome="not run"))
         if result.outcome != "passed" and len(lines) < _MAX_LINES:
             lines.append(f"  {name}  {result.outcome}")
-            lines += [f"    {each}" for each in result.differences]
+            lines += [f"    {difference}" for difference in result.differences]
     results = session.results
     if expectations and results:
         total = len(expectations.sites) + sum(expectations.left.values())

@@ -86,7 +86,7 @@ def split(tree: ast.Module) -> None:
         for field in ("body", "orelse", "finalbody"):
             statements = getattr(node, field, None)
             if isinstance(statements, list):
-                statements[:] = [part for each in statements for part in _parts(each)]
+                statements[:] = [part for statement in statements for part in _parts(statement)]
 
 
 def _parts(statement: ast.AST) -> Iterator[ast.AST]:
@@ -97,7 +97,7 @@ def _parts(statement: ast.AST) -> Iterator[ast.AST]:
             yield from _parts(ast.copy_location(ast.Assert(value, None), statement))
     elif isinstance(statement.test, ast.Compare) and len(statement.test.ops) > 1:
         test = statement.test
-        if all(isinstance(each, _REPEATABLE) for each in test.comparators[:-1]):
+        if all(isinstance(comparator, _REPEATABLE) for comparator in test.comparators[:-1]):
             left = test.left
             for operator, right in zip(test.ops, test.comparators, strict=True):
                 pair = ast.copy_location(ast.Compare(left, [operator], [right]), statement)
@@ -212,7 +212,7 @@ class Assertions:
         call = item.context_expr
         if not isinstance(call, ast.Call) or name_of(call) not in ("raises", "assertRaises", "assertRaisesRegex"):
             return
-        pattern = next((each.value for each in call.keywords if each.arg == "match"), None)
+        pattern = next((keyword.value for keyword in call.keywords if keyword.arg == "match"), None)
         if name_of(call) == "assertRaisesRegex" and len(call.args) == 2:
             pattern = call.args[1]
         if pattern is None:

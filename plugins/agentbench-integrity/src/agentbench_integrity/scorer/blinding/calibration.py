@@ -226,12 +226,12 @@ class _Calibration:
     # --- exclusions ---
 
     def _unblinded_counts(self) -> Mapping[str, int]:
-        left = Counter[str]()
+        counts = Counter[str]()
         for file in self._files:
-            left.update(
+            counts.update(
                 file.blinded.unblinded if file.blinded is not None else {file.skip_reason: assertions_in(file.source)}
             )
-        return dict(left)
+        return dict(counts)
 
     def _blinded(self) -> Iterator[Any]:
         return (file for file in self._files if file.blinded is not None)

@@ -79,19 +79,19 @@ class DeadCode:
             read = names_read(function)
             for statements in statement_lists(function):
                 retained = []
-                for each in statements:
+                for statement in statements:
                     if (
-                        each in unread_containers
-                        or self._is_unread(each, read)
-                        or self._is_unused_helper(each, function)
+                        statement in unread_containers
+                        or self._is_unread(statement, read)
+                        or self._is_unused_helper(statement, function)
                     ):
                         changed = True
                         continue
-                    if self._is_empty_block(each):
+                    if self._is_empty_block(statement):
                         changed = True
                         continue
-                    changed |= self._remove_targets(each, read)
-                    retained.append(each)
+                    changed |= self._remove_targets(statement, read)
+                    retained.append(statement)
                 if len(retained) < len(statements):
                     statements[:] = retained or [ast.copy_location(ast.Pass(), statements[0])]
         return changed
@@ -153,9 +153,9 @@ class DeadCode:
         target, value = statement.targets[0], statement.value
         if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, ast.Tuple | ast.List):
             return False
-        if not all(isinstance(each, ast.Name) for each in target.elts):
+        if not all(isinstance(element, ast.Name) for element in target.elts):
             return False
-        return _clear_row(value.elts, [getattr(each, "id", "") in read for each in target.elts])
+        return _clear_row(value.elts, [getattr(element, "id", "") in read for element in target.elts])
 
     # --- cells of tables ---
 
@@ -298,7 +298,7 @@ def _clear_columns(table: ast.expr, read: Columns) -> bool:
 
 
 def _clear_row(cells: list[ast.expr], read: Columns) -> bool:
-    if len(cells) != len(read) or any(isinstance(each, ast.Starred) for each in cells):
+    if len(cells) != len(read) or any(isinstance(cell, ast.Starred) for cell in cells):
         return False
     unread = [index for index, is_read in enumerate(read) if not is_read and not _is_placeholder(cells[index])]
     for index in unread:

@@ -67,7 +67,7 @@ def dumped(expectations: Expectations) -> dict[str, Any]:
     """Convert to plain data for JSON."""
     plain: dict[str, Any] = attrs.asdict(expectations, recurse=True)
     plain["sites"] = {str(number): site for number, site in plain["sites"].items()}
-    plain["tests"] = {name: [list(each) for each in records] for name, records in expectations.tests.items()}
+    plain["tests"] = {name: [list(record) for record in records] for name, records in expectations.tests.items()}
     return plain
 
 

@@ -56,8 +56,8 @@ def _variations(base: Any, literals: Sequence[Any]) -> Iterator[Any]:
         yield from (-base, base * 2, base * 10, base // 2, base // 10)
     elif isinstance(base, str):
         yield from _text_variations(base)
-        texts = [each for each in literals if isinstance(each, str) and each]
-        yield from (base.replace(one, other) for one in texts for other in texts)
+        texts = [literal for literal in literals if isinstance(literal, str) and literal]
+        yield from (base.replace(text, other) for text in texts for other in texts)
     elif isinstance(base, list) and base[:1] == ["bytes"] and len(base) == 2 and isinstance(base[1], str):
         data = base[1]
         yield from (["bytes", data[:end]] for end in range(0, min(len(data), 400), 2))

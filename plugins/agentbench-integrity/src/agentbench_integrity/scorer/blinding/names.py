@@ -95,7 +95,7 @@ class Names:
             if isinstance(above, Scope) and not isinstance(above, ast.Lambda):
                 return False
             if isinstance(above, Comprehension):
-                bound = {each for made in above.generators for each in stored_names(made.target)}
+                bound = {bound_name for made in above.generators for bound_name in stored_names(made.target)}
                 if name.id in bound:
                     return True
             if isinstance(above, ast.Lambda) and name.id in _arguments(above):
@@ -241,7 +241,7 @@ def is_indirect(call: ast.Call) -> bool:
 def _arguments(function: Function | ast.Lambda) -> list[str]:
     arguments = function.args
     all_arguments = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return [each.arg for each in all_arguments if each is not None]
+    return [argument.arg for argument in all_arguments if argument is not None]
 
 
 def _targets(target: ast.expr) -> Iterator[tuple[str, int | None, int]]:

@@ -61,7 +61,7 @@ def has_unpacking(call: ast.Call) -> bool:
 
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument of a call."""
-    return next((each.value for each in call.keywords if each.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def is_empty_container(value: ast.expr) -> bool:

@@ -111,7 +111,7 @@ class Reachability:
         return deterministic
 
     def _is_mentioned(self, name: str) -> bool:
-        return any(name in (getattr(each, "id", ""), getattr(each, "attr", "")) for each in self._names.nodes)
+        return any(name in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in self._names.nodes)
 
     def _is_plain_call(self, use: ast.Name) -> bool:
         """Whether a name is called unconditionally at a point that every correct program reaches."""

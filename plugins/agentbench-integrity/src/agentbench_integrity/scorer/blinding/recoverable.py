@@ -19,7 +19,7 @@ def recoverable_sites(files: Iterable[HiddenFile]) -> set[int]:
     for file in files:
         if file.blinded is not None:
             tree = parse_python(file.blinded.blind)
-            sites |= {each.number for each in file.blinded.sites if is_recoverable(each.expected, each.function, tree)}
+            sites |= {site.number for site in file.blinded.sites if is_recoverable(site.expected, site.function, tree)}
     return sites
 
 

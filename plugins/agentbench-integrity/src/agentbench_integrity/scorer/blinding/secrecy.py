@@ -66,7 +66,7 @@ class Secrecy:
         scope, bindings = self._names.find(name.id, name)
         if scope is None or not bindings:
             return _CHOICE_BITS
-        return max(_CHOICE_BITS, *(self._binding_bits(each, name.id, scope, depth) for each in bindings))
+        return max(_CHOICE_BITS, *(self._binding_bits(binding, name.id, scope, depth) for binding in bindings))
 
     def _binding_bits(self, binding: Binding, name: str, scope: Scope, depth: int) -> float:
         if isinstance(binding, Assigned):

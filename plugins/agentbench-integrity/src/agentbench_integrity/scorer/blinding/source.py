@@ -20,7 +20,7 @@ class _Formats(ast.NodeTransformer):
         template = _template(node, arguments)
         if template is None or not any(map(_has_string, arguments)):
             return self.generic_visit(node)
-        arguments = [self.visit(each) for each in arguments]
+        arguments = [self.visit(argument) for argument in arguments]
         return ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), arguments, [])
 
 

@@ -175,7 +175,7 @@ class _Transformer:
             if name_of(program) == "assertRaisesRegex":
                 assert isinstance(program.func, ast.Attribute)
                 program.func.attr, program.args = "assertRaises", program.args[:1]
-            program.keywords = [each for each in program.keywords if each.arg not in ("match", "msg")]
+            program.keywords = [keyword for keyword in program.keywords if keyword.arg not in ("match", "msg")]
             node.context_expr = _recording_call("raises", number, [program, *expected], program)
             return
         kind = {"truth": "truth", "is": "singleton", "is not": "singleton"}.get(comparison.operator, "value")
@@ -208,7 +208,7 @@ class _Transformer:
             for field in ("body", "orelse", "finalbody"):
                 statements = getattr(node, field, None)
                 if isinstance(statements, list) and any(map(_is_bare_string, statements)):
-                    retained = [each for each in statements if not _is_bare_string(each)]
+                    retained = [statement for statement in statements if not _is_bare_string(statement)]
                     statements[:] = retained or ([] if isinstance(node, ast.Module) else [ast.Pass()])
             if isinstance(node, ast.Assert):
                 node.msg = None
