@@ -146,11 +146,11 @@ class Channel:
 
     def _send(self, request: Mapping[str, Any], payload: bytes = b"") -> None:
         head = json.dumps(request).encode("utf-8", "surrogatepass")
-        left = memoryview(len(head).to_bytes(4, "big") + head + payload)
+        remaining = memoryview(len(head).to_bytes(4, "big") + head + payload)
         give_up_at = time.monotonic() + START_GRACE
-        while left:
+        while remaining:
             try:
-                left = left[os.write(self._in, left) :]
+                remaining = remaining[os.write(self._in, remaining) :]
             except BlockingIOError:
                 if time.monotonic() > give_up_at:
                     raise ChannelLostError("process 1 of the container does not accept requests") from None
@@ -166,10 +166,10 @@ class Channel:
             raise ChannelLostError("process 1 sent an unreadable answer")
         try:
             head = json.loads(self._read_exactly(size, give_up_at))
-            sizes = [int(each) for each in head["sizes"]]
+            sizes = [int(part_size) for part_size in head["sizes"]]
         except (ValueError, KeyError, TypeError):
             raise ChannelLostError("process 1 sent an unreadable answer") from None
-        return head, [self._read_exactly(each, give_up_at) for each in sizes]
+        return head, [self._read_exactly(part_size, give_up_at) for part_size in sizes]
 
     def _read_exactly(self, size: int, give_up_at: float) -> bytes:
         data = bytearray()

@@ -76,19 +76,19 @@ def list_(as_json: bool) -> None:
     with _client() as client:
         environments = storage.stored_environments(client, Cache())
     if as_json:
-        rows = [{**dump(each), "bytes": each.bytes} for each in environments]
-        click.echo(json.dumps({"environments": rows, "bytes": sum(each.bytes for each in environments)}, indent=2))
+        rows = [{**dump(item), "bytes": item.bytes} for item in environments]
+        click.echo(json.dumps({"environments": rows, "bytes": sum(item.bytes for item in environments)}, indent=2))
         return
     if not environments:
         click.echo("no prepared environments")
         return
     click.echo(f"{'environment':<14}{'MiB':>8}  {'last used':<11}{'commit':<12}image")
-    for each in environments:
-        day = "in use" if each.in_use else time.strftime("%Y-%m-%d", time.localtime(each.used_at))
-        name = each.entry.key.removeprefix("sha256:")[:12]
-        line = f"{name:<14}{_mib(each.bytes):>8}  {day:<11}{each.entry.commit[:10]:<12}{each.entry.base}"
+    for item in environments:
+        day = "in use" if item.in_use else time.strftime("%Y-%m-%d", time.localtime(item.used_at))
+        name = item.entry.key.removeprefix("sha256:")[:12]
+        line = f"{name:<14}{_mib(item.bytes):>8}  {day:<11}{item.entry.commit[:10]:<12}{item.entry.base}"
         click.echo(escape_control(line))
-    click.echo(f"{'total':<14}{_mib(sum(each.bytes for each in environments)):>8}")
+    click.echo(f"{'total':<14}{_mib(sum(item.bytes for item in environments)):>8}")
 
 
 @docker.command()
@@ -113,10 +113,10 @@ def prune(older_than: float | None, max_size: float | None, remove_all: bool, dr
         environments = storage.stored_environments(client, cache)
         selected = storage.select_for_removal(environments, older_than_days=older_than, max_bytes=max_bytes)
         freed = 0
-        for each in selected:
-            if dry_run or storage.remove(client, cache, each):
-                freed += each.bytes
-                click.echo(f"{'would remove' if dry_run else 'removed'} {each.entry.key.removeprefix('sha256:')[:12]}")
+        for item in selected:
+            if dry_run or storage.remove(client, cache, item):
+                freed += item.bytes
+                click.echo(f"{'would remove' if dry_run else 'removed'} {item.entry.key.removeprefix('sha256:')[:12]}")
         if not dry_run:
             for leftover in (*owner.sweep(client), *storage.sweep_images(client, cache)):
                 click.echo(f"removed {leftover}")

@@ -135,19 +135,19 @@ class DiskWatch:
             watched = tuple(self._watched.values())
         processes = functools.cache(_processes)  # read once, if at all
         killed = False
-        for each in watched:
-            free = _free(each.written[0])
-            shrunk = each.free - free > self._limit.bytes // 8
-            if (shrunk or free < FLOOR or time.monotonic() >= each.next_at) and self._exceeds_limit(each, processes):
+        for entry in watched:
+            free = _free(entry.written[0])
+            shrunk = entry.free - free > self._limit.bytes // 8
+            if (shrunk or free < FLOOR or time.monotonic() >= entry.next_at) and self._exceeds_limit(entry, processes):
                 killed = True
-                self._kill(each, "")
-                left = self._count(each, processes().get(each.container, ()))
-                each.allowed = left.allowance(self._limit)
-        for each in watched:
-            if not killed and (free := _free(each.written[0])) < FLOOR:
+                self._kill(entry, "")
+                usage = self._count(entry, processes().get(entry.container, ()))
+                entry.allowed = usage.allowance(self._limit)
+        for entry in watched:
+            if not killed and (free := _free(entry.written[0])) < FLOOR:
                 self._kill(
-                    each,
-                    f"the disk is full, but no sandbox exceeded its limit: {free >> 20} MiB free at {each.written[0]}",
+                    entry,
+                    f"the disk is full, but no sandbox exceeded its limit: {free >> 20} MiB free at {entry.written[0]}",
                 )
 
     def check_if_full(self, path: Path) -> None:
@@ -165,20 +165,20 @@ class DiskWatch:
         while not self._stopped.wait(INTERVAL):
             self.check()
 
-    def _exceeds_limit(self, each: _Watched, processes: Callable[[], _Processes]) -> bool:
+    def _exceeds_limit(self, entry: _Watched, processes: Callable[[], _Processes]) -> bool:
         began = time.monotonic()
-        each.free = _free(each.written[0])
-        usage = self._count(each, processes().get(each.container, ()), each.allowed)
+        entry.free = _free(entry.written[0])
+        usage = self._count(entry, processes().get(entry.container, ()), entry.allowed)
         ended = time.monotonic()
-        each.next_at = ended + max(INTERVAL, _REST * (ended - began))
-        return usage.exceeds(each.allowed)
+        entry.next_at = ended + max(INTERVAL, _REST * (ended - began))
+        return usage.exceeds(entry.allowed)
 
-    def _count(self, each: _Watched, processes: Sequence[Path], at_most: Usage | None = None) -> Usage:
+    def _count(self, entry: _Watched, processes: Sequence[Path], at_most: Usage | None = None) -> Usage:
         """Usage beyond the prepared tree. Counting may stop once it exceeds ``at_most``."""
-        if each.base is None:
-            each.base = self._tree(each.before)
-        usage = _deleted_files(processes, {_device(path) for path in each.written}) - each.base
-        for path in each.written:
+        if entry.base is None:
+            entry.base = self._tree(entry.before)
+        usage = _deleted_files(processes, {_device(path) for path in entry.written}) - entry.base
+        for path in entry.written:
             usage += self._tree(path, at_most and at_most - usage)
         return usage
 
@@ -203,9 +203,9 @@ class DiskWatch:
                     break
         return usage
 
-    def _kill(self, each: _Watched, why: str) -> None:
+    def _kill(self, entry: _Watched, why: str) -> None:
         with contextlib.suppress(Exception):  # continue to watch the others; the sandbox reports the failure
-            each.kill(why)
+            entry.kill(why)
 
 
 _Processes = Mapping[str, Sequence[Path]]

@@ -254,7 +254,7 @@ def _parse_proof(err: Capture, proof: bytes) -> _Ended | None:
     buffer = err.tail if err.tail else err.head
     before, separator, after = bytes(buffer).rpartition(b"\n" + proof + b" ")
     numbers = after.split()
-    if not separator or not after.endswith(b"\n") or not numbers or not all(each.isdigit() for each in numbers):
+    if not separator or not after.endswith(b"\n") or not numbers or not all(number.isdigit() for number in numbers):
         return None
     buffer[:] = before
     code, *counts = map(int, numbers)

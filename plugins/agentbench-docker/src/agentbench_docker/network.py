@@ -15,11 +15,11 @@ _ISOLATE_CONTAINERS = "com.docker.network.bridge.enable_icc=false"
 class Network:
     """A bridge network, created on first use."""
 
-    def __init__(self, client: Client, labels: Mapping[str, str], given: str) -> None:
-        """``given`` is the name of an existing network to use instead; empty: create one."""
+    def __init__(self, client: Client, labels: Mapping[str, str], existing: str) -> None:
+        """``existing`` is the name of an existing network to use instead; empty: create one."""
         self._client = client
         self._labels = labels
-        self._given = given
+        self._existing = existing
         self._name = ""
         self._lock = threading.Lock()
 
@@ -27,8 +27,8 @@ class Network:
         """The network's name. Creates the network if needed. Raises SandboxError on failure."""
         from python_on_whales import DockerException
 
-        if self._given:
-            return self._given
+        if self._existing:
+            return self._existing
         with self._lock:
             if not self._name:
                 name = f"agentbench-{secrets.token_hex(6)}"
@@ -51,12 +51,12 @@ class Network:
         """Raise UnavailableError if the given network does not exist."""
         from python_on_whales import DockerException
 
-        if not self._given:
+        if not self._existing:
             return
         try:
-            self._client.call(lambda docker: docker.network.inspect(self._given), deadline)
+            self._client.call(lambda docker: docker.network.inspect(self._existing), deadline)
         except DockerException:
             raise UnavailableError(
-                f"docker network {self._given!r} does not exist",
-                remedy=f"Run: docker network create {self._given}. Or leave sandbox.setup_network empty.",
+                f"docker network {self._existing!r} does not exist",
+                remedy=f"Run: docker network create {self._existing}. Or leave sandbox.setup_network empty.",
             ) from None

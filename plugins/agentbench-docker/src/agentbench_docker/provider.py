@@ -266,4 +266,4 @@ def _check_memory(facts: EngineFacts, spec: EnvironmentSpec) -> None:
 
 
 def _existing(path: Path) -> Path:
-    return next(each for each in (path, *path.parents) if each.exists())
+    return next(parent for parent in (path, *path.parents) if parent.exists())

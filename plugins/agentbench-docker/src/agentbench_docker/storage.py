@@ -62,19 +62,19 @@ def select_for_removal(
 
     Environments in use are never selected.
     """
-    unused = [each for each in environments if not each.in_use]
+    unused = [item for item in environments if not item.in_use]
     selected: list[StoredEnvironment] = []
     if older_than_days is not None:
         limit = time.time() - older_than_days * 86_400
-        selected = [each for each in unused if each.used_at < limit]
+        selected = [item for item in unused if item.used_at < limit]
     if max_bytes is not None:
-        left = sum(each.bytes for each in environments) - sum(each.bytes for each in selected)
-        for each in sorted(unused, key=lambda each: each.used_at):
-            if left <= max_bytes:
+        remaining = sum(item.bytes for item in environments) - sum(item.bytes for item in selected)
+        for item in sorted(unused, key=lambda item: item.used_at):
+            if remaining <= max_bytes:
                 break
-            if each not in selected:
-                selected.append(each)
-                left -= each.bytes
+            if item not in selected:
+                selected.append(item)
+                remaining -= item.bytes
     return selected
 
 

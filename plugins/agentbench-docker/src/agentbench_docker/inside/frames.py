@@ -32,7 +32,7 @@ def receive() -> dict[str, Any]:
 
 def answer(fields: dict[str, Any], *payloads: bytes) -> None:
     """Send an answer. The field ``sizes`` gives the sizes of the payloads."""
-    head = json.dumps({**fields, "sizes": [len(each) for each in payloads]}).encode()
+    head = json.dumps({**fields, "sizes": [len(part) for part in payloads]}).encode()
     data = memoryview(len(head).to_bytes(4, "big") + head + b"".join(payloads))
     while data:
         data = data[os.write(1, data) :]

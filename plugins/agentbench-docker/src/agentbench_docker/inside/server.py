@@ -32,7 +32,7 @@ class Server:
         self.resources = ResourceCounters()
         self.wake = -1
         self.badness = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
-        self.crowded = False
+        self.at_process_limit = False
         """Whether the last command hit the process limit."""
         self.idle: Supervisor | None = None
         self.background: list[Command] = []
@@ -99,7 +99,7 @@ class Server:
             counter.increase()
         self.resources.increase()
         started = time.monotonic()
-        notes = self.sweep() if self.crowded else b""
+        notes = self.sweep() if self.at_process_limit else b""
         command = self.start(request)
         for pause in PAUSES:
             if command is not None:
@@ -128,7 +128,7 @@ class Server:
     def sweep(self) -> bytes:
         """Kill all other processes; a note for the command's output."""
         self.idle = None
-        self.crowded = False
+        self.at_process_limit = False
         sweep()
         return b"[all processes still running in the sandbox were killed first]\n"
 
@@ -160,7 +160,7 @@ class Server:
         increases = {name: counter.increase() for name, counter in self.counters.items()}
         limits_hit = [name for name, times in increases.items() if times]
         load = {**self.resources.increase(), "oom_kills": increases["oom"] if self.counters["oom"].counts else None}
-        self.crowded = "pids" in limits_hit
+        self.at_process_limit = "pids" in limits_hit
         answer(
             {
                 "code": None if timed_out else code,
