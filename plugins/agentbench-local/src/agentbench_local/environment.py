@@ -35,14 +35,14 @@ class LocalEnvironment:
 
     def run_once(self, command: Command, workspace: Path, deadline: Deadline) -> ExecResult:
         """Run one command in a fresh start; see the contract."""
-        given = self.launcher.fresh_directory("inputs")
-        more = {"AGENTBENCH_INPUTS": str(given)}
+        inputs_directory = self.launcher.fresh_directory("inputs")
+        more = {"AGENTBENCH_INPUTS": str(inputs_directory)}
         if command.results is not None:
             more["AGENTBENCH_RESULTS"] = str(command.results.absolute())
         try:
             for name, source in command.inputs.items():
-                (given / name).parent.mkdir(parents=True, exist_ok=True)
-                (given / name).symlink_to(source.absolute())
+                (inputs_directory / name).parent.mkdir(parents=True, exist_ok=True)
+                (inputs_directory / name).symlink_to(source.absolute())
             with _write_protected(workspace) if command.read_only else contextlib.nullcontext():
                 sandbox = self.launcher.start(self.spec, workspace.absolute(), self.venv, more=more)
                 try:
@@ -50,7 +50,7 @@ class LocalEnvironment:
                 finally:
                     sandbox.close()
         finally:
-            Scratch.discard(given)
+            Scratch.discard(inputs_directory)
 
 
 @contextlib.contextmanager

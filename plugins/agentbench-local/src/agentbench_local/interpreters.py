@@ -52,20 +52,20 @@ def running() -> Interpreter:
 def find(python: str) -> Interpreter:
     """The interpreter with that path or name. Raises UnavailableError."""
     remedy = "set the option `python` of the sandbox `local` to an interpreter, or leave it empty"
-    place = shutil.which(python)
-    if place is None:
+    path = shutil.which(python)
+    if path is None:
         raise UnavailableError(f"interpreter not found: {python!r}", remedy=remedy)
-    place = os.path.abspath(place)  # noqa: PTH100 - links must stay
+    path = os.path.abspath(path)  # noqa: PTH100 - links must stay
     try:
         done = subprocess.run(
-            [place, "-I", "-c", PROBE], capture_output=True, text=True, timeout=30, check=True, stdin=subprocess.DEVNULL
+            [path, "-I", "-c", PROBE], capture_output=True, text=True, timeout=30, check=True, stdin=subprocess.DEVNULL
         )
         version, has_pytest, has_ensurepip = done.stdout.splitlines()[0].split()
         prefix = done.stdout.splitlines()[1]
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise UnavailableError(f"{python!r} is not a working Python: {error}", remedy=remedy) from error
     return Interpreter(
-        executable=Path(place),
+        executable=Path(path),
         version=version,
         has_pytest=has_pytest == "True",
         has_ensurepip=has_ensurepip == "True",

@@ -190,5 +190,5 @@ def setup_variables(host: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _pip_config() -> Path | None:
-    places = (platformdirs.user_config_path("pip", appauthor=False) / "pip.conf", Path.home() / ".pip" / "pip.conf")
-    return next((place for place in places if place.is_file()), None)
+    paths = (platformdirs.user_config_path("pip", appauthor=False) / "pip.conf", Path.home() / ".pip" / "pip.conf")
+    return next((path for path in paths if path.is_file()), None)

@@ -83,7 +83,7 @@ class Preparation:
 
     spec: EnvironmentSpec
     interpreter: Interpreter
-    place: Path
+    directory: Path
     log: SetupLog
     deadline: Deadline
     start: Callable[[Path, VirtualEnv | None], LocalSandbox]
@@ -94,19 +94,19 @@ class Preparation:
         commands = self.spec.setup.commands
         if commands:
             self._check_version(self.interpreter.version)  # before minutes of setup, not only after
-        workspace = self.place / "workspace"
+        workspace = self.directory / "workspace"
         shutil.copytree(pristine, workspace, symlinks=True)
         own = bool(commands) or not self.interpreter.has_pytest
         venv = self._make_venv() if own else None
         sandbox = self.start(workspace, venv)
         try:
-            setting_up = SetupRunner(
+            runner = SetupRunner(
                 spec=self.spec, run=lambda command: sandbox.exec(command, deadline=self.deadline), log=self.log
             )
-            setting_up.commands()
+            runner.commands()
             if venv is not None:
                 self._add_pytest(sandbox, venv)
-            facts = self._facts(sandbox, venv, setting_up)
+            facts = self._facts(sandbox, venv, runner)
         finally:
             sandbox.close()
         if venv is not None and (roots := venv.follow_workspace(workspace)):
@@ -124,11 +124,11 @@ class Preparation:
 
     def _make_venv(self) -> VirtualEnv:
         """A virtual environment with pip."""
-        venv = VirtualEnv(self.place / "venv")
+        venv = VirtualEnv(self.directory / "venv")
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         pip = virtualenv.bundled_pip() if python_fits(self.interpreter.version, version) else ()
         argv = [str(self.interpreter.executable), "-m", "venv", *(["--without-pip"] if pip else []), str(venv.path)]
-        sandbox = self.start(self.place, None)
+        sandbox = self.start(self.directory, None)
         try:
             result = sandbox.run(argv, deadline=self.deadline, once=True)
         finally:
@@ -153,7 +153,7 @@ class Preparation:
             ["python", "-m", "pytest", "--version"],
             deadline=self.deadline,
             env={"PYTHONDONTWRITEBYTECODE": ""},
-            cwd=str(self.place),
+            cwd=str(self.directory),
         )
         if not result.ok:
             raise SetupError(
@@ -161,18 +161,18 @@ class Preparation:
                 remedy="add `python -m pip install pytest` to setup.commands",
             )
 
-    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, setting_up: SetupRunner) -> dict[str, str]:
+    def _facts(self, sandbox: LocalSandbox, venv: VirtualEnv | None, runner: SetupRunner) -> dict[str, str]:
         version = self.interpreter.version
         if self.spec.setup.commands:
-            asked = sandbox.exec(
+            result = sandbox.exec(
                 ["python", "-c", "import platform; print(platform.python_version())"], deadline=self.deadline
             )
-            version = asked.stdout.text.strip() or "none"
+            version = result.stdout.text.strip() or "none"
             self._check_version(version)
         wanted = self.spec.settings.python
         facts = {"python": version if python_fits(version, wanted) else f"{version} (required: {wanted})"}
         shared = self.interpreter.executable if venv is None else None
-        return facts | setting_up.captures(lambda command: self._capture(sandbox, command, shared))
+        return facts | runner.captures(lambda command: self._capture(sandbox, command, shared))
 
     def _capture(self, sandbox: LocalSandbox, command: str, shared: Path | None) -> ExecResult:
         return self.captures.ask(command, shared, partial(sandbox.exec, command, deadline=self.deadline))

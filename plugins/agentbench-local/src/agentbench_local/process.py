@@ -58,9 +58,9 @@ class Capture:
 
     def add(self, data: bytes) -> None:
         """Add the next bytes."""
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
+        remaining = self._half - len(self._head)
+        self._head += data[:remaining]
+        self._tail += data[remaining:]
         if len(self._tail) > 2 * self._half:
             self._trim()
 
@@ -99,7 +99,7 @@ class Command:
         self._cpu_sec: float | None = None
         self.exit_code: int | None = None
         self.alone = False
-        self.gone = False
+        self.exited = False
         """Whether the supervisor has ended, which it does when no process of the command is left."""
 
     def wait(self, deadline: Deadline, *, once: bool = False) -> ExecResult:
@@ -108,10 +108,10 @@ class Command:
         Background processes stay, unless ``once``. On any exception, everything is killed.
         """
         try:
-            while self.exit_code is None and not self.gone and not deadline.expired:
+            while self.exit_code is None and not self.exited and not deadline.expired:
                 self._pump(min(POLL, deadline.remaining()))
-            timed_out = self.exit_code is None and not self.gone
-            if self.gone and self.exit_code is None and not self._killed:
+            timed_out = self.exit_code is None and not self.exited
+            if self.exited and self.exit_code is None and not self._killed:
                 self._supervisor_lost()
             if timed_out or once:
                 self.kill()
@@ -142,10 +142,10 @@ class Command:
                 return
             with contextlib.suppress(OSError):
                 self._control.send(b"k")
-                if self._pids and not self.gone:
+                if self._pids and not self.exited:
                     os.kill(self._pids[0], signal.SIGCONT)  # its command may have stopped it
         give_up_at = time.monotonic() + KILL_GRACE
-        while not self.gone:
+        while not self.exited:
             if time.monotonic() > give_up_at:
                 raise SandboxError("what a command started could not be killed", remedy="look for stuck processes")
             self._listen(POLL)
@@ -160,9 +160,9 @@ class Command:
 
     def has_ended(self) -> bool:
         """Whether no process is left of a command that no thread waits for."""
-        if not self.gone and not self._waiting.is_set():
+        if not self.exited and not self._waiting.is_set():
             self._listen(0)
-        return self.gone and not self._waiting.is_set()
+        return self.exited and not self._waiting.is_set()
 
     def release(self) -> None:
         """Close the descriptors; ends a supervisor that is still listening."""
@@ -180,7 +180,7 @@ class Command:
         """Read available output within some time."""
         for key, _ in self._selector.select(seconds):
             if key.fd not in self._captures:
-                self._hear()
+                self._receive()
                 continue
             data = os.read(key.fd, CHUNK)
             self._captures[key.fd].add(data)
@@ -192,24 +192,24 @@ class Command:
         with selectors.DefaultSelector() as selector, contextlib.suppress(ValueError):  # released by another thread
             selector.register(self._control, selectors.EVENT_READ)
             if selector.select(seconds):
-                self._hear()
+                self._receive()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         with self._lock:
-            while not self.gone:
+            while not self.exited:
                 try:
                     data = self._control.recv(CHUNK)
                 except BlockingIOError:
                     break  # end of the messages, or another thread has read them
                 except OSError:
                     data = b""
-                self.gone = not data
+                self.exited = not data
                 self._words += data
             *lines, self._words = self._words.split(b"\n")
             for line in lines:
-                self._understand(*line.decode().split(maxsplit=2))
+                self._handle(*line.decode().split(maxsplit=2))
 
-    def _understand(self, word: str, first: str, second: str = "") -> None:
+    def _handle(self, word: str, first: str, second: str = "") -> None:
         if word == "started":
             self._pids = (int(first), int(second))
         elif word == "exit":
@@ -221,13 +221,13 @@ class Command:
 
     def _finish(self) -> None:
         """Read the last output; leave background processes to their supervisor."""
-        patience = END_GRACE if self.gone or self.alone else DRAIN_GRACE
+        patience = END_GRACE if self.exited or self.alone else DRAIN_GRACE
         give_up_at = time.monotonic() + patience
-        while (self._open or (self.alone and not self.gone)) and (left := give_up_at - time.monotonic()) > 0:
-            if self.gone and self._control in self._selector.get_map():
+        while (self._open or (self.alone and not self.exited)) and (remaining := give_up_at - time.monotonic()) > 0:
+            if self.exited and self._control in self._selector.get_map():
                 self._selector.unregister(self._control)  # its end would wake up every select
-            self._pump(min(POLL, left))
-        if not self.gone:
+            self._pump(min(POLL, remaining))
+        if not self.exited:
             for descriptor in tuple(self._open):
                 self._drop(descriptor)
             with contextlib.suppress(OSError):

@@ -88,19 +88,19 @@ class LocalProvider:
     def _make(
         self, key: str, spec: EnvironmentSpec, pristine: Path, log: SetupLog, deadline: Deadline
     ) -> LocalEnvironment:
-        place = self._launcher.fresh_directory("environment")
+        root = self._launcher.fresh_directory("environment")
         try:
             prepared = Preparation(
                 spec=spec,
                 interpreter=self._launcher.interpreter_for(spec),
-                place=place,
+                directory=root,
                 log=log,
                 deadline=deadline,
                 start=lambda directory, venv: self._launcher.start(spec, directory, venv, more=setup_variables()),
                 captures=self._captures,
             ).run(pristine)
         except BaseException as error:
-            Scratch.discard(place)
+            Scratch.discard(root)
             if isinstance(error, OSError):
                 raise SandboxError(f"failed to create the environment: {error}") from error
             if isinstance(error, SetupError):

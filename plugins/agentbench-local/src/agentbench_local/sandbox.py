@@ -73,10 +73,10 @@ class LocalSandbox:
 
     def read_file(self, path: str, *, limit: int) -> bytes:
         """Up to ``limit`` bytes of a regular file. Relative paths start at the workspace."""
-        place = self._place(path)
+        target = self._resolve(path)
         try:
             # Non-blocking: opening a pipe without a writer would block.
-            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise _refusal(path, error) from error
         try:
@@ -89,16 +89,16 @@ class LocalSandbox:
 
     def write_file(self, path: str, data: bytes) -> None:
         """Write a whole file; an existing one keeps its mode, and other hard links of it keep their content."""
-        place = self._place(path)
-        if place.is_dir():
+        target = self._resolve(path)
+        if target.is_dir():
             raise ToolError("not_a_file", f"{path!r} is a directory")
-        draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}")
+        draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(data)
             with contextlib.suppress(FileNotFoundError):
-                draft.chmod(stat.S_IMODE(place.stat().st_mode))
-            draft.replace(place)
+                draft.chmod(stat.S_IMODE(target.stat().st_mode))
+            draft.replace(target)
         except OSError as error:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ class LocalSandbox:
 
     def _start(self, command: str | Sequence[str], env: Mapping[str, str], cwd: str | None, *, fresh: bool) -> Command:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        directory = self._place(cwd) if cwd else self._workspace
+        directory = self._resolve(cwd) if cwd else self._workspace
         if not directory.is_dir():
             if fresh:  # not used yet
                 raise SandboxError(f"the workspace was removed: {directory}")
@@ -141,7 +141,7 @@ class LocalSandbox:
         for known in ended:
             known.release()
 
-    def _place(self, path: str) -> Path:
+    def _resolve(self, path: str) -> Path:
         """The path on this machine. Absolute paths are used as they are: nothing is isolated here."""
         if "\0" in path:
             raise ToolError("not_found", f"{path!r} is not a path")

@@ -45,8 +45,8 @@ def serve(channel: socket.socket) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report their end on their sockets; avoid zombies
     while True:
-        asked, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
-        if not asked:
+        data, descriptors, _, _ = socket.recv_fds(channel, 1, 5)
+        if not data:
             return
         if os.fork() == 0:
             channel.close()

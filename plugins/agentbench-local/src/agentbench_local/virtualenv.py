@@ -51,7 +51,7 @@ class VirtualEnv:
     def names(self) -> set[str]:
         """Its distributions."""
         result = find_distributions(path=[str(self.site_packages)])
-        return {canonicalize_name(name) for each in result if (name := each.metadata["Name"])}
+        return {canonicalize_name(name) for distribution in result if (name := distribution.metadata["Name"])}
 
     def copy_in(self, dist: Distribution) -> None:
         """Copy a distribution of the running interpreter, including compiled files, and write its commands."""
@@ -94,17 +94,17 @@ class VirtualEnv:
         """Directories below the prepared tree in ``.pth`` files."""
         for pth in self.site_packages.glob("*.pth"):
             for line in pth.read_text(errors="replace").splitlines():
-                place = Path(line.strip())
-                if place.is_absolute() and place.is_relative_to(prepared):
-                    yield place
+                path = Path(line.strip())
+                if path.is_absolute() and path.is_relative_to(prepared):
+                    yield path
 
     def _mapped(self, prepared: Path) -> Iterator[Path]:
         """Parents of the packages in import hooks of editable installations."""
         for finder in self.site_packages.glob("__editable__*.py"):
             for quoted in re.findall(r"""(["'])(.*?)\1""", finder.read_text(errors="replace")):
-                place = Path(quoted[1])
-                if place.is_relative_to(prepared) and place != prepared:
-                    yield place.parent
+                path = Path(quoted[1])
+                if path.is_relative_to(prepared) and path != prepared:
+                    yield path.parent
 
 
 def bundled_pip() -> tuple[Distribution, ...]:
