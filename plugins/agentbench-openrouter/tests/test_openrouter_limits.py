@@ -175,7 +175,7 @@ def test_who_waits_for_a_server_that_is_down_is_told_so_in_the_end() -> None:
         limiter.gave_up()
     over = Deadline(60)
     threading.Timer(0.3, over.end, [Interrupted("any")]).start()
-    with pytest.raises(LLMError, match="the server is down, 3 consecutive calls"), limiter.place(CallDouble(), over):
+    with pytest.raises(LLMError, match="the server is down, 3 consecutive calls"), limiter.slot(CallDouble(), over):
         pass
 
 
@@ -234,7 +234,7 @@ def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
     limits = []
     for _ in range(12):
         for _ in range(5):
-            limiter.too_much()
+            limiter.overloaded()
         limits.append(limiter.limit)
         clock.now += COOLDOWN_SEC
     assert limits == [8, 6, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1]
@@ -243,11 +243,11 @@ def test_it_slows_down_once_in_a_while_and_never_stops() -> None:
 def test_it_grows_by_clean_rounds_and_not_beyond_where_it_began() -> None:
     limiter = Limiter(Clock())
     limiter.start(4)
-    limiter.too_much()
+    limiter.overloaded()
     assert limiter.limit == 3
     limiter.clean()
     limiter.clean()
-    limiter.unwell()  # begins the round anew
+    limiter.unhealthy()  # begins the round anew
     limiter.clean()
     limiter.clean()
     assert limiter.limit == 3
@@ -266,7 +266,7 @@ def test_what_one_call_is_told_to_wait_the_others_wait_too() -> None:
     entered = threading.Event()
 
     def use() -> None:
-        with limiter.place(CallDouble(), Deadline(600)):
+        with limiter.slot(CallDouble(), Deadline(600)):
             entered.set()
 
     with ThreadPoolExecutor(2) as pool:
@@ -284,7 +284,7 @@ def test_large_limits_grow_by_a_share() -> None:
     clock = Clock()
     limiter = Limiter(clock)
     limiter.start(200)
-    limiter.too_much()
+    limiter.overloaded()
     for _ in range(160):
         limiter.clean()
     assert limiter.limit == 168
@@ -297,7 +297,7 @@ def test_who_comes_first_goes_first() -> None:
     going = threading.Event()
 
     def use(number: int) -> None:
-        with limiter.place(CallDouble(), Deadline(600)):
+        with limiter.slot(CallDouble(), Deadline(600)):
             order.append(number)
             assert going.wait(SLOW)
 
@@ -330,11 +330,11 @@ def test_the_time_in_the_queue_is_given_back(monkeypatch: pytest.MonkeyPatch) ->
     call = CallDouble(deadline=clock.deadline(5.0))  # would be over before its turn
 
     def use() -> float:
-        with limiter.place(call, Deadline(600)):
+        with limiter.slot(call, Deadline(600)):
             return call.deadline.remaining()
 
     with ThreadPoolExecutor(1) as pool:
-        with limiter.place(CallDouble(), Deadline(600)):
+        with limiter.slot(CallDouble(), Deadline(600)):
             waiting = pool.submit(use)
             assert queued.wait(SLOW)
         assert waiting.result(SLOW) == 5.0
@@ -347,11 +347,11 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
     deadline = Deadline(600)
 
     def use(until: Deadline, total: Deadline) -> None:
-        with limiter.place(CallDouble(deadline=until), total):
+        with limiter.slot(CallDouble(deadline=until), total):
             pass
 
     with ThreadPoolExecutor(2) as pool:
-        with limiter.place(CallDouble(), Deadline(600)):
+        with limiter.slot(CallDouble(), Deadline(600)):
             stopped = pool.submit(use, deadline, Deadline(600))
             late = pool.submit(use, Deadline(600), Deadline(0.3))
             wait_until(lambda: len(limiter._queue) > 0)
@@ -361,7 +361,7 @@ def test_somebody_who_leaves_the_queue_takes_no_place() -> None:
             with pytest.raises(LLMError, match=r"no free slot within 0\.3 s"):
                 late.result(SLOW)
         pool.submit(use, Deadline(600), Deadline(600)).result(SLOW)
-    assert limiter._under_way == 0
+    assert limiter._active == 0
     assert not limiter._queue
 
 
@@ -440,7 +440,7 @@ def test_an_exchange_that_got_no_place_is_told_as_not_sent() -> None:
 def _fill(provider: OpenRouter, other: CallDouble, pool: ThreadPoolExecutor, done: threading.Event) -> None:
     """Somebody else takes the only place."""
     pool.submit(provider.complete, ASK, other)
-    wait_until(lambda: provider._limiter._under_way == 1)
+    wait_until(lambda: provider._limiter._active == 1)
     done.set()
 
 

@@ -666,7 +666,7 @@ def test_what_an_error_costs() -> None:
 
 def test_who_failed_is_told() -> None:
     failure = failed({"id": "gen-9", "provider": "Acme", "error": {"message": "no", "code": 502}})
-    assert (failure.told.served_by, failure.told.response_id, failure.told.status) == ("Acme", "gen-9", 502)
+    assert (failure.exchange.served_by, failure.exchange.response_id, failure.exchange.status) == ("Acme", "gen-9", 502)
     assert failed({"error": {"message": "no"}}, 500, x_generation_id="gen-8").response_id == "gen-8"
 
 
@@ -730,7 +730,7 @@ def test_any_json_is_an_answer_or_a_failure(data: Any, status: int, header: Any)
     found = got(data, status, retry_after=str(header))
     answer = found if isinstance(found, Completion) else found.outcome
     if isinstance(found, Failure):
-        assert found.told.error
+        assert found.exchange.error
         assert found.hint is None or found.hint >= 0
     if answer is not None:
         ids = [call.id for call in answer.message.tool_calls]

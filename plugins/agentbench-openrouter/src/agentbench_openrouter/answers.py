@@ -125,22 +125,22 @@ class Reader:
             remedy="Check the base URL." if streams else "",
         )
 
-    def _usage(self, said: object) -> Usage | None:
+    def _usage(self, value: object) -> Usage | None:
         """The usage block, or ``None`` if it has neither a cost nor tokens.
 
         Other missing or invalid values are ignored.
         """
-        if not isinstance(said, dict):
+        if not isinstance(value, dict):
             return None
-        prompt = _count(said.get("prompt_tokens"), said.get("input_tokens"))
-        completion = _count(said.get("completion_tokens"), said.get("output_tokens"))
-        total = _count(said.get("total_tokens"))
+        prompt = _count(value.get("prompt_tokens"), value.get("input_tokens"))
+        completion = _count(value.get("completion_tokens"), value.get("output_tokens"))
+        total = _count(value.get("total_tokens"))
         if not prompt and total is not None and completion is not None and total > completion:
             prompt = total - completion
-        details = said.get("prompt_tokens_details")
-        fee, cost = 0.0, number_of(said.get("cost"))
-        if cost is not None and said.get("is_byok") is True:  # then this is only OpenRouter's fee
-            upstream = said.get("cost_details")
+        details = value.get("prompt_tokens_details")
+        fee, cost = 0.0, number_of(value.get("cost"))
+        if cost is not None and value.get("is_byok") is True:  # then this is only OpenRouter's fee
+            upstream = value.get("cost_details")
             fee, cost = cost, number_of(upstream.get("upstream_inference_cost")) if isinstance(upstream, dict) else None
         if cost is None and (prompt is None or completion is None):
             return None
@@ -233,8 +233,8 @@ def _calls(message: Mapping[str, Any], *, cut: bool) -> tuple[tuple[ToolCall, ..
         function = entry["function"] if isinstance(entry.get("function"), dict) else entry
         arguments = read_arguments(function.get("arguments"))
         problem = arguments.problem
-        whole = not problem and str(function.get("arguments") or "").strip()
-        if cut and not whole and number == len(written) - 1:
+        is_complete = not problem and str(function.get("arguments") or "").strip()
+        if cut and not is_complete and number == len(written) - 1:
             problem = "the response was truncated inside this call"
         repaired += arguments.repaired
         call_id = _text(entry.get("id")).strip() or f"call_{number}"

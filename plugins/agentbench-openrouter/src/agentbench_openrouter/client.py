@@ -157,8 +157,8 @@ class Client:
         except ExchangeError as error:
             if error.kind != "cold":
                 raise
-        left = max(end - time.monotonic(), 0.001)
-        return self._post_on(self._new_lane(), path, body, seconds=left, deadline=deadline)
+        remaining = max(end - time.monotonic(), 0.001)
+        return self._post_on(self._new_lane(), path, body, seconds=remaining, deadline=deadline)
 
     def _post_on(self, lane: _Lane, path: str, body: bytes, *, seconds: float, deadline: Deadline) -> Response:
         problem: ExchangeError | None = None

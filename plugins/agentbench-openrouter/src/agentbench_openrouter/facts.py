@@ -20,7 +20,7 @@ _ROUTING_SUFFIX = re.compile(r":(?:nitro|floor|exacto|online|thinking|extended|f
 def find(listed: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
     """The entry of a list of models, by id."""
     plain = _ROUTING_SUFFIX.sub("", name)
-    result = (e for one in (name, plain) for e in listed if one in (e.get("id"), e.get("canonical_slug")))
+    result = (e for candidate in (name, plain) for e in listed if candidate in (e.get("id"), e.get("canonical_slug")))
     return next(result, None)
 
 
@@ -84,14 +84,14 @@ def check_credit(data: Mapping[str, Any], expected: ExpectedCalls, *, wall: floa
     budget = _mapping(data.get("effective_budget"))
     messages = (data.get("limit_remaining"), budget.get("remaining_usd"))
     amounts = [float(amount) for amount in messages if amount is not None and _is_number(amount)]
-    left = min(amounts, default=None)
+    balance = min(amounts, default=None)
     warnings = []
-    if left is not None and left <= 0:
+    if balance is not None and balance <= 0:
         raise UnavailableError(
             "the spending limit of the key is used up", remedy="Raise its limit, or use another key."
         )
-    if left is not None and expected.max_cost_usd is not None and left < expected.max_cost_usd:
-        warnings.append(f"the key has {left:g} USD left, which is less than max_cost_usd {expected.max_cost_usd:g}")
+    if balance is not None and expected.max_cost_usd is not None and balance < expected.max_cost_usd:
+        warnings.append(f"the key has {balance:g} USD left, which is less than max_cost_usd {expected.max_cost_usd:g}")
     free = _mapping(data.get("free_model_daily_requests"))
     if expected.request.model.endswith(":free") and _is_number(free.get("remaining")) and free["remaining"] <= 0:
         raise UnavailableError("all free requests for today are used up", remedy="Try again tomorrow.")

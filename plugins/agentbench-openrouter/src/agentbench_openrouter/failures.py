@@ -69,8 +69,8 @@ class Failure:
         return self.error in ("transient", "overloaded", "timeout")
 
     @property
-    def told(self) -> FailedExchange:
-        """For the run's ledger."""
+    def exchange(self) -> FailedExchange:
+        """The failed exchange, as reported to the harness."""
         return FailedExchange(
             error=self.error,
             message=self.message,

@@ -41,10 +41,10 @@ class Limiter:
         self._queue: deque[threading.Event] = deque()
         self._most = limit
         self._limit = limit
-        self._under_way = 0
-        self._clean = 0
+        self._active = 0
+        self._clean_calls = 0
         self._cut_at: float | None = None
-        self._lost = 0
+        self._failures = 0
         self._not_before = -math.inf
 
     @property
@@ -56,10 +56,10 @@ class Limiter:
         """Start with a slot for every worker."""
         with self._lock:
             self._most = self._limit = max(1, workers)
-            self._let_in()
+            self._admit()
 
     @contextlib.contextmanager
-    def place(self, call: LLMCall, total: Deadline) -> Iterator[None]:
+    def slot(self, call: LLMCall, total: Deadline) -> Iterator[None]:
         """A slot for one exchange. The time spent waiting is given back to the attempt.
 
         Raises AttemptStop if the call's deadline passes first, and LLMError if ``total`` does.
@@ -69,14 +69,14 @@ class Limiter:
             yield
         finally:
             with self._lock:
-                self._under_way -= 1
-                self._let_in()
+                self._active -= 1
+                self._admit()
 
-    def too_much(self) -> None:
+    def overloaded(self) -> None:
         """The server reports overload."""
         with self._lock:
             now = self._clock()
-            self._clean = 0
+            self._clean_calls = 0
             if self._cut_at is None or now - self._cut_at >= COOLDOWN_SEC:
                 self._cut_at = now
                 self._limit = max(1, int(self._limit * _CUT))
@@ -86,17 +86,17 @@ class Limiter:
         with self._lock:
             self._pause(min(seconds, _LONGEST_PAUSE_SEC))
 
-    def unwell(self) -> None:
+    def unhealthy(self) -> None:
         """The server has other problems: do not grow."""
         with self._lock:
-            self._clean = 0
+            self._clean_calls = 0
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
     def gave_up(self) -> None:
         """A call failed because the server is unhealthy."""
         with self._lock:
-            self._lost += 1
+            self._failures += 1
             if self._down:
                 self._pause(PROBE_EVERY_SEC)
 
@@ -105,57 +105,59 @@ class Limiter:
         with self._lock:
             if self._down:
                 self._not_before = self._clock()
-            self._lost = 0
-            self._let_in()
+            self._failures = 0
+            self._admit()
 
     def clean(self) -> None:
         """An exchange succeeded at once."""
         with self._lock:
-            self._clean += 1
-            if self._clean >= self._limit:
-                self._clean = 0
+            self._clean_calls += 1
+            if self._clean_calls >= self._limit:
+                self._clean_calls = 0
                 self._limit = min(self._most, self._limit + max(1, int(self._limit * _GROWTH)))
-                self._let_in()
+                self._admit()
 
     def _enter(self, call: LLMCall, total: Deadline) -> None:
         with self._lock:
-            turn = threading.Event()
-            self._queue.append(turn)
-            self._let_in()
+            admitted = threading.Event()
+            self._queue.append(admitted)
+            self._admit()
         try:
-            while not turn.is_set():
+            while not admitted.is_set():
                 began = self._clock()
-                turn.wait(_LOOK_EVERY_SEC)
+                admitted.wait(_LOOK_EVERY_SEC)
                 call.add_wait(self._clock() - began)
                 call.deadline.check()
                 if total.expired:
-                    raise self._no_turn(total)
+                    raise self._no_slot(total)
                 with self._lock:
-                    self._let_in()  # time has passed, and no other thread may notice
+                    self._admit()  # time has passed, and no other thread may notice
         except BaseException:
             with self._lock:
-                if turn.is_set():  # it just got its slot
-                    self._under_way -= 1
+                if admitted.is_set():  # it just got its slot
+                    self._active -= 1
                 else:
-                    self._queue.remove(turn)
-                self._let_in()
+                    self._queue.remove(admitted)
+                self._admit()
             raise
 
     @property
     def _down(self) -> bool:
-        return self._lost >= LOST_IN_A_ROW
+        return self._failures >= LOST_IN_A_ROW
 
-    def _no_turn(self, total: Deadline) -> LLMError:
+    def _no_slot(self, total: Deadline) -> LLMError:
         within = f"no free slot within {total.seconds:g} s"
         if self._down:
-            return LLMError(f"{within}: the server is down, {self._lost} consecutive calls have failed", remedy=LATER)
+            return LLMError(
+                f"{within}: the server is down, {self._failures} consecutive calls have failed", remedy=LATER
+            )
         return LLMError(f"{within}: too many calls at once", remedy=_FEWER)
 
     def _pause(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         most = 1 if self._down else self._limit
-        while self._queue and self._under_way < most and self._clock() >= self._not_before:
-            self._under_way += 1
+        while self._queue and self._active < most and self._clock() >= self._not_before:
+            self._active += 1
             self._queue.popleft().set()

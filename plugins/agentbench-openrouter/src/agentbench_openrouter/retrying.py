@@ -66,7 +66,7 @@ class _Call:
     tried: Counter[Retry] = attrs.field(factory=Counter)
     """Number of failures by kind."""
     stale: bool = False
-    took: float = 0.0
+    duration: float = 0.0
     """Duration of the last exchange in seconds."""
 
     def complete(self) -> Completion:
@@ -88,7 +88,7 @@ class _Call:
         if isinstance(got, Failure) and got.stale and not self.stale:
             # The idle connection was closed. The server may have seen the request anyway.
             self.stale = True
-            self.call.failed(got.told)
+            self.call.failed(got.exchange)
             got = self._once(free=True)
         return got
 
@@ -105,9 +105,9 @@ class _Call:
         if got.hint is not None:
             limiter.pause(got.hint)
         if got.retry is Retry.RATE_LIMIT:
-            limiter.too_much()
+            limiter.overloaded()
         if got.outage or got.retry is Retry.TRANSIENT:
-            limiter.unwell()
+            limiter.unhealthy()
 
     def _succeeded(self) -> None:
         self.rules.breaker.succeeded()
@@ -125,13 +125,13 @@ class _Call:
             if not entered:
                 self.call.start_exchange()
                 entered = True
-            with self.rules.limiter.place(self.call, self.total):
+            with self.rules.limiter.slot(self.call, self.total):
                 self._check()
                 self.exchanges += not free
                 sent = True
                 began = self.rules.timing.clock()
                 got = self.send()
-                self.took = self.rules.timing.clock() - began
+                self.duration = self.rules.timing.clock() - began
                 self._learn(got)
         except (AttemptStop, LLMError) as error:
             if entered and not sent:
@@ -161,8 +161,8 @@ class _Call:
         return often or most == 1 or sent >= most or state.upcoming_sleep >= self.total.remaining()
 
     def _before_sleep(self, state: tenacity.RetryCallState) -> None:
-        self.call.failed(_failure(state).told)
-        for seconds in (self.took, state.upcoming_sleep):
+        self.call.failed(_failure(state).exchange)
+        for seconds in (self.duration, state.upcoming_sleep):
             if seconds > 0:
                 self.call.add_wait(seconds)
 
@@ -171,16 +171,16 @@ class _Call:
         if failure.outcome is not None:
             self._succeeded()
             return failure.outcome
-        self.call.failed(failure.told)
+        self.call.failed(failure.exchange)
         self.call.deadline.check()
         if failure.outage:
             self.rules.limiter.gave_up()
-        message = self._said(failure, state.upcoming_sleep)
+        message = self._text(failure, state.upcoming_sleep)
         self.rules.breaker.failed(failure, message)
         self.rules.breaker.check()
         raise LLMError(message, remedy=failure.remedy, stops_run=failure.blame is Blame.STOPS_RUN)
 
-    def _said(self, failure: Failure, delay: float) -> str:
+    def _text(self, failure: Failure, delay: float) -> str:
         status = "" if failure.status is None else f" {failure.status}"
         text = f"{self.rules.where}: {failure.error}{status}: {failure.message or 'no message'}"
         if failure.retry in (Retry.NEVER, Retry.ONCE):

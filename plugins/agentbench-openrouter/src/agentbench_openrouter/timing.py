@@ -16,8 +16,8 @@ _LOOK_EVERY_SEC = 0.2
 def sleep(seconds: float, deadline: Deadline) -> None:
     """Sleep, and wake up soon after the deadline has passed or was ended."""
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0 and not deadline.expired:
-        time.sleep(min(left, _LOOK_EVERY_SEC))
+    while (remaining := end - time.monotonic()) > 0 and not deadline.expired:
+        time.sleep(min(remaining, _LOOK_EVERY_SEC))
 
 
 @attrs.frozen(kw_only=True)

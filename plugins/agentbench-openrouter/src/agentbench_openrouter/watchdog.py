@@ -50,7 +50,7 @@ class Watched:
 
         Raises AbandonedError if time is up while the work continues; ``abandoned`` is called when it ends.
         """
-        task = _Apart(work, abandoned, self._news)
+        task = _AbandonableWork(work, abandoned, self._news)
         threading.Thread(target=task.run, name="agentbench-openrouter-connect", daemon=True).start()
         self._news.wait()
         return task.result()
@@ -60,7 +60,7 @@ class AbandonedError(Exception):
     """Work continues in its own thread after the caller has given up."""
 
 
-class _Apart(Generic[T]):
+class _AbandonableWork(Generic[T]):
     """Work in its own thread, and its caller: they agree on who finishes last."""
 
     def __init__(self, work: Callable[[], T], abandoned: Callable[[], None], news: threading.Event) -> None:
@@ -69,7 +69,7 @@ class _Apart(Generic[T]):
         self._news = news
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._left = False
+        self._is_abandoned = False
         self._got: list[T] = []
         self._failed: BaseException | None = None
 
@@ -80,16 +80,16 @@ class _Apart(Generic[T]):
             self._failed = error
         with self._lock:
             self._done.set()
-            left = self._left
+            is_abandoned = self._is_abandoned
         self._news.set()
-        if left:
+        if is_abandoned:
             self._abandoned()
 
     def result(self) -> T:
         self._done.wait(_LAST_WORDS_SEC)
         with self._lock:
-            self._left = not self._done.is_set()
-        if self._left:
+            self._is_abandoned = not self._done.is_set()
+        if self._is_abandoned:
             raise AbandonedError("the exchange was abandoned")
         if self._failed is not None:
             failed, self._failed = self._failed, None

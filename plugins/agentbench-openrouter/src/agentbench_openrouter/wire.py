@@ -95,19 +95,19 @@ def body(
         fields["reasoning_effort"] = options.reasoning_effort
     fields = {name: value for name, value in fields.items() if value is not None}
     encoded = _encoded(fields)
-    room = max(int(window - len(encoded) / _BYTES_PER_TOKEN), _LEAST_CAP) if window else cap
-    fitting = min(cap, room)
+    available = max(int(window - len(encoded) / _BYTES_PER_TOKEN), _LEAST_CAP) if window else cap
+    fitting = min(cap, available)
     if halved:
         fitting = max(fitting // 2, min(_LEAST_CAP, fitting))
     return encoded if fitting == cap else _encoded({**fields, dialect.cap: fitting})
 
 
-def messages(said: Sequence[Message]) -> list[dict[str, Any]]:
+def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages in the required form: consecutive system messages are merged, no response is empty, ids of calls are
     unique."""
     written: list[dict[str, Any]] = []
-    ids = _Ids(said)
-    for number, message in enumerate(said):
+    ids = _Ids(conversation)
+    for number, message in enumerate(conversation):
         if message.role == "system" and written and written[-1]["role"] == "system":
             written[-1]["content"] += f"\n\n{message.content}"
         elif message.role == "assistant":
@@ -164,8 +164,8 @@ def _routing(options: OpenRouterOptions) -> dict[str, Any]:
 class _Ids:
     """Ids of calls for requests. Some models restart numbering in every turn, some omit ids."""
 
-    def __init__(self, said: Sequence[Message]) -> None:
-        self._given = {call.id for message in said for call in message.tool_calls}
+    def __init__(self, conversation: Sequence[Message]) -> None:
+        self._ids_given = {call.id for message in conversation for call in message.tool_calls}
         self._used: set[str] = set()
         self._open: list[tuple[str, str]] = []
 
@@ -187,7 +187,7 @@ class _Ids:
     def _unique(self, wanted: str, instead: str) -> str:
         result = wanted
         if not wanted.strip() or wanted in self._used:
-            while instead in self._given or instead in self._used:
+            while instead in self._ids_given or instead in self._used:
                 instead += "_"
             result = instead
         self._used.add(result)
