@@ -98,30 +98,30 @@ def check_task(
     plan = AttemptPlan(
         run_id="", attempt_id="", task=task, variant=variant, agent=_IDLE, scorer=variant.scorer, repeat=1
     )
-    looking = _Looking(plan=plan, session=session, log=log, redactor=redactor, per_test=per_test, audited=audited)
+    checking = _Checking(plan=plan, session=session, log=log, redactor=redactor, per_test=per_test, audited=audited)
     try:
-        looking.go()
+        checking.run()
     except (Interrupted, UnavailableError, RunStoppedError):
         raise
     except AgentBenchError as error:
-        looking.found(Rule.CHECKED, f"the check failed: {error}")
+        checking.add(Rule.CHECKED, f"the check failed: {error}")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken scorer or sandbox must not stop other tasks
         trace = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
         printed = MemoryEvidence(Output(head=trace))
-        looking.found(Rule.CHECKED, f"the check failed: {type(error).__name__}: {error}", printed)
+        checking.add(Rule.CHECKED, f"the check failed: {type(error).__name__}: {error}", printed)
     return TaskCheck(
-        problems=tuple(looking.problems),
-        before=looking.before,
-        after=looking.after,
-        calibration=looking.calibration,
-        audited=looking.audited or (),
-        notes=looking.notes,
+        problems=tuple(checking.problems),
+        before=checking.before,
+        after=checking.after,
+        calibration=checking.calibration,
+        audited=checking.audited or (),
+        notes=checking.notes,
         duration_sec=time.monotonic() - started,
     )
 
 
 @attrs.define(kw_only=True)
-class _Looking:
+class _Checking:
     plan: AttemptPlan
     session: Session
     log: WarningLog
@@ -136,13 +136,13 @@ class _Looking:
     solved: tuple[Change, ...] = ()
     """The change of the reference solution."""
 
-    def found(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
+    def add(self, rule: Rule, reason: str, printed: MemoryEvidence | None = None) -> None:
         """Add a problem."""
         output = printed.tail(self.redactor) if printed else ""
         reason = self.redactor.clean_text(reason)
         self.problems.append(Problem(rule=rule, reason=reason, remedy=REMEDIES[rule], output=output))
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Check one rule; a broken one does not prevent the next."""
         task, shared = self.plan.task, self.session.shared
         if not task.script:
@@ -152,7 +152,7 @@ class _Looking:
         try:
             prepared = shared.environment(task, shared.source(task), self.log)
         except SetupError as error:
-            self.found(Rule.SETUP, str(error), MemoryEvidence(*shared.setup_output(task)))
+            self.add(Rule.SETUP, str(error), MemoryEvidence(*shared.setup_output(task)))
             return
         with Tree(prepared.environment.workspace) as tree:
             self.notes += notes_on(task, tree)
@@ -162,7 +162,7 @@ class _Looking:
         if task.script:
             self._oracle(baseline)
         if not self.problems and self.calibration and (self.calibration.obstacle or self.calibration.not_failing):
-            self.found(Rule.BASELINE_RUNS, self.calibration.obstacle or self.calibration.not_failing)
+            self.add(Rule.BASELINE_RUNS, self.calibration.obstacle or self.calibration.not_failing)
         self._audit(prepared, baseline)
 
     def _audit(self, prepared: Prepared, baseline: Baseline) -> None:
@@ -177,8 +177,8 @@ class _Looking:
                 note=self.log.note,
             )
             self.audited = tuple(
-                Problem(rule=each.rule, reason=self.redactor.clean_text(each.reason), remedy=each.remedy)
-                for each in auditing.problems(self.session.stop)
+                Problem(rule=auditor.rule, reason=self.redactor.clean_text(auditor.reason), remedy=auditor.remedy)
+                for auditor in auditing.problems(self.session.stop)
             )
         self.problems += [attrs.evolve(problem) for problem in self.audited]  # counted once per check
 
@@ -189,7 +189,7 @@ class _Looking:
             ended = baseline.verdict
             late, passed = Rule.BASELINE_IN_TIME, Rule.BASELINE_FAILS
             rule = late if ended.timed_out else passed if ended.ok else Rule.BASELINE_RUNS
-            self.found(rule, baseline.problem[1], MemoryEvidence(ended.stdout, ended.stderr))
+            self.add(rule, baseline.problem[1], MemoryEvidence(ended.stdout, ended.stderr))
         return baseline
 
     def _attempt(
@@ -218,11 +218,11 @@ class _Looking:
         assert score is not None, "an empty change is scored"
         if score.passed:
             message = "the scorer passes the empty patch"
-            self.found(Rule.EMPTY_PATCH_FAILS, message, printed)
+            self.add(Rule.EMPTY_PATCH_FAILS, message, printed)
         if score.timed_out:
             if not self.plan.task.spec.validation.failing_timeout_ok:
                 message = "the passing command times out on the unchanged tree"
-                self.found(Rule.EMPTY_PATCH_IN_TIME, message, printed)
+                self.add(Rule.EMPTY_PATCH_IN_TIME, message, printed)
             return
         self.before = score.tests
         if score.tests is not None:
@@ -232,16 +232,16 @@ class _Looking:
         expected = self.plan.task.spec.validation
         stale = [name for name in expected.fail_to_pass if before.get(name) == "passed"]
         if stale:
-            self.found(Rule.FAIL_TO_PASS, f"fail_to_pass contains tests that already pass: {name_some(stale)}")
+            self.add(Rule.FAIL_TO_PASS, f"fail_to_pass contains tests that already pass: {name_some(stale)}")
         failing = [f"{t} ({before.get(t, 'not run')})" for t in expected.pass_to_pass if before.get(t) != "passed"]
         if failing:
-            self.found(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that fail before the fix: {name_some(failing)}")
+            self.add(Rule.PASS_TO_PASS, f"pass_to_pass contains tests that fail before the fix: {name_some(failing)}")
 
     def _oracle(self, baseline: Baseline) -> None:
         applying = ApplyReference()
         result, printed = self._attempt(ConfiguredComponent.own_agent("oracle", applying, "needs_oracle"), baseline)
         if applying.refused:
-            self.found(_REFUSED[applying.refused.how], str(applying.refused))
+            self.add(_REFUSED[applying.refused.how], str(applying.refused))
             return
         change, score = result.change, result.score
         assert change is not None, "an agent that has ended has a change, possibly an empty one"
@@ -250,9 +250,9 @@ class _Looking:
             names = ", ".join(label.name for label in change.labels)
             files = name_some(change.excluded)
             message = f"the reference solution changes files that agents must not change ({names}): {files}"
-            self.found(Rule.ORACLE_MAY_EDIT, message)
+            self.add(Rule.ORACLE_MAY_EDIT, message)
         if not change.included:
-            self.found(Rule.ORACLE_CHANGES, "no part of the reference solution's change can be scored")
+            self.add(Rule.ORACLE_CHANGES, "no part of the reference solution's change can be scored")
             return
         assert score is not None, "a change is judged"
         self.after = score.tests
@@ -260,8 +260,8 @@ class _Looking:
 
     def _passes(self, score: Score, printed: MemoryEvidence) -> None:
         if score.timed_out:
-            self.found(Rule.ORACLE_IN_TIME, "the passing command times out with the reference solution", printed)
+            self.add(Rule.ORACLE_IN_TIME, "the passing command times out with the reference solution", printed)
         elif not score.passed:
             code = "" if score.exit_code is None else f" (exit code {score.exit_code})"
             why = f": {score.explanation}" if score.explanation else ""
-            self.found(Rule.ORACLE_PASSES, f"the reference solution does not pass{code}{why}", printed)
+            self.add(Rule.ORACLE_PASSES, f"the reference solution does not pass{code}{why}", printed)

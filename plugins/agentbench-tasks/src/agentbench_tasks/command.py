@@ -122,14 +122,14 @@ class _Progress(Watcher):
         self._shown: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def looked(self, task: Task, number: int, check: TaskCheck) -> None:
+    def checked(self, task: Task, number: int, check: TaskCheck) -> None:
         """One line; also reports how often there was no problem."""
         name = task.spec.id if number == 1 else f"{task.spec.id}@{number}"
         first, *more = [f"{problem.rule}: {shortened(problem.reason)}" for problem in check.problems] or [""]
         with self._lock:
             self._finished += 1
-            place = f"[{self._finished}/{self._checks}]"
-            say(f"{place} {name}  {f'broken: {first}' if first else 'valid'}  {check.duration_sec:.1f} s", err=True)
+            progress = f"[{self._finished}/{self._checks}]"
+            say(f"{progress} {name}  {f'broken: {first}' if first else 'valid'}  {check.duration_sec:.1f} s", err=True)
             for message, problem in zip((first, *more), check.problems, strict=False):
                 if message != first:
                     say(f"      broken: {message}", err=True)
@@ -271,13 +271,13 @@ def _write(finding: TaskReport) -> str:
         return "nothing written: no test fails before the fix and passes after it"
     lists = {"fail_to_pass": result.fail_to_pass, "pass_to_pass": result.pass_to_pass}
     wrote = write_expected_tests(finding.task, lists)
-    left = ""
+    excluded = ""
     if result.failing:
         names = name_some(result.failing)
-        left += f"; excluded {len(result.failing)} that do not pass with the reference solution: {names}"
+        excluded += f"; excluded {len(result.failing)} that do not pass with the reference solution: {names}"
     if result.unsteady:
-        left += f"; excluded {result.unsteady} with inconsistent results"
-    return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{left}"
+        excluded += f"; excluded {result.unsteady} with inconsistent results"
+    return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{excluded}"
 
 
 @click.command("new")

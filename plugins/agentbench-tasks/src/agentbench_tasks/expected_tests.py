@@ -47,8 +47,8 @@ def _in_order(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 def _difference(name: str, before: Sequence[str], after: Sequence[str]) -> str:
     """For example ``fail_to_pass: 12 (3 new, 1 gone)``."""
-    new, gone = len(set(after) - set(before)), len(set(before) - set(after))
-    message = ", ".join([*([f"{new} new"] if new else []), *([f"{gone} gone"] if gone else [])])
+    new, removed = len(set(after) - set(before)), len(set(before) - set(after))
+    message = ", ".join([*([f"{new} new"] if new else []), *([f"{removed} gone"] if removed else [])])
     return f"{name}: {len(after)}{f' ({message})' if message and before else ''}"
 
 
@@ -67,20 +67,20 @@ def with_lists(text: str, lists: Mapping[str, Sequence[str]], where: str) -> str
     if validation.flow_style:
         raise InputError(f"{where}: validation is a flow mapping in braces", remedy="Write one field per line.")
     indent = " " * validation.value[0][0].start_mark.column
-    places = {key.value: (key, value) for key, value in validation.value}
+    fields = {key.value: (key, value) for key, value in validation.value}
     edits: list[_Edit] = []
     for name, tests in lists.items():
         items = "".join(f"\n{indent}  - {_quoted(test)}" for test in tests)
-        if name not in places:
-            end = _end_of_line(text, places[_AFTER][1].end_mark.index)
+        if name not in fields:
+            end = _end_of_line(text, fields[_AFTER][1].end_mark.index)
             edits.append(_Edit(end, end, f"\n{indent}{name}:{items or ' []'}"))
-        elif places[name][1].flow_style:  # replace its brackets, keep the rest of the line
-            key, value = places[name]
+        elif fields[name][1].flow_style:  # replace its brackets, keep the rest of the line
+            key, value = fields[name]
             edits.append(_Edit(key.end_mark.index, value.end_mark.index, ":" if tests else ": []"))
             end = _end_of_line(text, value.end_mark.index)
             edits.append(_Edit(end, end, items))
         else:
-            edits += _in_block(text, *places[name], tests)
+            edits += _in_block(text, *fields[name], tests)
     edits.sort(key=lambda edit: edit.start)
     for edit in reversed(edits):  # from the end, so that earlier positions stay valid
         text = text[: edit.start] + edit.text + text[edit.end :]

@@ -54,9 +54,9 @@ class CheckCounts:
 
 
 def add_checks(
-    suite: Path, seen: Sequence[tuple[Task, CheckCounts]], *, sandbox: str, harness: str, today: datetime.date
+    suite: Path, checked: Sequence[tuple[Task, CheckCounts]], *, sandbox: str, harness: str, today: datetime.date
 ) -> Mapping[str, Measured]:
-    """Add checks to the file of a suite, and update the quarantine. Returns the new entries of ``seen``, by id.
+    """Add checks to the file of a suite, and update the quarantine. Returns the new entries of ``checked``, by id.
 
     Checks of a task with the same digest in the same sandbox add up until they expire. A task without any successful
     check is broken, not flaky: nothing is written.
@@ -69,7 +69,7 @@ def add_checks(
         flakes = read_flakes(suite)
         tasks = dict(flakes.tasks)
         written = {}
-        for task, new in seen:
+        for task, new in checked:
             entry = tasks.get(task.spec.id, TaskFlakes())
             before = entry.measured.get(sandbox)
             adds_up = before is not None and before.digest == task.digest and before.expires >= today.isoformat()
@@ -128,8 +128,8 @@ def _decided(tasks: Mapping[str, TaskFlakes], above: float) -> Mapping[str, Task
         name: attrs.evolve(
             entry,
             measured={
-                sandbox: attrs.evolve(one, quarantined=one.flaky / one.checks > above)
-                for sandbox, one in entry.measured.items()
+                sandbox: attrs.evolve(measurement, quarantined=measurement.flaky / measurement.checks > above)
+                for sandbox, measurement in entry.measured.items()
             },
         )
         for name, entry in sorted(tasks.items())

@@ -35,7 +35,7 @@ _GRADER = frozenset(
 class Watcher(RunObserver):
     """Also receives the progress of a validation; called from several threads."""
 
-    def looked(self, task: Task, number: int, check: TaskCheck) -> None:
+    def checked(self, task: Task, number: int, check: TaskCheck) -> None:
         """A task was checked for the ``number``-th time."""
 
     def finished(self, finding: TaskReport) -> None:
@@ -129,16 +129,16 @@ class TaskReport:
         if len(pairs) < len(self.checks):
             return None
         before, after = zip(*pairs, strict=True)
-        seen = sorted({name for tests in after for name in tests})
-        passing = [name for name in seen if all(tests.get(name) == "passed" for tests in after)]
+        names = sorted({name for tests in after for name in tests})
+        passing = [name for name in names if all(tests.get(name) == "passed" for tests in after)]
         fail_to_pass = tuple(name for name in passing if all(tests.get(name) in _FAILED for tests in before))
         pass_to_pass = tuple(name for name in passing if all(tests.get(name) == "passed" for tests in before))
-        never = [name for name in seen if not any(tests.get(name) == "passed" for tests in after)]
+        never = [name for name in names if not any(tests.get(name) == "passed" for tests in after)]
         unsteady = [
             name
-            for name in seen
+            for name in names
             if name not in {*fail_to_pass, *pass_to_pass, *never}
-            and any(len({each.get(name) for each in tests}) > 1 for tests in (before, after))
+            and any(len({test.get(name) for test in tests}) > 1 for tests in (before, after))
         ]
         return ExpectedTests(
             fail_to_pass=fail_to_pass,
@@ -186,7 +186,7 @@ def validate(
             for number in range(1, times + 1):
                 audited = checks[0].audited if checks else None
                 checks.append(check_task(task, variant, session, per_test=per_test, audited=audited))
-                watcher.looked(task, number, checks[-1])
+                watcher.checked(task, number, checks[-1])
             finding = TaskReport(task=task, checks=tuple(checks), strict=strict)
             watcher.finished(finding)
             return finding
