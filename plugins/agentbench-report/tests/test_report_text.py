@@ -41,7 +41,7 @@ def test_a_link_ends_where_it_should(text: str, path: str) -> None:
     shown = links.to(text, path)
     assert shown.endswith("][1]")
     assert links.to("again", path) == "[again][1]"
-    number, _, place = links.places().partition(": ")
+    number, _, place = links.targets().partition(": ")
     assert number == "[1]"
     assert not set(" ()<>\n\"'|") & set(place)
 

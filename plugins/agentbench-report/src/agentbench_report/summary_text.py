@@ -50,7 +50,7 @@ def as_markdown(summary: RunSummary, base: str = "") -> str:
         parts += ["## Labels", markdown_table(("label", "attempts"), rows)]
     parts += ["## Cost and effort", _usage(summary)]
     parts += _hardest(summary.hardest)
-    parts += ["## Tasks", _tasks(summary, base, links), links.places()]
+    parts += ["## Tasks", _tasks(summary, base, links), links.targets()]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

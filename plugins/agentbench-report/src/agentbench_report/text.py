@@ -65,7 +65,7 @@ class Links:
         number = self._numbers.setdefault(target, len(self._numbers) + 1)
         return f"[{plain(text)}][{number}]"
 
-    def places(self) -> str:
+    def targets(self) -> str:
         """The link targets, for the end of the page."""
         return "\n".join(f"[{number}]: {target}" for target, number in self._numbers.items())
 

@@ -105,16 +105,16 @@ def _judge(baseline: Path, candidate: Path, config: Path, allowed: Collection[Re
     a, b = read(baseline), read(candidate)
     suites = a.manifest.suite, b.manifest.suite
     rules = gates.rules_of_both(*suites)
-    found = check(a, b, allowed)
-    require(("Baseline (A) and candidate (B)", found))
+    result = check(a, b, allowed)
+    require(("Baseline (A) and candidate (B)", result))
     overridden = [
         f"{item.reason} A: {item.a}; B: {item.b}"
-        for item in found.overridden
+        for item in result.overridden
         if item.ground is not RefusalReason.TAMPERED
     ]
     near_misses = gates.near_misses(suites, {*a.labels, *b.labels})
     source = gates.source(suites[1])
-    report = decide(a, b, rules, rules_from=source, overridden=overridden, warnings=[*found.warnings, *near_misses])
+    report = decide(a, b, rules, rules_from=source, overridden=overridden, warnings=[*result.warnings, *near_misses])
     if report.verdict == "pass":
         return report
     return attrs.evolve(report, warnings=(*report.warnings, *plan_warnings(a, rules)))

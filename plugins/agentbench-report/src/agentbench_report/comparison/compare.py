@@ -164,15 +164,15 @@ def _against(
     )
 
 
-def _adjusted(one: Estimate, index: int, estimates: Mapping[int, Estimate]) -> float:
-    """The p of ``one`` for the run ``index``, adjusted for the estimates of the other runs (Holm)."""
-    ps = [one.p if other == index else estimate_.p for other, estimate_ in estimates.items()]
+def _adjusted(estimate: Estimate, index: int, estimates: Mapping[int, Estimate]) -> float:
+    """The p of ``estimate`` for the run ``index``, adjusted for the estimates of the other runs (Holm)."""
+    ps = [estimate.p if other == index else estimate_.p for other, estimate_ in estimates.items()]
     return holm(ps)[[*estimates].index(index)]
 
 
-def _alternative(one: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Alternative:
-    p = _adjusted(one, index, estimates)
-    return Alternative(difference=one.difference, p=p, verdict=verdict(one.difference, p, alpha))
+def _alternative(estimate: Estimate, index: int, estimates: Mapping[int, Estimate], alpha: float) -> Alternative:
+    p = _adjusted(estimate, index, estimates)
+    return Alternative(difference=estimate.difference, p=p, verdict=verdict(estimate.difference, p, alpha))
 
 
 def _other_case(
@@ -183,10 +183,10 @@ def _other_case(
     alpha: float,
 ) -> Alternative | None:
     """The result of a case that is applied to the other runs as well, if they have it."""
-    one = other_cases[index][case]
-    if one is None:
+    result = other_cases[index][case]
+    if result is None:
         return None
-    return _alternative(one, index, {i: cases[case] or estimates[i] for i, cases in other_cases.items()}, alpha)
+    return _alternative(result, index, {i: cases[case] or estimates[i] for i, cases in other_cases.items()}, alpha)
 
 
 def _compared(
@@ -203,7 +203,7 @@ def _compared(
 
 def _omnibus(runs: Sequence[RunCounts], aligned: Sequence[Alignment]) -> Omnibus | None:
     """Cochran's Q over tasks with a score in every run. Not with repeats, which are not matched samples."""
-    if len(runs) < 3 or any(one.repeated for one in aligned):
+    if len(runs) < 3 or any(alignment.repeated for alignment in aligned):
         return None
     digests = [task.digest for task in runs[0].tasks]
     matched = [[run.by_digest[digest] for run in runs] for digest in digests]
@@ -220,8 +220,8 @@ def _tasks(runs: Sequence[RunCounts], baseline: int) -> tuple[TaskAcross, ...]:
             task_id=task.task_id,
             digest=task.digest,
             cells=tuple(
-                TaskCell(passed=one.passed, scored=one.scored, missing=one.missing)
-                for one in (run.by_digest[task.digest] for run in runs)
+                TaskCell(passed=task_run.passed, scored=task_run.scored, missing=task_run.missing)
+                for task_run in (run.by_digest[task.digest] for run in runs)
             ),
         )
         for task in runs[baseline].tasks

@@ -45,10 +45,10 @@ def runs_csv(report: CompareReport) -> str:
     return csv_text((*header, *rates, *trust, *usage, *excluded), (_run_cells(run, report) for run in report.runs))
 
 
-def _run_cells(one: ComparedRun, report: CompareReport) -> list[Cell]:
-    side, against = one.side, one.against
+def _run_cells(run: ComparedRun, report: CompareReport) -> list[Cell]:
+    side, against = run.side, run.against
     baseline = "yes" if against is None else "no"
-    cells: list[Cell] = [one.label, side.run_id, baseline, len(report.tasks), _rated(report)]
+    cells: list[Cell] = [run.label, side.run_id, baseline, len(report.tasks), _rated(report)]
     cells += [side.planned, side.scored, side.passed, side.unscored, side.not_recorded, _rounded(side.pass_rate)]
     cells += [_rounded(side.interval.low), _rounded(side.interval.high)] if side.interval else [None, None]
     if against is None:
@@ -58,9 +58,9 @@ def _run_cells(one: ComparedRun, report: CompareReport) -> list[Cell]:
         numbers = (main.difference, main.interval.low, main.interval.high, main.p, against.p_holm)
         cells += [*map(_rounded, numbers), against.verdict, against.complete_pairs, against.incomplete]
         cells += [None if case is None else _rounded(case.difference) for case in (against.worst, against.best)]
-        cells += ["yes" if against.robust else "no", " ".join(one.ground for one in against.overridden)]
+        cells += ["yes" if against.robust else "no", " ".join(run.ground for run in against.overridden)]
         cells.append(len(against.warnings))
-    cells += [_rounded(side.cost_usd), _rounded(one.cost_per_pass_usd), round(side.duration_sec, 3)]
+    cells += [_rounded(side.cost_usd), _rounded(run.cost_per_pass_usd), round(side.duration_sec, 3)]
     cells += [side.steps, side.tokens, len(report.quarantined)]
     if against is None:
         return [*cells, None, None, None]
@@ -79,7 +79,7 @@ def _rounded(number: float | None) -> float | None:
 
 def tasks_csv(report: CompareReport) -> str:
     """One row per task, with the passed, scored and missing attempts of each run."""
-    columns = [safe_cell(f"{what} {one.label}") for one in report.runs for what in ("passed", "scored", "missing")]
+    columns = [safe_cell(f"{what} {run.label}") for run in report.runs for what in ("passed", "scored", "missing")]
     rows: list[list[Cell]] = [
         [task.task_id, task.digest, *(n for cell in task.cells for n in (cell.passed, cell.scored, cell.missing))]
         for task in report.tasks
@@ -89,11 +89,11 @@ def tasks_csv(report: CompareReport) -> str:
 
 def as_markdown(report: CompareReport) -> str:
     """The report as Markdown."""
-    others = [one for one in report.runs if one.against is not None]
+    others = [run for run in report.runs if run.against is not None]
     links = Links()
     parts = [
         f"# {len(report.runs)} runs on {plain(report.suite)}, against {plain(report.baseline)}",
-        "\n".join(_headline(one, one.against, report) for one in others if one.against is not None),
+        "\n".join(_headline(run, run.against, report) for run in others if run.against is not None),
         *_warnings(report),
         "## Runs",
         _runs(report, links),
@@ -103,13 +103,13 @@ def as_markdown(report: CompareReport) -> str:
         _usage(report),
         "## Tasks",
         _tasks(report),
-        links.places(),
+        links.targets(),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _headline(one: ComparedRun, against: BaselineComparison, report: CompareReport) -> str:
-    main, label = against.estimate, plain(one.label)
+def _headline(run: ComparedRun, against: BaselineComparison, report: CompareReport) -> str:
+    main, label = against.estimate, plain(run.label)
     details = "".join(f" {plain(text)}" for text in (against.about_missing, against.about_aside) if text)
     if main.difference is None:
         return f"- {label}: no comparison is possible, because no task has a score in both runs.{details}"
@@ -124,8 +124,8 @@ def _headline(one: ComparedRun, against: BaselineComparison, report: CompareRepo
 
 def _warnings(report: CompareReport) -> list[str]:
     parts = []
-    for one in report.runs:
-        against = one.against
+    for run in report.runs:
+        against = run.against
         if against is None:
             continue
         lines = list(map(overridden, against.overridden))
@@ -137,11 +137,11 @@ def _warnings(report: CompareReport) -> list[str]:
         if against.invalid:
             lines.append(f"- invalid in both runs and not counted: {plain(name_list(against.invalid))}")
         if lines:
-            title = f"{plain(one.label)} (B) against {plain(report.baseline)} (A)"
+            title = f"{plain(run.label)} (B) against {plain(report.baseline)} (A)"
             override = ", **not comparable (overridden by flags)**" if against.overridden else ""
             parts += [f"{title}{override}:", "\n".join(lines)]
     if report.quarantined:
-        names = [one.label for one in report.runs]
+        names = [run.label for run in report.runs]
         lines = [f"- {plain(task.line(names))}" for task in report.quarantined[:_MAX_QUARANTINED]]
         more = len(report.quarantined) - _MAX_QUARANTINED
         parts += ["Quarantined and not counted:", "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])]
@@ -155,24 +155,24 @@ def _runs(report: CompareReport, links: Links) -> str:
     note = (
         f"Pass rates are over {count_tasks(_rated(report))} with a score in every run. Differences are paired by task."
     )
-    return f"{markdown_table(header, [_run(one, links) for one in report.runs])}\n\n{note}"
+    return f"{markdown_table(header, [_run(run, links) for run in report.runs])}\n\n{note}"
 
 
-def _run(one: ComparedRun, links: Links) -> Sequence[Cell]:
-    side, rate = one.side, "none"
+def _run(run: ComparedRun, links: Links) -> Sequence[Cell]:
+    side, rate = run.side, "none"
     if side.pass_rate is not None and side.interval is not None:
         rate = f"{percent(side.pass_rate)} ({percent(side.interval.low)} to {percent(side.interval.high)})"
     missing = side.unscored + side.not_recorded
-    names = (*map(plain, (one.label, side.agent, side.model)), links.to(side.run_id, side.directory))
+    names = (*map(plain, (run.label, side.agent, side.model)), links.to(side.run_id, side.directory))
     return (*names, side.planned, side.scored, side.passed, missing, rate)
 
 
 def _differences(report: CompareReport) -> str:
     interval = f"{100 * report.confidence:.4g}% CI"
     header = ("variant", "pairs", "incomplete", "difference", interval, "p", "Holm p")
-    rows = [_difference(one.label, one.against) for one in report.runs if one.against is not None]
+    rows = [_difference(run.label, run.against) for run in report.runs if run.against is not None]
     table = markdown_table((*header, "verdict", "worst case", "best case"), rows)
-    repeated = any(one.against and one.against.estimate.table is None for one in report.runs)
+    repeated = any(run.against and run.against.estimate.table is None for run in report.runs)
     methods = (
         "Means over tasks, with Tango score intervals over tasks and sign-flip tests."
         if repeated
@@ -202,20 +202,20 @@ def _difference(label: str, against: BaselineComparison) -> Sequence[Cell]:
 def _usage(report: CompareReport) -> str:
     rows = [
         (
-            plain(one.label),
-            one.side.steps,
-            f"{one.side.duration_sec:.1f}",
-            one.side.tokens,
-            f"{one.side.cost_usd:.4f}",
-            None if one.cost_per_pass_usd is None else f"{one.cost_per_pass_usd:.4f}",
+            plain(run.label),
+            run.side.steps,
+            f"{run.side.duration_sec:.1f}",
+            run.side.tokens,
+            f"{run.side.cost_usd:.4f}",
+            None if run.cost_per_pass_usd is None else f"{run.cost_per_pass_usd:.4f}",
         )
-        for one in report.runs
+        for run in report.runs
     ]
     return markdown_table(("variant", "steps", "seconds", "tokens", "USD", "USD per pass"), rows)
 
 
 def _tasks(report: CompareReport) -> str:
-    header = ("task", *(plain(one.label) for one in report.runs))
+    header = ("task", *(plain(run.label) for run in report.runs))
     order = sorted(report.tasks, key=lambda task: (_same_result(task), task.task_id))  # differing tasks first
     rows = [(plain(task.task_id), *map(_cell, task.cells)) for task in order[:MAX_TASKS]]
     more = f"\n\n... and {len(order) - MAX_TASKS} more." if len(order) > MAX_TASKS else ""

@@ -70,7 +70,7 @@ def require_resamples(estimates: Sequence[Estimate | None], question: Question) 
     Raises:
         InputError: sign flips were sampled, and ``1 / (1 + resamples)`` is above a fifth of ``question.alpha``.
     """
-    sampled = any(one and one.sign_flip and not one.sign_flip.exact for one in estimates)
+    sampled = any(estimate and estimate.sign_flip and not estimate.sign_flip.exact for estimate in estimates)
     least = math.ceil(round(_SHARE_OF_ALPHA / question.alpha, 6)) - 1
     if sampled and question.resamples < least:
         raise InputError(

@@ -106,7 +106,7 @@ def estimate(aligned: Alignment, question: Question, missing: Missing = Missing.
         interval = tango_mean(differences, question.confidence)
         interval_method = "none" if means.mean is None else "identical" if means.degenerate else "tango_mean"
         p = flipped.two_sided
-    counts = [each for each in (pair.counts(missing) for pair in aligned.pairs) if each]
+    counts = [pair_counts for pair_counts in (pair.counts(missing) for pair in aligned.pairs) if pair_counts]
     mean = means.mean if means is not None else table.difference if table is not None else None
     return Estimate(
         missing=missing,

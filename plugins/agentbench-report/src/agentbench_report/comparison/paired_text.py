@@ -58,7 +58,7 @@ def as_markdown(report: PairedReport, diff: ReadDiff | None = None) -> str:
     parts += [*_reasons(report), "## Cost and effort", _usage(report), *_not_counted(report)]
     if diff is not None:
         parts += _diffs(report, diff)
-    parts.append(links.places())
+    parts.append(links.targets())
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -126,10 +126,14 @@ def _table(report: PairedReport) -> list[str]:
 
 def _differences(report: PairedReport) -> str:
     header = ("", "tasks", "A", "B", "difference", f"{report.confidence * 100:.4g}% CI", "p")
-    cases = [(_CASES[one.missing], one) for one in (report.estimate, report.worst, report.best) if one is not None]
+    cases = [
+        (_CASES[estimate.missing], estimate)
+        for estimate in (report.estimate, report.worst, report.best)
+        if estimate is not None
+    ]
     others = ((_WITH_QUARANTINED, report.with_quarantined), (_WITHOUT_SUSPECTED, report.without_suspected))
-    cases += [(name, one) for name, one in others if one is not None]
-    rows = [_difference(name, one) for name, one in cases]
+    cases += [(name, estimate) for name, estimate in others if estimate is not None]
+    rows = [_difference(name, estimate) for name, estimate in cases]
     methods = {
         "tango": "Tango score interval and McNemar mid-p test.",
         "tango_mean": "Means over tasks, with a Tango score interval for the effective number of tasks and a sign-flip "
@@ -144,36 +148,38 @@ def _differences(report: PairedReport) -> str:
     return f"{markdown_table(header, rows)}\n\n{note}".rstrip()
 
 
-def _difference(name: str, one: Estimate) -> Sequence[Cell]:
-    if one.difference is None or one.pass_rate_a is None or one.pass_rate_b is None:
-        return (name, one.tasks, None, None, None, None, None)
-    bounds = f"{100 * one.interval.low:+z.1f} to {100 * one.interval.high:+z.1f}"
+def _difference(name: str, estimate: Estimate) -> Sequence[Cell]:
+    if estimate.difference is None or estimate.pass_rate_a is None or estimate.pass_rate_b is None:
+        return (name, estimate.tasks, None, None, None, None, None)
+    bounds = f"{100 * estimate.interval.low:+z.1f} to {100 * estimate.interval.high:+z.1f}"
     return (
         name,
-        one.tasks,
-        percent(one.pass_rate_a),
-        percent(one.pass_rate_b),
-        points(one.difference),
+        estimate.tasks,
+        percent(estimate.pass_rate_a),
+        percent(estimate.pass_rate_b),
+        points(estimate.difference),
         bounds,
-        p_value(one.p),
+        p_value(estimate.p),
     )
 
 
 def _tests(report: PairedReport) -> list[str]:
-    one, lines = report.estimate, []
-    if one.difference is None:
+    estimate, lines = report.estimate, []
+    if estimate.difference is None:
         return []
-    if one.mcnemar_midp is not None and one.mcnemar_exact is not None and one.tango is not None:
-        tests = f"{p_text(one.mcnemar_midp)} (mid-p), {p_text(one.mcnemar_exact)} (exact)"
-        lines.append(f"- McNemar: {tests}, Tango {interval_text(one.tango)}")
-    if one.task_means is not None and one.task_means.p is not None:
-        lines.append(f"- paired t over tasks: {p_text(one.task_means.p)}, {interval_text(one.task_means.interval)}")
-    if one.sign_flip is not None:
-        flips = "all sign flips" if one.sign_flip.exact else f"sampled with seed {report.seed}"
-        lines.append(f"- sign-flip test over tasks: {p_text(one.sign_flip.two_sided)} ({flips})")
-    if one.bootstrap is not None and not one.bootstrap.degenerate:
-        resamples = f"{one.bootstrap.resamples} resamples of tasks, seed {one.bootstrap.seed}"
-        lines.append(f"- bootstrap: BCa {interval_text(one.bootstrap.interval)} ({resamples}, usually too narrow)")
+    if estimate.mcnemar_midp is not None and estimate.mcnemar_exact is not None and estimate.tango is not None:
+        tests = f"{p_text(estimate.mcnemar_midp)} (mid-p), {p_text(estimate.mcnemar_exact)} (exact)"
+        lines.append(f"- McNemar: {tests}, Tango {interval_text(estimate.tango)}")
+    if estimate.task_means is not None and estimate.task_means.p is not None:
+        lines.append(
+            f"- paired t over tasks: {p_text(estimate.task_means.p)}, {interval_text(estimate.task_means.interval)}"
+        )
+    if estimate.sign_flip is not None:
+        flips = "all sign flips" if estimate.sign_flip.exact else f"sampled with seed {report.seed}"
+        lines.append(f"- sign-flip test over tasks: {p_text(estimate.sign_flip.two_sided)} ({flips})")
+    if estimate.bootstrap is not None and not estimate.bootstrap.degenerate:
+        resamples = f"{estimate.bootstrap.resamples} resamples of tasks, seed {estimate.bootstrap.seed}"
+        lines.append(f"- bootstrap: BCa {interval_text(estimate.bootstrap.interval)} ({resamples}, usually too narrow)")
     if report.detectable.difference is not None:
         effect = f"{100 * report.detectable.difference:.1f} pp at {report.detectable.power:.0%} power"
         lines.append(f"- minimum detectable effect: {effect}")

@@ -95,7 +95,7 @@ def check(a: RunCounts, b: RunCounts, allowed: Collection[RefusalReason] = ()) -
     if aligned.renamed:
         names = [f"{pair.a.task_id} and {pair.b.task_id}" for pair in aligned.renamed]
         warnings.append(f"same digest but different names in the two runs: {_task_list(names)}")
-    resumed_with_changes = any(one.changes for run in (a, b) for one in run.manifest.resumed)
+    resumed_with_changes = any(resumption.changes for run in (a, b) for resumption in run.manifest.resumed)
     return Comparability(
         refusals=tuple(refusal for refusal in refusals if refusal.flag is None or refusal.ground not in allowed),
         overridden=tuple(refusal for refusal in refusals if refusal.flag is not None and refusal.ground in allowed),
@@ -177,7 +177,7 @@ def _limits(a: RunCounts, b: RunCounts, aligned: Alignment) -> Iterable[Refusal]
 
 
 def _limits_of(task: TaskCounts) -> str:
-    limits = sorted((each.timeout_sec, each.tool_timeout_sec, each.max_steps) for each in task.limits)
+    limits = sorted((limit.timeout_sec, limit.tool_timeout_sec, limit.max_steps) for limit in task.limits)
     return "; ".join(f"{time:g} s, {tool:g} s per tool call, {steps} steps" for time, tool, steps in limits)
 
 

@@ -74,7 +74,7 @@ def conversations(records: Iterable[ConversationEntry], texts: Texts) -> Sequenc
 
 
 def _same_message(message: Message, answer: Message) -> bool:
-    calls, answer_calls = ([(call.tool, call.arguments) for call in one.tool_calls] for one in (message, answer))
+    calls, answer_calls = ([(call.tool, call.arguments) for call in source.tool_calls] for source in (message, answer))
     return message.role == answer.role and message.content == answer.content and calls == answer_calls
 
 

@@ -76,7 +76,9 @@ def notes(side: Side, listed: Sequence[ListedAttempt]) -> Iterator[str]:
     if "oracle" in summary.labels:
         yield f"Attempts that were given the reference solution (label oracle): {count(summary.labels['oracle'])}."
     sandboxes = {
-        one.row.sandbox.name for one in listed if one.side == side.letter and one.row and not one.row.sandbox.isolated
+        attempt.row.sandbox.name
+        for attempt in listed
+        if attempt.side == side.letter and attempt.row and not attempt.row.sandbox.isolated
     }
     for name in sorted(sandboxes):
         yield f"Sandbox {name} is not isolated, so results are valid for trusted agents only."
@@ -152,15 +154,15 @@ def _rates(runs: Sequence[Side]) -> Plot | tuple[str, str]:
 
 def _reasons(runs: Sequence[Side]) -> Plot | tuple[str, str]:
     title = "Failure reasons"
-    found: dict[tuple[str, bool], list[int]] = {}
+    counts: dict[tuple[str, bool], list[int]] = {}
     for number, side in enumerate(runs):
         for reason in side.summary.reasons:
-            found.setdefault((reason.reason, reason.scored), [0] * len(runs))[number] = reason.attempts
+            counts.setdefault((reason.reason, reason.scored), [0] * len(runs))[number] = reason.attempts
         if side.summary.not_recorded:
-            found.setdefault((NOT_RECORDED, False), [0] * len(runs))[number] = side.summary.not_recorded
-    if not found:
+            counts.setdefault((NOT_RECORDED, False), [0] * len(runs))[number] = side.summary.not_recorded
+    if not counts:
         return title, "every attempt passed"
-    ordered = sorted(found.items(), key=lambda item: (not item[0][1], -max(item[1]), item[0]))
+    ordered = sorted(counts.items(), key=lambda item: (not item[0][1], -max(item[1]), item[0]))
     shown = ordered[:_MAX_GROUPS]
     names = [reason if scored else f"{reason} (no score)" for (reason, scored), _ in shown]
     # With one run, colours distinguish failures from missing attempts. With two runs, they distinguish the runs.
@@ -172,7 +174,7 @@ def _reasons(runs: Sequence[Side]) -> Plot | tuple[str, str]:
         label="; ".join(
             f"{name}: {_by_run(runs, map(count, values))}" for name, (_, values) in zip(names, shown, strict=True)
         ),
-        note="Attempts without a score are not counted as failures." if any(not s for _, s in found) else "",
+        note="Attempts without a score are not counted as failures." if any(not s for _, s in counts) else "",
         header=("reason", "counts as", *(_attempts_of(side) for side in runs)),
         rows=[(reason, _counted_as(reason, scored), *map(count, values)) for (reason, scored), values in ordered],
     )
@@ -185,21 +187,23 @@ def _counted_as(reason: str, scored: bool) -> str:
 def _costs(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tuple[str, str]:
     title, unit = "Cost by outcome", "US dollars per attempt"
     formatted: Callable[[float], str] = usd
-    rows = [one for one in listed if one.row is not None]
-    values = {one.number: one.row.usage.cost_usd for one in rows if one.row is not None}
+    rows = [attempt for attempt in listed if attempt.row is not None]
+    values = {attempt.number: attempt.row.usage.cost_usd for attempt in rows if attempt.row is not None}
     if not any(values.values()):
         title, unit, formatted = "Tokens by outcome", "tokens per attempt", _integer
         values = {
-            one.number: float(one.row.usage.prompt_tokens + one.row.usage.completion_tokens)
-            for one in rows
-            if one.row is not None
+            attempt.number: float(attempt.row.usage.prompt_tokens + attempt.row.usage.completion_tokens)
+            for attempt in rows
+            if attempt.row is not None
         }
     if not any(values.values()):
         return "Cost by outcome", "no attempt called a model"
     shown, table = [], []
     for result in RESULTS:
         for side in runs:
-            own = [values[one.number] for one in rows if one.result == result and one.side == side.letter]
+            own = [
+                values[attempt.number] for attempt in rows if attempt.result == result and attempt.side == side.letter
+            ]
             if own:
                 outcome = "infrastructure error" if result == MISSING else result
                 name = f"{outcome} {side.letter}".strip()
@@ -223,13 +227,13 @@ def _costs(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tupl
 
 def _phases(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tuple[str, str]:
     title = "Time per phase"
-    found: dict[str, Mapping[str, list[float]]] = {}
-    for one in listed:
-        for phase, value in phases(one).items():
-            found.setdefault(phase, {side.letter: [] for side in runs})[one.side].append(value)
-    if not found:
+    result: dict[str, Mapping[str, list[float]]] = {}
+    for attempt in listed:
+        for phase, value in phases(attempt).items():
+            result.setdefault(phase, {side.letter: [] for side in runs})[attempt.side].append(value)
+    if not result:
         return title, "no attempt has timings"
-    means = [[statistics.fmean(own) if (own := of[side.letter]) else None for side in runs] for of in found.values()]
+    means = [[statistics.fmean(own) if (own := of[side.letter]) else None for side in runs] for of in result.values()]
     table = [
         (
             words(phase),
@@ -237,13 +241,13 @@ def _phases(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tup
             count(len(own)),
             *map(seconds, (statistics.fmean(own), statistics.median(own), max(own), sum(own))),
         )
-        for phase, of in found.items()
+        for phase, of in result.items()
         for side in runs
         if (own := of[side.letter])
     ]
     if len(runs) == 1:
         table = [(row[0], *row[2:]) for row in table]
-    names = [words(phase) for phase in found][:_MAX_GROUPS]
+    names = [words(phase) for phase in result][:_MAX_GROUPS]
     durations = [[None if mean is None else seconds(mean) for mean in each] for each in means]
     return Plot(
         title=title,
@@ -258,7 +262,7 @@ def _phases(runs: Sequence[Side], listed: Sequence[ListedAttempt]) -> Plot | tup
 def _series(
     runs: Sequence[Side], values: Sequence[Sequence[float | None]]
 ) -> Sequence[tuple[str, Sequence[float | None]]]:
-    return [(side.letter, [each[number] for each in values]) for number, side in enumerate(runs)]
+    return [(side.letter, [value[number] for value in values]) for number, side in enumerate(runs)]
 
 
 def _by_run(runs: Sequence[Side], values: Iterable[str | None]) -> str:

@@ -51,7 +51,7 @@ def render(views: Sequence[RunView]) -> Iterator[str]:
     """Render the report of one or two runs in pieces."""
     runs = listing.sides(views)
     listed = listing.listing(runs)
-    rows = [one.row for one in listed if one.row is not None]
+    rows = [attempt.row for attempt in listed if attempt.row is not None]
     return _filled(
         policy=environment.policy(),
         style=environment.bundled("page.css"),
@@ -59,10 +59,10 @@ def render(views: Sequence[RunView]) -> Iterator[str]:
         runs=runs,
         notes=[(side, note) for side in runs for note in notes(side, listed)],
         listed=listed,
-        results=[word for word in listing.RESULTS if any(one.result == word for one in listed)],
-        reasons=sorted({one.reason for one in listed if one.reason}),
+        results=[word for word in listing.RESULTS if any(attempt.result == word for attempt in listed)],
+        reasons=sorted({attempt.reason for attempt in listed if attempt.reason}),
         labels=sorted({label.name for row in rows for label in row.labels}),
-        repeated=any(one.repeat > 1 for one in listed),
+        repeated=any(attempt.repeat > 1 for attempt in listed),
         overview=overview(runs, listed),
         both=compare_sides(runs[0], runs[1], listed) if len(runs) == 2 else None,
         evidence=_evidence(runs, listed),

@@ -52,8 +52,8 @@ def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt]) -> RunCompa
     """Compare two runs."""
     aligned = align(a.counts, b.counts)
     attempts: dict[tuple[str, str], list[ListedAttempt]] = {}
-    for one in listed:
-        attempts.setdefault((one.side, one.digest), []).append(one)
+    for attempt in listed:
+        attempts.setdefault((attempt.side, attempt.digest), []).append(attempt)
 
     def row(task: TaskCounts, change: str) -> MatrixRow:
         cells = [attempts.get((side.letter, task.digest), []) for side in (a, b)]
@@ -75,7 +75,7 @@ def compare_sides(a: Side, b: Side, listed: Sequence[ListedAttempt]) -> RunCompa
         left_out=sum(not pair.complete for pair in aligned.pairs),
         rows=rows,
         changes={change: n for change in _ORDER if (n := sum(each.change == change for each in rows))},
-        refusals=[(one.reason, one.a, one.b) for one in comparability.refusals],
+        refusals=[(attempt.reason, attempt.a, attempt.b) for attempt in comparability.refusals],
         warnings=comparability.warnings,
     )
 

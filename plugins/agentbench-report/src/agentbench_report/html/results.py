@@ -230,7 +230,7 @@ def _detailed_row(test: Test, texts: Texts) -> Row:
     return attrs.evolve(
         _row(test, texts),
         message=texts.excerpt(test.message, FILE, _MESSAGE) if test.message else None,
-        wrong=[_wrong(each, texts) for each in test.differences[:MAX_WRONG]],
+        wrong=[_wrong(difference, texts) for difference in test.differences[:MAX_WRONG]],
         more_wrong=test.more_differences + len(test.differences[MAX_WRONG:]),
     )
 

@@ -160,7 +160,7 @@ def _timeline(collected: _Collected) -> Timeline:
         explanation=str(events[-1][2].get("explanation", "")),
         rows=rows,
         left_out=collected.left_out,
-        total=max(((one.at or 0.0) + (one.duration or 0.0) for one in rows), default=0.0),
+        total=max(((row.at or 0.0) + (row.duration or 0.0) for row in rows), default=0.0),
         agents=_agents(events),
         step_durations=durations,
     )
@@ -174,16 +174,16 @@ def _time(at: str) -> float | None:
 
 
 def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[AgentActivity]:
-    found: dict[str, AgentActivity] = {}
+    agents: dict[str, AgentActivity] = {}
     children: dict[str, list[str]] = {}
     asking: dict[int, str] = {}
     calls, tokens, steps = Counter[str](), Counter[str](), Counter[str]()
     for _, word, fields in events:
         if word == "delegation":
             parent, child = fields["parent"], fields["child"]
-            found.setdefault(parent, AgentActivity(name=parent))
-            if child not in found:  # an agent stays below the first agent that delegated to it
-                found[child] = AgentActivity(name=child, role=fields["role"], parent=parent)
+            agents.setdefault(parent, AgentActivity(name=parent))
+            if child not in agents:  # an agent stays below the first agent that delegated to it
+                agents[child] = AgentActivity(name=child, role=fields["role"], parent=parent)
                 children.setdefault(parent, []).append(child)
         elif word == "llm_request" and fields["exchange"] == 1:
             calls[fields["agent"]] += 1
@@ -192,12 +192,12 @@ def _agents(events: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Sequence[Ag
             tokens[asking.get(fields["call"], "")] += fields["prompt_tokens"] + fields["completion_tokens"]
         elif word == "tool_call_started":
             steps[fields["agent"]] += 1
-    waiting = [(party, 0) for party in reversed(found.values()) if not party.parent]
+    waiting = [(party, 0) for party in reversed(agents.values()) if not party.parent]
     drawn: list[AgentActivity] = []
     while waiting and len(drawn) < MAX_AGENTS:
         party, depth = waiting.pop()
         name, party.depth = party.name, depth
         party.calls, party.tokens, party.steps = calls[name], tokens[name], steps[name]
         drawn.append(party)
-        waiting += [(found[child], depth + 1) for child in reversed(children.get(name, []))]
+        waiting += [(agents[child], depth + 1) for child in reversed(children.get(name, []))]
     return drawn
