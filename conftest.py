@@ -1,6 +1,6 @@
-"""Tests that need more than Python say so with a marker; what cannot be run here is named at the end.
+"""Skips tests whose marker requires a missing tool, and lists them at the end.
 
-With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) nothing may be left out: a test whose component is missing fails.
+With ``AGENTBENCH_TEST_EVERYTHING=1`` (as in CI) these tests fail instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis import settings
 
 from agentbench_core.values.task import EnvironmentSettings
 
-# No test is timed; CI's time is short, and its examples are the same each time: new ones are for whoever can mend them.
+# No deadline per example. In CI, examples are always the same: new ones are only useful where failures can be fixed.
 settings.register_profile(
     "usual", max_examples=25, deadline=None, derandomize=bool(os.environ.get("AGENTBENCH_TEST_EVERYTHING"))
 )
@@ -28,71 +28,71 @@ settings.load_profile("usual")
 
 _IMAGE = EnvironmentSettings().docker_image
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of this session is made below
-_ROOM = 8 << 30  # bytes; a session takes about 2 GiB
+_MEMORY = Path("/dev/shm")  # noqa: S108 - this session creates its own directory in it
+_MIN_FREE = 8 << 30  # bytes; a session takes about 2 GiB
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--times`` is for CI, and for whoever makes tests faster."""
-    parser.addoption("--times", action="store_true", help="name seconds by directory, and the slowest tests")
+    """Add ``--times``, for CI and for making tests faster."""
+    parser.addoption("--times", action="store_true", help="print seconds by directory, and the slowest tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put temporary files into memory where there is room, unless TMPDIR is set.
+    """Keep temporary files in memory if there is enough space, unless TMPDIR is set.
 
-    Tests make and delete very many small files. Some file systems take ten times as long for that: ext4 looks for an
-    inode that was not in use a moment ago.
+    Tests create and delete very many small files, which takes ten times as long on some file systems: ext4 avoids
+    recently freed inodes.
     """
     if hasattr(config, "workerinput") or "TMPDIR" in os.environ or not _MEMORY.is_dir():
         return
-    about = os.statvfs(_MEMORY)
-    if about.f_bavail * about.f_frsize >= _ROOM and not about.f_flag & os.ST_NOEXEC:
-        place = tempfile.mkdtemp(prefix="t-", dir=_MEMORY)
-        atexit.register(shutil.rmtree, place, ignore_errors=True)  # after all other cleanup
-        Path(place).chmod(0o755)  # as /tmp: some tests become another user
-        os.environ["TMPDIR"] = place
-        tempfile.tempdir = None  # which is remembered once it was asked for
+    status = os.statvfs(_MEMORY)
+    if status.f_bavail * status.f_frsize >= _MIN_FREE and not status.f_flag & os.ST_NOEXEC:
+        directory = tempfile.mkdtemp(prefix="t-", dir=_MEMORY)
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)  # after all other cleanup
+        Path(directory).chmod(0o755)  # like /tmp: some tests switch to another user
+        os.environ["TMPDIR"] = directory
+        tempfile.tempdir = None  # tempfile caches it
 
 
 def _docker() -> str:
-    """Why there is no Docker engine, or nothing."""
+    """Why no Docker engine is available; empty if one is."""
     if shutil.which("docker") is None:
-        return "there is no docker command"
+        return "no docker command"
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             ["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, text=True, timeout=20
         )
     except subprocess.TimeoutExpired:
-        return "the docker engine does not answer"
-    if asked.returncode != 0:
-        return "no docker engine answers"
+        return "the docker engine did not answer in time"
+    if result.returncode != 0:
+        return "no docker engine is available"
     image = subprocess.run(["docker", "image", "inspect", _IMAGE], capture_output=True, timeout=20)
-    return "" if image.returncode == 0 else f"the image {_IMAGE} is not here (agentbench docker build)"
+    return "" if image.returncode == 0 else f"the image {_IMAGE} does not exist (run: agentbench docker build)"
 
 
 def _browser() -> str:
-    """Why there is no browser, or nothing."""
-    return "" if shutil.which("chromium") else "there is no chromium"
+    """Why no browser is available; empty if one is."""
+    return "" if shutil.which("chromium") else "no chromium command"
 
 
 def _mounts() -> str:
-    """Why no file system can be mounted in a namespace of one's own, or nothing."""
+    """Why no file system can be mounted in a new namespace; empty if one can."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     command = ["unshare", *as_root, "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     if shutil.which("unshare") is None:
-        return "there is no unshare command"
-    asked = subprocess.run(command, capture_output=True, text=True)
-    return "" if asked.returncode == 0 else f"no file system can be mounted: {asked.stderr.strip()}"
+        return "no unshare command"
+    result = subprocess.run(command, capture_output=True, text=True)
+    return "" if result.returncode == 0 else f"no file system can be mounted: {result.stderr.strip()}"
 
 
 def _index() -> str:
-    """Why no package index answers, or nothing. Tests install by uv, and some by pip, which have their own settings."""
-    with tempfile.TemporaryDirectory() as place:
-        wanted = ("--quiet", "--no-deps", "iniconfig")
-        for command in (("pip", "download", "--dest", place), ("uv", "pip", "install", "--target", place)):
-            asked = subprocess.run([sys.executable, "-m", *command, *wanted], capture_output=True, text=True)
-            if asked.returncode != 0:
-                return f"no package index answers {command[0]}"
+    """Why no package index is available; empty if one is. Tests use uv and pip, which have separate settings."""
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = ("--quiet", "--no-deps", "iniconfig")
+        for command in (("pip", "download", "--dest", directory), ("uv", "pip", "install", "--target", directory)):
+            result = subprocess.run([sys.executable, "-m", *command, *arguments], capture_output=True, text=True)
+            if result.returncode != 0:
+                return f"{command[0]} cannot reach a package index"
     return ""
 
 
@@ -105,8 +105,8 @@ _NEEDS: dict[str, Callable[[], str]] = {
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_images_stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Remove the images of the environments that tests kept in caches of their own."""
+def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Remove the images of environments in the caches of tests."""
     yield
     caches = list(tmp_path_factory.getbasetemp().glob("*/*/agentbench/docker"))
     if caches and not _docker():
@@ -115,16 +115,16 @@ def _no_images_stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         marks = tuple(f"-{Cache(root).mark}" for root in caches)
         listing = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/environment"]
         names = subprocess.run(listing, capture_output=True, text=True).stdout.split()
-        if gone := [name for name in names if name.endswith(marks)]:
-            subprocess.run(["docker", "image", "rm", *gone], capture_output=True)
+        if leftovers := [name for name in names if name.endswith(marks)]:
+            subprocess.run(["docker", "image", "rm", *leftovers], capture_output=True)
 
 
-_NOT_HERE = "not run here: "
+_NOT_RUN = "not run: "
 _PROBLEM = pytest.StashKey[str]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot be run here; or have it fail, where nothing may be left out."""
+    """Mark tests whose requirement is missing."""
     for need, problem_of in _NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(need)]
         problem = problem_of() if marked else ""
@@ -133,44 +133,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave a test out, or fail."""
+    """Skip or fail a marked test."""
     problem = item.stash.get(_PROBLEM, "")
     if problem and os.environ.get("AGENTBENCH_TEST_EVERYTHING"):
-        pytest.fail(f"nothing may be left out here, and {problem}", pytrace=False)
+        pytest.fail(f"all tests are required, but {problem}", pytrace=False)
     elif problem:
-        pytest.skip(f"{_NOT_HERE}{problem}")
+        pytest.skip(f"{_NOT_RUN}{problem}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was left out, and how long tests took; read from the reports, since other processes may have run them."""
+    """Print skipped tests and durations; read from the reports, since tests may have run in other processes."""
     if terminalreporter.config.getoption("--times"):
-        _name_times(terminalreporter)
+        _print_times(terminalreporter)
     left_out: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.stats.get("skipped", ()):
-        _, found, why = str(report.longrepr[-1]).partition(_NOT_HERE)
-        if found:
+        _, marker, why = str(report.longrepr[-1]).partition(_NOT_RUN)
+        if marker:
             left_out[why].append(report.nodeid)
     if left_out:
-        terminalreporter.section("not run here")
+        terminalreporter.section("not run")
     for why, tests in left_out.items():
-        terminalreporter.line(f"{why}; left out:")
+        terminalreporter.line(f"{why}; skipped:")
         for test in tests:
             terminalreporter.line(f"  {test}")
 
 
-def _name_times(terminalreporter: pytest.TerminalReporter) -> None:
-    """Seconds of waiting or working, each test with its set-up and teardown; workers beside each other add up."""
+def _print_times(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print wall time of tests, including setup and teardown; parallel workers add up."""
     seconds: dict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 seconds[report.nodeid] += report.duration
-    rooms: dict[str, list[float]] = defaultdict(list)
-    for test, took in seconds.items():
-        rooms[str(Path(test.partition("::")[0]).parent)].append(took)
+    directories: dict[str, list[float]] = defaultdict(list)
+    for test, duration in seconds.items():
+        directories[str(Path(test.partition("::")[0]).parent)].append(duration)
     terminalreporter.section(f"{len(seconds)} cases, {sum(seconds.values()):.0f} s")
-    for room, each in sorted(rooms.items(), key=lambda one: -sum(one[1])):
-        terminalreporter.line(f"{sum(each):7.1f} s  {len(each):5} cases  {room}")
+    for directory, durations in sorted(directories.items(), key=lambda item: -sum(item[1])):
+        terminalreporter.line(f"{sum(durations):7.1f} s  {len(durations):5} cases  {directory}")
     terminalreporter.section("the twenty slowest")
-    for test, took in sorted(seconds.items(), key=lambda one: -one[1])[:20]:
-        terminalreporter.line(f"{took:7.1f} s  {test}")
+    for test, duration in sorted(seconds.items(), key=lambda item: -item[1])[:20]:
+        terminalreporter.line(f"{duration:7.1f} s  {test}")

@@ -1,8 +1,8 @@
-"""Write what `agentbench tasks attack --contrast --json` found into docs/attack.md; arguments are files of it.
+"""Write the results of `agentbench tasks attack --contrast --json` to docs/attack.md. Arguments: the JSON files.
 
-A task that was attacked again is in two of them: what the later file says of it counts. Exit code 1 when an adversary
-passed where none may, a control or an adversary went wrong, a reference solution got a label, or what passes in the
-sandbox `local` is not what tests/run/attack.yaml says.
+If a task is in several files, the last one counts. Exit code 1 if an adversary passed where none may, a control or an
+adversary failed to run, a reference solution got a label, or the adversaries that pass in the sandbox `local` differ
+from tests/run/attack.yaml.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Trials = dict[tuple[str, str], dict[str, list[tuple[str, dict[str, Any]]]]]
 def read(paths: list[str]) -> Trials:
     last: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for path in paths:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        last |= {(found["sandbox"], task["scorer"], task["task"]): task["trials"] for task in found["tasks"]}
+        report = json.loads(Path(path).read_text(encoding="utf-8"))
+        last |= {(report["sandbox"], task["scorer"], task["task"]): task["trials"] for task in report["tasks"]}
     trials: Trials = defaultdict(lambda: defaultdict(list))
-    for (sandbox, scorer, task), tried in sorted(last.items()):
-        for trial in tried:
+    for (sandbox, scorer, task), runs in sorted(last.items()):
+        for trial in runs:
             trials[sandbox, scorer][trial["agent"]].append((task, trial))
     return trials
 
@@ -49,12 +49,12 @@ def passed(trials: list[tuple[str, dict[str, Any]]]) -> str:
 
 def table(trials: Trials) -> list[str]:
     columns = sorted(trials, key=lambda column: (column[0] != "docker", column))
-    heads = [f"`{sandbox}`, {scorer}" for sandbox, scorer in columns]
-    lines = [f"| agent | what it does | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
-    said = summaries()
+    headers = [f"`{sandbox}`, {scorer}" for sandbox, scorer in columns]
+    lines = [f"| agent | what it does | {' | '.join(headers)} |", "|---" * (2 + len(headers)) + "|"]
+    descriptions = summaries()
     for agent in sorted({name for column in columns for name in trials[column]}, key=order):
         cells = [passed(trials[column][agent]) if agent in trials[column] else "" for column in columns]
-        lines.append(f"| `{agent}` | {said.get(agent, '')} | {' | '.join(cells)} |")
+        lines.append(f"| `{agent}` | {descriptions.get(agent, '')} | {' | '.join(cells)} |")
     return lines
 
 
@@ -62,10 +62,10 @@ def order(agent: str) -> tuple[bool, str]:
     return agent not in ("scripted", "idle"), agent
 
 
-def explained(trials: Trials) -> list[str]:
-    """Who passes in `local`, and why."""
-    winners = winners_of(trials, "local")
-    if not winners:
+def local_section(trials: Trials) -> list[str]:
+    """The adversaries that pass in `local`, and why."""
+    agents = passing(trials, "local")
+    if not agents:
         return []
     lines = [
         "",
@@ -74,29 +74,35 @@ def explained(trials: Trials) -> list[str]:
         "| agent | reason |",
         "|---|---|",
     ]
-    return [*lines, *(f"| `{name}` | {LOCAL.get(name, '?')} |" for name in sorted(winners))]
+    return [*lines, *(f"| `{name}` | {LOCAL.get(name, '?')} |" for name in sorted(agents))]
 
 
-def winners_of(trials: Trials, sandbox: str) -> set[str]:
-    found = trials.get((sandbox, "tests"), {})
-    return {name for name, each in found.items() if any(t["ended"] == "passed" and not t["control"] for _, t in each)}
+def passing(trials: Trials, sandbox: str) -> set[str]:
+    by_agent = trials.get((sandbox, "tests"), {})
+    return {
+        name
+        for name, results in by_agent.items()
+        if any(t["ended"] == "passed" and not t["control"] for _, t in results)
+    }
 
 
-def wrong(trials: Trials) -> list[str]:
-    said = [f"{name} passes in docker" for name in sorted(winners_of(trials, "docker"))]
-    if ("local", "tests") in trials and winners_of(trials, "local") != set(LOCAL):
-        said.append(f"in local {sorted(winners_of(trials, 'local'))} pass, and not {sorted(LOCAL)}")
-    for (sandbox, scorer), found in trials.items():
-        for name, each in found.items():
+def find_problems(trials: Trials) -> list[str]:
+    messages = [f"{name} passes in docker" for name in sorted(passing(trials, "docker"))]
+    if ("local", "tests") in trials and passing(trials, "local") != set(LOCAL):
+        messages.append(f"in local, {sorted(passing(trials, 'local'))} pass, expected {sorted(LOCAL)}")
+    for (sandbox, scorer), by_agent in trials.items():
+        for name, each in by_agent.items():
             for task, trial in each:
-                bad = trial["ended"] == "broken" or (
+                is_wrong = trial["ended"] == "broken" or (
                     trial["control"] and (name == "scripted") != (trial["ended"] == "passed")
                 )
                 if name == "scripted" and scorer == "tests" and trial["labels"]:
-                    said.append(f"{sandbox}, {task}: scripted has labels: {[each['name'] for each in trial['labels']]}")
-                if bad:
-                    said.append(f"{sandbox}, {scorer}, {task}: {name} is {trial['ended']}: {trial['explanation']}")
-    return said
+                    messages.append(
+                        f"{sandbox}, {task}: scripted has labels: {[each['name'] for each in trial['labels']]}"
+                    )
+                if is_wrong:
+                    messages.append(f"{sandbox}, {scorer}, {task}: {name} is {trial['ended']}: {trial['explanation']}")
+    return messages
 
 
 def main() -> int:
@@ -104,9 +110,9 @@ def main() -> int:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    made = "\n".join([*table(trials), *explained(trials)])
-    PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}", encoding="utf-8")
-    problems = wrong(trials)
+    section = "\n".join([*table(trials), *local_section(trials)])
+    PAGE.write_text(f"{before}{BEGIN}\n\n{section}\n\n{END}{after}", encoding="utf-8")
+    problems = find_problems(trials)
     print(f"wrote {PAGE.relative_to(ROOT)}", *problems, sep="\n")
     return int(bool(problems))
 

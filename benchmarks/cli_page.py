@@ -32,8 +32,8 @@ and `plugins new` with `agentbench-testing`.
 
 def page() -> str:
     """The whole page."""
-    found = App.from_environment(()).plugins.plugins
-    app = App.from_environment(each.source.plugin for each in found if each.source.distribution not in OURS)
+    plugins = App.from_environment(()).plugins.plugins
+    app = App.from_environment(each.source.plugin for each in plugins if each.source.distribution not in OURS)
     context = click.Context(cli, info_name="agentbench", obj=app, terminal_width=100, **cli.context_settings)
     return "\n".join([HEAD, *sections(cli, context)])
 

@@ -1,4 +1,4 @@
-"""How much code there is: ``python benchmarks/code_size.py`` prints a line per distribution.
+"""The size of the code: ``python benchmarks/code_size.py`` prints a line per distribution.
 
 Product code only: the Python files of each package, without tests and templates.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 ROOT = Path(__file__).parent.parent
-SHORT = 60  # lines; a file below that needs a reason
+SHORT = 60  # lines; shorter files need a reason
 
 
 def packages() -> Iterator[tuple[str, Path]]:
@@ -24,7 +24,7 @@ def packages() -> Iterator[tuple[str, Path]]:
 
 
 def main() -> None:
-    """Print lines, files, the longest file, and the files that are short."""
+    """Print lines, files, the longest file, and the number of short files."""
     rows = []
     for name, package in packages():
         sizes = {path: len(path.read_text().splitlines()) for path in sorted(package.rglob("*.py"))}

@@ -1,7 +1,7 @@
-"""What the sandbox ``docker`` costs, against other ways to do the same. Run by ``make bench`` where an engine answers.
+"""The cost of the sandbox ``docker``, compared with alternatives. Run by ``make bench`` if an engine is available.
 
-CPU is that of the whole machine (client, engine, containers, kernel) less what it uses when idle, so run it on a quiet
-one. Rounds of what is compared alternate; every figure is a median of this one run, and the ratios are of those.
+CPU time is that of the whole machine (client, engine, containers, kernel) minus its idle usage, so run it on an idle
+machine. Rounds alternate; every figure is a median of this run, and ratios are computed from medians.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def agentbench_register_agents(register):
 
 @attrs.frozen
 class Cost:
-    """Milliseconds of one thing."""
+    """Milliseconds of one operation."""
 
     cpu: float
     wall: float
@@ -70,11 +70,11 @@ class Cost:
 
 MEASURED: list[Cost] = []
 IDLE: list[float] = []
-"""CPU seconds that the machine uses per second without us."""
+"""CPU seconds per second of the idle machine."""
 
 
 class Quiet:
-    """A set-up log that nobody reads."""
+    """A setup log that discards everything."""
 
     def started(self, command: str) -> None:
         """Nothing."""
@@ -90,7 +90,7 @@ def busy_sec() -> float:
 
 
 def measured(work: Callable[[], object], times: int) -> Cost:
-    """What one of ``times`` things costs that ``work`` does."""
+    """The cost per operation of ``work``, which does ``times`` operations."""
     cpu, started = busy_sec(), time.perf_counter()
     work()
     wall = time.perf_counter() - started
@@ -98,12 +98,12 @@ def measured(work: Callable[[], object], times: int) -> Cost:
 
 
 def compared(**works: tuple[Callable[[], object], int]) -> dict[str, Cost]:
-    """Medians of rounds that alternate."""
-    found: dict[str, list[Cost]] = {name: [] for name in works}
+    """Medians of alternating rounds."""
+    measurements: dict[str, list[Cost]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, (work, times) in works.items():
-            found[name].append(measured(work, times))
-    return {name: middle(costs) for name, costs in found.items()}
+            measurements[name].append(measured(work, times))
+    return {name: middle(costs) for name, costs in measurements.items()}
 
 
 def middle(costs: list[Cost]) -> Cost:
@@ -121,13 +121,13 @@ class Bench:
     """An environment, and forks of it."""
 
     environment: DockerEnvironment
-    place: Path
+    directory: Path
     forks: int = 0
 
     def fork(self) -> Path:
         """A fresh workspace."""
         self.forks += 1
-        target = self.place / f"fork-{self.forks}"
+        target = self.directory / f"fork-{self.forks}"
         fork(self.environment.workspace, target)
         return target
 
@@ -139,14 +139,14 @@ class Bench:
         sandbox.close()
 
     def warm_attempt(self) -> None:
-        """What an attempt needs of the sandbox, without its agent's and its tests' own time."""
+        """The sandbox's part of an attempt, without the time of agent and tests."""
         deadline = Deadline(FOR_LONG)
         self.environment.start(self.fork(), read_only=False, network=False, deadline=deadline).close()
         self.environment.run_once(Command("true"), self.fork(), deadline)
 
 
 def bare_channel() -> None:
-    """The least that can be done: a shell that reads commands, in a container with the usual flags."""
+    """The minimum: a shell that reads commands, in a container with the usual flags."""
     loop = 'while read -r line; do sh -c "$line"; echo $?; done'
     command = ["docker", "run", "--rm", "-i", *BARE, IMAGE, "sh", "-c", loop]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -160,7 +160,7 @@ def bare_channel() -> None:
 
 
 def at_once(work: Callable[[], object]) -> Callable[[], None]:
-    """All attempts in threads of their own."""
+    """All attempts at once, each in its own thread."""
 
     def run() -> None:
         with ThreadPoolExecutor(ATTEMPTS) as pool:
@@ -181,21 +181,21 @@ def in_turn(work: Callable[[], object], times: int = ATTEMPTS) -> Callable[[], N
 
 
 @contextlib.contextmanager
-def prepared(place: Path) -> Iterator[Bench]:
+def prepared(directory: Path) -> Iterator[Bench]:
     """An environment of the default image over a small tree."""
-    tree = place / "tree"
+    tree = directory / "tree"
     tree.mkdir()
     (tree / "a.txt").write_text("a\n")
     provider = DockerProvider(DockerOptions())
     spec = EnvironmentSpec(commit="0" * 40, settings=EnvironmentSettings(mem_limit_mb=1024), setup=Setup(capture=()))
     try:
-        yield Bench(provider.prepare(spec, tree, Quiet(), Deadline(FOR_LONG)), place)
+        yield Bench(provider.prepare(spec, tree, Quiet(), Deadline(FOR_LONG)), directory)
     finally:
         provider.close()
 
 
 def one_command(bench: Bench) -> Cost:
-    """Compare ways to run one command; gives what `docker exec` costs."""
+    """Compare ways to run one command; returns the cost of `docker exec`."""
     from python_on_whales import docker
 
     sandbox = bench.environment.start(bench.fork(), read_only=False, network=False, deadline=Deadline(FOR_LONG))
@@ -214,9 +214,9 @@ def one_command(bench: Bench) -> Cost:
     return costs["cli"]
 
 
-def tool_call(place: Path, cli: Cost) -> None:
+def tool_call(directory: Path, cli: Cost) -> None:
     """A whole tool call with its events, in a run."""
-    site = place / "site"
+    site = directory / "site"
     info = site / "agentbench_caller-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "plugin_caller.py").write_text(PLUGIN)
@@ -225,7 +225,7 @@ def tool_call(place: Path, cli: Cost) -> None:
     sys.path.insert(0, str(site))
     sys.modules["docker_calls"] = sys.modules["__main__"]
     tasks = Path(__file__).parent.parent / "tasks"
-    flags = ["--tasks", str(tasks), "--task", "tables*", "--out", str(place / "runs"), "--max-steps", "1000"]
+    flags = ["--tasks", str(tasks), "--task", "tables*", "--out", str(directory / "runs"), "--max-steps", "1000"]
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):
         agentbench(["run", "--suite", "custom-dev", "--agent", "caller", "--sandbox", "docker", *flags])
     cost = middle(MEASURED)
@@ -260,16 +260,16 @@ def warm_attempt(bench: Bench) -> None:
 
 
 def main() -> None:
-    """Print all of it, where an engine answers."""
+    """Print everything, if an engine is available."""
     if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
-        print(f"sandbox docker: not measured, no engine with {IMAGE} answers")
+        print(f"sandbox docker: not measured: no engine with {IMAGE} is available")
         return
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name
         cpu = busy_sec()
         time.sleep(3)
         IDLE.append((busy_sec() - cpu) / 3)
-        print(f"sandbox docker; idle, this machine uses {1000 * IDLE[0]:.0f} ms of CPU a second")
+        print(f"sandbox docker; this machine uses {1000 * IDLE[0]:.0f} ms of CPU per second when idle")
         with prepared(Path(name)) as bench:
             cli = one_command(bench)
             tool_call(Path(name), cli)

@@ -1,6 +1,6 @@
-"""What a huge repository costs: checkout, fork, snapshot and diff, in seconds and memory, as ratios.
+"""The cost of a huge repository: checkout, fork, snapshot and diff, in seconds and memory, as ratios.
 
-A large tree against one a tenth of its size: ten times the time and little more memory is what it should take.
+Compares a large tree with one a tenth of its size: it should take ten times the time and little more memory.
 By hand: ``python benchmarks/huge_repository.py [FILES]``.
 """
 
@@ -28,13 +28,13 @@ DEADLINE = Deadline(3600)
 
 
 def name_of(number: int) -> str:
-    """A hundred files to a directory, a hundred directories to another."""
+    """The path of a file: 100 files per directory, 100 directories per package."""
     return f"package_{number // 10_000}/module_{number // 100 % 100}/file_{number}.py"
 
 
-def make_repository(place: Path, files: int, *, large: int = LARGE) -> str:
-    """A bare repository with so many small files and a large one; returns its commit."""
-    git = Git(place)
+def make_repository(directory: Path, files: int, *, large: int = LARGE) -> str:
+    """Create a bare repository with this many small files and a large one; returns its commit."""
+    git = Git(directory)
     git.create()
     with git.commit("refs/heads/main", DEADLINE) as writer:
         for number in range(files):
@@ -45,14 +45,14 @@ def make_repository(place: Path, files: int, *, large: int = LARGE) -> str:
 
 
 def change(workspace: Path, files: int) -> None:
-    """Another last line in so many files."""
+    """Change the last line of this many files."""
     for number in range(files):
         with (workspace / name_of(number)).open("a") as file:
             file.write("changed\n")
 
 
-def measure(place: Path, files: int, *, large: int = LARGE) -> dict[str, float]:
-    """Seconds of each step, and MiB at the peak: of this process, and of the largest git."""
+def measure(directory: Path, files: int, *, large: int = LARGE) -> dict[str, float]:
+    """Seconds of each step, and peak MiB of this process and of the largest git process."""
     seconds: dict[str, float] = {}
 
     def timed(step: str, work: Callable[[], object]) -> None:
@@ -60,12 +60,15 @@ def measure(place: Path, files: int, *, large: int = LARGE) -> dict[str, float]:
         work()
         seconds[step] = time.perf_counter() - started
 
-    commit = make_repository(place / "origin", files, large=large)
+    commit = make_repository(directory / "origin", files, large=large)
     repo = Repo(url="origin", commit=commit)
-    pristine, work, scoring = place / "pristine", place / "work", place / "scoring"
-    timed("checkout", lambda: checkout(repo, beside=place, into=pristine, deadline=DEADLINE, cache=place / "cache"))
+    pristine, work, scoring = directory / "pristine", directory / "work", directory / "scoring"
+    timed(
+        "checkout",
+        lambda: checkout(repo, beside=directory, into=pristine, deadline=DEADLINE, cache=directory / "cache"),
+    )
     timed("fork", lambda: fork(pristine, work))
-    snapshots = Snapshots(place / "snapshots", DEADLINE)
+    snapshots = Snapshots(directory / "snapshots", DEADLINE)
     timed("first snapshot", lambda: snapshots.take(pristine))
     base = snapshots.take(pristine)
     change(work, min(files, 10_000))
@@ -82,9 +85,9 @@ def measure(place: Path, files: int, *, large: int = LARGE) -> dict[str, float]:
 
 
 def alone(files: int, large: int = LARGE) -> dict[str, float]:
-    """The same in a process of its own, so that peaks are its own."""
-    with tempfile.TemporaryDirectory() as place:
-        command = [sys.executable, __file__, "--measure", place, str(files), str(large)]
+    """The same in a separate process, so that peaks are not shared."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, __file__, "--measure", directory, str(files), str(large)]
         done: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return done
 

@@ -1,11 +1,10 @@
-"""What calls of a model cost the harness. Run by ``make bench``.
+"""The cost of model calls in the harness. Run by ``make bench``.
 
-1. 200 attempts at once, sandbox ``local``, each making 10 calls that a loopback server in a process of its own
-   answers after 1 s over HTTP, each with a tool call (``read_file``): how long is it from the beginning of the first
-   agent phase to the end of the last, against the 10 s that nobody can save, and how much memory does it take?
-   Files lie in memory where there is a place for them: what is measured is the harness, and not how fast a disk makes
-   files (TMPDIR names another place).
-2. The harness's own CPU per call, without latency, HTTP and sandbox: does it grow with the conversation?
+1. 200 attempts at once in the sandbox ``local``, each with 10 calls. A loopback server in its own process responds to
+   each after 1 s over HTTP with a tool call (``read_file``). Measures the time from the start of the first agent phase
+   to the end of the last, compared with the unavoidable 10 s, and memory.
+   Files are kept in memory if possible, to measure the harness and not the disk (set TMPDIR for another directory).
+2. The harness's own CPU time per call, without latency, HTTP and sandbox, by length of the conversation.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ PLUGIN = """
 
 
 class Phases(RunObserver):
-    """A listener that notes when agent phases begin and end."""
+    """An observer that records the start and end of agent phases."""
 
     def __init__(self) -> None:
         self.began: dict[str, float] = {}
@@ -136,7 +135,7 @@ class Phases(RunObserver):
 
 
 def make_task(root: Path) -> Path:
-    """A task that one word mends."""
+    """A task that is solved by one word."""
     directory = root / "tasks/bench/word"
     (directory / "repo").mkdir(parents=True)
     (directory / "repo/app.txt").write_text("broken\n")
@@ -155,7 +154,7 @@ def make_task(root: Path) -> Path:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The base URL of a loopback server in a process of its own."""
+    """The base URL of a loopback server in its own process."""
     source = textwrap.dedent(SERVER).format(latency=LATENCY_SEC)
     with subprocess.Popen(
         [sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -195,7 +194,7 @@ def many_at_once(root: Path) -> None:
     assert phases.calls == ATTEMPTS * CALLS, f"{phases.calls} calls were answered"
     ideal = CALLS * LATENCY_SEC
     together = max(phases.ended.values()) - min(phases.began.values())
-    each = sorted(phases.ended[one] - phases.began[one] for one in phases.ended)
+    each = sorted(phases.ended[attempt_id] - phases.began[attempt_id] for attempt_id in phases.ended)
     seconds = used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime
     ratio = f"{together / ideal:.2f}x the ideal of {ideal:g} s (at most 1.2x)"
     print(

@@ -1,4 +1,4 @@
-"""What a supervised command in the sandbox `local` costs, against a plain subprocess. Run by ``make bench``."""
+"""The cost of a supervised command in the sandbox `local`, compared with a subprocess. Run by ``make bench``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS = 200
 
 
 class Quiet:
-    """A set-up log that nobody reads."""
+    """A setup log that discards everything."""
 
     def started(self, command: str) -> None:
         """Nothing."""

@@ -1,8 +1,8 @@
-"""What reports cost on 100,000 attempts, against reading their records with orjson. Run by ``make bench``.
+"""The cost of reports on 100,000 attempts, compared with reading the records with orjson. Run by ``make bench``.
 
-Start-up (imports) is left out: everything is imported, and every file is in the page cache, before the first round.
-Rounds of what is compared alternate; every figure is a median, and the ratios are of those. Memory is that of a process
-of its own, which does nothing else.
+Start time is excluded: everything is imported, and every file is in the page cache, before the first round. Rounds
+alternate; every figure is a median, and ratios are computed from medians. Memory is that of a separate process, which
+does nothing else.
 """
 
 from __future__ import annotations
@@ -52,33 +52,33 @@ def made(directory: Path, seed: int) -> Path:
 
 
 def reading(run: Path) -> None:
-    """What everything is compared with."""
+    """The basis of comparison."""
     with (run / "attempts.jsonl").open("rb") as file:
         for line in file:
             orjson.loads(line)
 
 
 def reported(*arguments: object) -> None:
-    """A report as its user gets it."""
+    """Run a report command."""
     result = CliRunner().invoke(report, [str(argument) for argument in arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
 
 
 def timed(works: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Medians in seconds, of rounds that alternate."""
+    """Medians in seconds of alternating rounds."""
     for work in works.values():
         work()
-    found: dict[str, list[float]] = {name: [] for name in works}
+    timings: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, work in works.items():
             started = time.perf_counter()
             work()
-            found[name].append(time.perf_counter() - started)
-    return {name: statistics.median(each) for name, each in found.items()}
+            timings[name].append(time.perf_counter() - started)
+    return {name: statistics.median(each) for name, each in timings.items()}
 
 
 def peak_mib(*arguments: object) -> float:
-    """The peak of memory of a process that makes a report, in MiB."""
+    """The peak memory of a process that writes a report, in MiB."""
     done = subprocess.run(
         [sys.executable, __file__, "--report", *map(str, arguments)], check=True, capture_output=True, text=True
     )
@@ -86,23 +86,23 @@ def peak_mib(*arguments: object) -> float:
 
 
 def main() -> None:
-    """Measure, and say."""
-    with tempfile.TemporaryDirectory() as place:
-        one, other = made(Path(place, "one"), 1), made(Path(place, "other"), 2)
-        small = Path(place, "small")
+    """Measure, and print the results."""
+    with tempfile.TemporaryDirectory() as directory:
+        one, other = made(Path(directory, "one"), 1), made(Path(directory, "other"), 2)
+        small = Path(directory, "small")
         write_run(small, {f"task-{task:04}": True for task in range(TASKS)})
         size = (one / "attempts.jsonl").stat().st_size / TASKS / REPEATS
         print(f"reports on {TASKS:,} tasks x {REPEATS} repeats, {size:.0f} bytes a record, 5 events each", flush=True)
         paired = ("paired", "--run-a", one, "--run-b", other, "--method", "bootstrap", "--resamples", RESAMPLES)
-        took = timed(
+        timings = timed(
             {
                 "orjson.loads of attempts.jsonl": lambda: reading(one),
                 "report summary": lambda: reported("summary", "--run", one),
                 "report paired, bootstrap": lambda: reported(*paired, "--format", "json"),
             }
         )
-        bare, summary, both = took.values()
-        for name, seconds in took.items():
+        bare, summary, both = timings.values()
+        for name, seconds in timings.items():
             print(f"  {name:<34}{seconds:7.2f} s")
         print(f"  {'summary / orjson':<34}{summary / bare:7.2f} x   (at most 5x)")
         print(f"  {'paired / summary':<34}{both / summary:7.2f} x   (at most 3x)")

@@ -1,4 +1,4 @@
-"""What checking verdicts costs: the score phase of every bundled task's solution, in both modes, in turns.
+"""The cost of the hardened scorer: the score phase of every bundled task's solution, alternating with `plain`.
 
 ``python benchmarks/scoring.py [--sandbox docker] [--suite NAME ...] [--times N]``
 """
@@ -32,7 +32,7 @@ def score_seconds(suite: str, sandbox: str, scorer: str, out: Path) -> dict[str,
 def main() -> None:
     """Print both sums for each suite, the ratio of all, and the task with the worst ratio.
 
-    The first run calibrates tasks that are not yet calibrated in this sandbox; a faster one counts.
+    The first run calibrates tasks that are not yet calibrated in this sandbox; the fastest run counts.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sandbox", default="local")

@@ -1,6 +1,6 @@
-"""How long the command takes to start: `agentbench --help` against a bare `import click`, as a ratio.
+"""The start time of the command: `agentbench --help` compared with a bare `import click`, as a ratio.
 
-Rounds alternate, so that a machine that slows down slows both. Run by ``make bench``.
+Rounds alternate, so that a slow machine affects both. Run by ``make bench``.
 """
 
 from __future__ import annotations
