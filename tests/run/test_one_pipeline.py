@@ -16,17 +16,17 @@ PHASES = ["source", "environment", "baseline", "agent", "freeze", "score"]
 
 
 class Watcher(validation.Watcher):
-    """Keeps the phases that it is told of."""
+    """Retains the phases and checks that are reported."""
 
     def __init__(self) -> None:
         self.phases: list[str] = []
-        self.looks: list[TaskCheck] = []
+        self.checks: list[TaskCheck] = []
 
     def phase_started(self, attempt_id: str, phase: str) -> None:
         self.phases.append(phase)
 
-    def looked(self, task: Task, number: int, look: TaskCheck) -> None:
-        self.looks.append(look)
+    def checked(self, task: Task, number: int, check: TaskCheck) -> None:
+        self.checks.append(check)
 
 
 def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_a_look_at_a_task_is_two_attempts(make_task: Any, tmp_path: Path) -> Non
     )
     assert finding.verdict == "valid"
     assert watcher.phases == [*PHASES, *PHASES]
-    (look,) = watcher.looks
-    assert look.before is not None
-    assert look.after is not None
-    (test,) = look.after
-    assert (look.before.get(test), look.after[test]) == ("failed", "passed")
+    (check,) = watcher.checks
+    assert check.before is not None
+    assert check.after is not None
+    (test,) = check.after
+    assert (check.before.get(test), check.after[test]) == ("failed", "passed")
