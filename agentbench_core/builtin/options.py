@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 
 from agentbench_core import option
@@ -21,16 +23,19 @@ class PlainOptions:
 
 @attrs.frozen(kw_only=True)
 class RepairOptions:
-    """When an agent that repairs in a loop gives up. Classes of options may inherit them."""
+    """When an agent that repairs in a loop gives up, and which prompts it uses. Classes of options may inherit them."""
 
     same_failure: int = option(4, help="consecutive changes after which the command fails in the same way", minimum=1)
     tool_errors: int = option(8, help="consecutive failed tool calls", minimum=1)
     idle_turns: int = option(2, help="consecutive responses without a tool call, while the command fails", minimum=1)
+    prompt_version: Literal["v1", "v2"] = option(
+        "v2", help="prompts and messages to the model; v1: those of older runs"
+    )
 
 
 @attrs.frozen(kw_only=True)
 class BaselineOptions(RepairOptions):
-    """Options of agent ``baseline``: when it gives up."""
+    """Options of agent ``baseline``: when it gives up, and which prompts it uses."""
 
 
 @attrs.frozen(kw_only=True)

@@ -12,13 +12,14 @@ from typing import Any
 import attrs
 import click
 
+from agentbench_core.builtin.options import RepairOptions
 from agentbench_core.cli.app import App, say
 from agentbench_core.cli.flags import base_layers, flag_layers, open_typed
 from agentbench_core.cli.progress import warn_unisolated
 from agentbench_core.errors import InputError
 from agentbench_core.evidence.layout import MANIFEST
 from agentbench_core.evidence.reader import RunDirectory
-from agentbench_core.inputs.config import Resolved, RunSettings, layer, recorded, resolve
+from agentbench_core.inputs.config import Layer, Resolved, RunSettings, layer, recorded, resolve
 from agentbench_core.inputs.quarantine import quarantine
 from agentbench_core.inputs.suite import TASK_FILE, Task, read_task, select
 from agentbench_core.run.group.group import RunPlan
@@ -115,13 +116,24 @@ def replayed_group(
             f"{directory} has no model calls, so there is nothing to replay", remedy="Run it: agentbench run"
         )
     answers = layer(f"replay of {directory}", {"llm": {"name": "replay", "from": str(run.directory.resolve())}})
-    settings = [recorded(str(run.directory / MANIFEST), run.manifest.config), answers, *flag_layers(typed)]
-    resolved = resolve(settings, app.registry.name_of)
+    then = [recorded(str(run.directory / MANIFEST), run.manifest.config), *_older_prompts(app, run)]
+    resolved = resolve([*then, answers, *flag_layers(typed)], app.registry.name_of)
     check_redacted(resolved)
     tasks = select(tasks_of(run, typed.get("tasks")), globs)
     check_same_plan(run, tasks, globs, ", or select the tasks to replay: --task GLOB")
     variant = make_variant(run.manifest.variant, resolved, tasks, app.registry, allow_unisolated=allow_unisolated)
     return make_group(app, resolved.settings.run, run.manifest.suite, tasks, [variant], run.manifest.presets)
+
+
+def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
+    """Runs recorded before ``agent.prompt_version`` existed used v1."""
+    config = run.manifest.config
+    name = config["agent.name"].value if "agent.name" in config else ""
+    if "agent.prompt_version" in config or not name or not app.registry.knows("agent", name):
+        return ()
+    if not issubclass(app.registry.find("agent", name).options or object, RepairOptions):
+        return ()
+    return [layer(str(run.directory / MANIFEST), {"agent": {"prompt_version": "v1"}})]
 
 
 def runs_of_one_plan(directories: Sequence[str], flag: str) -> Mapping[str, RunDirectory]:

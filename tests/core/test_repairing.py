@@ -58,7 +58,7 @@ def make() -> Iterator[Make]:
         yield workbench.context
 
 
-def repaired(double: ContextDouble, **rules: int) -> AgentResult:
+def repaired(double: ContextDouble, **rules: Any) -> AgentResult:
     chat = Conversation(double.context, "Be good.")
     chat.add_user(double.context.instruction)
     return repair_loop(chat, double.context, RepairOptions(**rules), "v1")
@@ -103,7 +103,7 @@ def test_looking_costs_nothing(make: Make) -> None:
     with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
         assert repaired(double).message == "the model stopped calling tools while the command fails"
         assert ran(double).count("again") == 1
-        assert told(double) == [f"`{FAILING_COMMAND}` does not pass yet. Go on by calling a tool."]
+        assert told(double) == [f"`{FAILING_COMMAND}` does not pass yet. Continue with a tool call."]
 
 
 def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
@@ -163,11 +163,11 @@ def test_what_the_model_is_told(make: Make) -> None:
     with make([returns("7"), odd, says("", finish="length"), "Hm."]) as double:
         repaired(double)
         first, second, third = told(double)
-    assert first.startswith(f"`{FAILING_COMMAND}` still fails with this change. It prints:\n\n")
+    assert first.startswith(f"`{FAILING_COMMAND}` still fails with this change. Output:\n\n")
     assert "7 != 5" in first
-    assert second.startswith(f"`{FAILING_COMMAND}` fails in another way now. It prints:\n\n")
+    assert second.startswith(f"`{FAILING_COMMAND}` now fails in a different way. Output:\n\n")
     assert "KeyError" in second
-    assert third == "Your answer was cut off. Be shorter, and act by calling a tool."
+    assert third == "Your response was cut off. Be brief, and continue with a tool call."
 
 
 def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
@@ -239,8 +239,8 @@ def test_without_the_tool_run(make: Make) -> None:
     with make([PATCH, BAD, "I am done."], tools=tools) as double:
         result = repaired(double)
         assert told(double) == [
-            "Nobody can run the command here, so it is not run again after your changes. "
-            "When you are done, say so in words, without calling a tool."
+            "The command cannot be run here, so it is not rerun after your changes. "
+            "When you are done, say so in a message without a tool call."
         ]
         assert ran(double) == ["apply_patch", "apply_patch"]
         assert double.passes()
@@ -254,11 +254,11 @@ def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any)
         result = repaired(double)
         opening, passes, further = told(double)
     assert opening == (
-        "`true` passes with the files that are here: tests that you do not see judge the repair. "
-        "When you are done, say so in words, without calling a tool."
+        "`true` already passes: hidden tests decide whether the task is solved. "
+        "When you are done, say so in a message without a tool call."
     )
     assert passes.startswith("`true` passes with this change.")
-    assert further.startswith("Go on by calling a tool, or say" if finish == "empty" else "Your answer was cut off.")
+    assert further.startswith("Continue with a tool call, or say" if finish == "empty" else "Your response was cut off")
     assert (result.ended, result.message) == (
         "gave_up",
         "the model stopped calling tools and did not say that it is done",
@@ -274,13 +274,13 @@ def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
         result = repaired(double)
         _, broken, doubted, mended = told(double)
     assert broken.startswith(f"`{command}` fails with this change.")
-    assert doubted == f"`{command}` no longer passes. Go on by calling a tool."
+    assert doubted == f"`{command}` no longer passes. Continue with a tool call."
     assert mended.startswith(f"`{command}` passes with this change.")
     assert (result.ended, result.message) == ("completed", "Done.")
 
 
 @pytest.mark.parametrize(
-    ("finish", "words"), [("refusal", "the model refuses"), ("context_overflow", "no longer fits")]
+    ("finish", "words"), [("refusal", "the model refused"), ("context_overflow", "exceeds the model's context window")]
 )
 def test_answers_that_end_it(make: Make, finish: Any, words: str) -> None:
     """The model will not, or cannot."""

@@ -23,7 +23,11 @@ PYTHONS = ("3.11", "3.12", "3.13")
 """Those that the tests were run with."""
 OF_THE_SDIST = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 EASILY_FORGOTTEN = {
-    "agentbench-core": (*("agentbench_core/__init__.pyi", "agentbench_core/builtin/prompts/system_v1.txt"),),
+    "agentbench-core": (
+        "agentbench_core/__init__.pyi",
+        *(f"agentbench_core/builtin/prompts/system_v{version}.txt" for version in (1, 2)),
+        *(f"agentbench_core/builtin/prompts/repair_loop_v{version}.toml" for version in (1, 2)),
+    ),
     "agentbench-docker": (
         *("agentbench_docker/image/Dockerfile", "agentbench_docker/image/requirements.txt"),
         *("agentbench_docker/inside/server.py", "agentbench_docker/inside/guard.py"),
@@ -34,12 +38,16 @@ EASILY_FORGOTTEN = {
     ),
     "agentbench-local": ("agentbench_local/supervise.py",),
     "agentbench-mechanic": ("agentbench_mechanic/repair/search.py",),
-    "agentbench-outline": ("agentbench_outline/prompts/outline_first_v1.txt",),
+    "agentbench-outline": tuple(f"agentbench_outline/prompts/outline_first_v{version}.txt" for version in (1, 2)),
     "agentbench-report": (
         *("agentbench_report/html/templates/page.js", "agentbench_report/html/templates/page.css"),
         "agentbench_report/html/templates/page.html.j2",
     ),
-    "agentbench-subagents": ("agentbench_subagents/prompts/packer_v1.txt",),
+    "agentbench-subagents": (
+        "agentbench_subagents/prompts/reports_v1.json",
+        *(f"agentbench_subagents/prompts/packer_v{version}.txt" for version in (1, 2)),
+        *(f"agentbench_subagents/prompts/messages_v{version}.toml" for version in (1, 2)),
+    ),
     "agentbench-testing": (
         *("agentbench_testing/__init__.pyi", "agentbench_testing/authoring/templates/agent/plugin.py.tmpl"),
         "agentbench_testing/authoring/templates/common/pyproject.toml.tmpl",

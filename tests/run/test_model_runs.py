@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentbench_core import normalize_output, open_run
+from agentbench_core import Prompt, normalize_output, open_run
 from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, call, error, failing_from
 
 NOISY = (
@@ -90,8 +90,8 @@ def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: 
         assert "12 of 12 scored attempts passed" in done.out
         asked = len(server.chat_requests)
     recorded = run_directory()
-    prompt = importlib.resources.files("agentbench_core.builtin") / "prompts/system_v1.txt"
-    version = f"system_v1@sha256:{hashlib.sha256(prompt.read_bytes()).hexdigest()}"
+    prompt = importlib.resources.files("agentbench_core.builtin") / "prompts/system_v2.txt"
+    version = f"system_v2@sha256:{hashlib.sha256(prompt.read_bytes()).hexdigest()}"
     assert {record["model"]["prompt_version"] for record in lines(recorded / "attempts.jsonl")} == {version}
     replay = agentbench("replay", str(recorded), "--workers", "8", "--allow-unisolated", "--out", "again")
     assert replay.code == 0, replay.err
@@ -110,40 +110,42 @@ def test_twelve_tasks_are_replayed_with_eight_workers(twelve: None, agentbench: 
 def test_one_word_of_the_prompt_stops_a_replay_with_the_difference(
     twelve: None, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each attempt says what it asked and what was recorded; none is scored."""
+    """Each attempt shows the request and the closest recorded one; none is scored."""
     with LoopbackServer(works) as server:
         agentbench("run", "--suite", "mini", "--task", "t0[0-2]", *FLAGS, "--set", f"llm.base_url={server.base_url}")
     recorded = run_directory()
-    prompts = "agentbench_core.builtin.agents.conversation.importlib.resources"
-    real = open_prompt()
-    monkeypatch.setattr(f"{prompts}.files", lambda package: Changed(real.replace("repair a program", "mend a program")))
+    changed = Prompt.read("agentbench_core.builtin", "system_v2").text.replace("fix a program", "repair a program")
+    monkeypatch.setattr(Prompt, "read", lambda package, name: Prompt(name, changed))
     replay = agentbench("replay", str(recorded), "--allow-unisolated", "--out", "again")
     assert replay.code == 1
     assert "not scored (infrastructure errors, not failures): 3" in replay.out
     shown = agentbench("runs", "show", str(run_directory("again"))).out
     assert shown.count("no recorded request matches; the closest one differs as follows:") == 3
-    assert "-  You repair a program in a repository." in shown
-    assert "+  You mend a program in a repository." in shown
+    assert "-  You fix a program in a repository." in shown
+    assert "+  You repair a program in a repository." in shown
 
 
-def open_prompt() -> str:
-    import agentbench_core.builtin
-
-    (directory,) = agentbench_core.builtin.__path__
-    return (Path(directory) / "prompts/system_v1.txt").read_text()
-
-
-class Changed:
-    """A package with another prompt in it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __truediv__(self, name: str) -> Changed:
-        return self
-
-    def read_bytes(self) -> bytes:
-        return self.text.encode()
+@pytest.mark.parametrize("option_is_recorded", [True, False])
+def test_a_replay_uses_the_prompts_of_the_run(twelve: None, agentbench: Any, option_is_recorded: bool) -> None:
+    """Also of a run that is older than the option, and therefore used v1."""
+    v1 = ("--set", "agent.prompt_version=v1")
+    with LoopbackServer(works) as server:
+        url = f"llm.base_url={server.base_url}"
+        assert agentbench("run", "--suite", "mini", "--task", "t00", *FLAGS, *v1, "--set", url).code == 0
+    manifest, events = run_directory() / "run.json", run_directory() / "events.jsonl"
+    plan = json.loads(manifest.read_text())
+    assert plan["config"]["agent.prompt_version"]["value"] == "v1"
+    if not option_is_recorded:
+        del plan["config"]["agent.prompt_version"]
+        manifest.write_text(json.dumps(plan))
+        others = [line for line in lines(events) if line["type"] != "manifest_written"]
+        events.write_text("".join(json.dumps(line) + "\n" for line in others))
+    replay = agentbench("replay", str(run_directory()), "--allow-unisolated", "--out", "again")
+    assert replay.code == 0, replay.err
+    (record,) = lines(run_directory("again") / "attempts.jsonl")
+    assert record["model"]["prompt_version"].startswith("system_v1@sha256:")
+    v2 = ("--set", "agent.prompt_version=v2")
+    assert agentbench("replay", str(run_directory()), *v2, "--allow-unisolated", "--out", "other").code == 1
 
 
 @pytest.mark.parametrize(

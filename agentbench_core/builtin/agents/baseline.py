@@ -18,7 +18,7 @@ class Baseline:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, or the model makes no more progress."""
-        prompt = Prompt.read("agentbench_core.builtin", "system_v1")
+        prompt = Prompt.read("agentbench_core.builtin", f"system_{self.options.prompt_version}")
         chat = Conversation(context, prompt.text)
         chat.add_user(context.instruction)
         return repair_loop(chat, context, self.options, prompt.version)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Sequence
+import importlib.resources
+import tomllib
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -13,7 +16,7 @@ from agentbench_core.builtin.options import RepairOptions
 
 _SHOWN = 6000  # characters of a command's output shown to a model after a rerun
 
-_REFUSALS = {"refusal": "the model refuses", "context_overflow": "the conversation no longer fits into the model"}
+_REFUSALS = {"refusal": "the model refused", "context_overflow": "the conversation exceeds the model's context window"}
 _CUT_SHORT = frozenset({"timeout", "internal_error"})
 _PASSES = AgentResult(message="the failing command passes")
 
@@ -62,26 +65,11 @@ def is_rerun(context: AttemptContext, call: ToolCall, result: ToolResult) -> boo
     return not given and (result.ok or (result.error_type == "timeout" and not own_time))
 
 
-def opening(command: str, now: CommandRun | None) -> str:
-    """The first message if the command cannot tell when the work is done."""
-    why = (
-        "Nobody can run the command here, so it is not run again after your changes."
-        if now is None
-        else f"`{command}` passes with the files that are here: tests that you do not see judge the repair."
-    )
-    return f"{why} When you are done, say so in words, without calling a tool."
-
-
-def told(command: str, found: CommandRun, *, failed_before: bool, patched: bool) -> str:
-    """The message about a run that the model has not seen; ``patched``: after a change by the model."""
-    output = found.output.strip()
-    if len(output) > _SHOWN:
-        output = f"{output[: _SHOWN // 3]}\n[...]\n{output[-2 * _SHOWN // 3 :]}"
-    if patched:
-        state = "passes" if found.passed else "still fails" if failed_before else "fails"
-        return f"`{command}` {state} with this change. It prints:\n\n{output}"
-    state = "passes" if found.passed else "fails in another way" if failed_before else "fails"
-    return f"`{command}` {state} now. It prints:\n\n{output}"
+@functools.cache
+def _messages(version: str) -> Mapping[str, str]:
+    """The templates of the messages that the loop sends to models, by name."""
+    file = importlib.resources.files("agentbench_core.builtin") / "prompts" / f"repair_loop_{version}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def repair_loop(chat: Conversation, context: AttemptContext, rules: RepairOptions, prompt_version: str) -> AgentResult:
@@ -105,6 +93,7 @@ class _RepairLoop:
         self.chat = chat
         self.context = context
         self.rules = rules
+        self.messages = _messages(rules.prompt_version)
         self.last = last  # None: no tool runs the command
         self.effects = {spec.name: spec.effect for spec in context.tools.specs}
         self.model_decides = not self.is_failing  # the model decides when the work is done
@@ -119,7 +108,7 @@ class _RepairLoop:
     def run(self) -> AgentResult:
         """The loop."""
         if self.model_decides:
-            self.chat.add_user(opening(self.context.failing_command, self.last))
+            self.chat.add_user(self._message("cannot_run" if self.last is None else "passes_already"))
         while True:
             answer = self.chat.complete()
             if refused := _REFUSALS.get(answer.finish):
@@ -189,14 +178,25 @@ class _RepairLoop:
         elif patched:
             self.same_failures += 1
         if not seen and (patched or not alike):
-            words = told(self.context.failing_command, found, failed_before=failed_before, patched=patched)
-            self.chat.add_user(words, truncatable=True)
+            message = self._run_message(found, failed_before=failed_before, patched=patched)
+            self.chat.add_user(message, truncatable=True)
         return False
+
+    def _run_message(self, run: CommandRun, *, failed_before: bool, patched: bool) -> str:
+        """The message about a run that the model has not seen; ``patched``: after a change by the model."""
+        output = run.output.strip()
+        if len(output) > _SHOWN:
+            output = f"{output[: _SHOWN // 3]}\n[...]\n{output[-2 * _SHOWN // 3 :]}"
+        again = "still_fails" if patched else "fails_differently"
+        state = "passes" if run.passed else again if failed_before else "fails"
+        return self._message("after_change" if patched else "now", state=self.messages[state], output=output)
 
     def _encouragement(self, answer: Completion) -> str:
         if answer.finish == "length":
-            return "Your answer was cut off. Be shorter, and act by calling a tool."
+            return self._message("cut_off")
         if not self.is_failing:
-            return "Go on by calling a tool, or say in words that you are done."
-        state = "no longer passes" if self.model_decides else "does not pass yet"
-        return f"`{self.context.failing_command}` {state}. Go on by calling a tool."
+            return self._message("continue_or_finish")
+        return self._message("continue_broken" if self.model_decides else "continue_failing")
+
+    def _message(self, name: str, **values: str) -> str:
+        return self.messages[name].format(command=self.context.failing_command, **values)

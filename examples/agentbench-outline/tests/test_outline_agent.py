@@ -1,10 +1,11 @@
 """The agent ``outline-first``: the harness's own tools over real files, and a model that is scripted."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from agentbench_core import AgentResult, ModelFacts, Tool, ToolCall, Warning_
+from agentbench_core import AgentResult, ModelFacts, Prompt, Tool, ToolCall, Warning_
 from agentbench_outline.agent import OutlineFirst
 from agentbench_outline.naming import imported, named
 from agentbench_outline.options import OutlineFirstOptions, OutlineOptions
@@ -15,7 +16,7 @@ PATCH = ToolCall(tool="apply_patch", arguments={"unified_diff": FIX})
 OFFERED: Sequence[Tool] = (*builtin_tools(), Outline(OutlineOptions()))
 
 
-def solve(attempt: ContextDouble, **options: int) -> AgentResult:
+def solve(attempt: ContextDouble, **options: Any) -> AgentResult:
     return OutlineFirst(OutlineFirstOptions(**options)).solve(attempt.context)
 
 
@@ -27,11 +28,32 @@ def test_outlines_come_before_the_first_answer() -> None:
         tools = [call.tool for call in attempt.trace.tool_calls]
         _, instruction, outlines = attempt.requests[0].messages[:3]
     assert (result.ended, result.message) == ("completed", "the failing command passes")
-    assert result.prompt_version.startswith("outline_first_v1@sha256:")
+    assert result.prompt_version.startswith("outline_first_v2@sha256:")
     assert tools == ["list_files", "outline", "outline", "run", "apply_patch", "run"]
     assert instruction.content == attempt.context.instruction
     assert "test_adding.py\n6-8: class TestAdd\n7-8: def TestAdd.test_two_numbers" in outlines.content
     assert "\n\nadding.py\n1-3: def add - The sum of two numbers." in outlines.content
+
+
+@pytest.mark.parametrize(
+    ("version", "beginning"),
+    [
+        ("v1", "Outlines of files that the failure leads to (lines: definition - what it says of itself):\n\n"),
+        ("v2", "Outlines of files related to the failure (lines: definition - docstring):\n\n"),
+    ],
+)
+def test_the_option_chooses_the_prompts(version: str, beginning: str) -> None:
+    """v1 is byte for byte that of earlier releases."""
+    prompt = Prompt.read("agentbench_outline", f"outline_first_{version}")
+    with make_context([PATCH], tools=OFFERED) as attempt:
+        result = solve(attempt, prompt_version=version)
+        system, _, outlines = attempt.requests[0].messages[:3]
+    assert system.content == prompt.text
+    assert result.prompt_version == prompt.version
+    assert outlines.content.startswith(beginning)
+    if version == "v1":
+        digest = "cef9d737fc978a15e79f0330a4869cd1b57e7e8531f2070a5665cad6f5788fab"
+        assert prompt.version == f"outline_first_v1@sha256:{digest}"
 
 
 def test_without_its_tool_it_says_so_and_works_all_the_same() -> None:

@@ -116,12 +116,13 @@ def test_the_search_comes_in_answers_that_are_short_enough(cap: int) -> None:
     assert last.endswith("--skip 0 tests")
 
 
-def test_what_helps_is_sent_as_a_diff_and_then_it_is_done() -> None:
+@pytest.mark.parametrize("prints", ["It prints:", "Output:"], ids=["v1", "v2"])
+def test_what_helps_is_sent_as_a_diff_and_then_it_is_done(prints: str) -> None:
     chat = Chat(TOLD, ALL)
     chat.bring()
     chat.call(looked("3 tests pass, 2 fail", "chosen: x", change=CHANGE), expected="run")
     assert chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")["unified_diff"] == CHANGE
-    chat.say("`python -m pytest -q tests` passes with this change. It prints:\n\n5 passed")
+    chat.say(f"`python -m pytest -q tests` passes with this change. {prints}\n\n5 passed")
     assert chat.ask().calls == ()
 
 
@@ -244,6 +245,21 @@ def test_patcher_takes_back_what_others_did() -> None:
     assert sum(one != two for one, two in zip(after.splitlines(), SHELF.splitlines(), strict=False)) == 1
 
 
+@pytest.mark.parametrize("heading", ["With them", "With these changes,"], ids=["v1", "v2"])
+def test_patcher_keeps_changes_that_fixed_a_part(heading: str) -> None:
+    """It only repairs what is suspicious by itself: here a mutable default."""
+    changed = "def room(shelf, books=[]):\n    return shelf <= books\n"
+    made = (
+        "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -2 +2 @@\n-    return shelf < books\n+    return shelf <= books\n"
+    )
+    printed = f"{heading} `python -m pytest -q tests` prints:\n\n1 failed, 4 passed"
+    chat = Chat(f"{TOLD}\n\nChanges:\n\n{made}\n\n{printed}\n\nYour task: fix", [*READING[:2], PATCHER])
+    chat.call(f"text:\n{changed}total_lines: 2\nomitted_chars: 0", expected="read_file")
+    after = patched(changed, chat.call("", expected="report")["unified_diff"])
+    assert "books=None" in after
+    assert "return shelf <= books" in after
+
+
 @pytest.mark.parametrize(
     ("before", "now", "verdict"),
     [
@@ -254,8 +270,13 @@ def test_patcher_takes_back_what_others_did() -> None:
         ("FAILED (failures=3)", "FAILED (failures=2)", "progress"),
     ],
 )
-def test_tester(before: str, now: str, verdict: str) -> None:
-    told = f"Before the last change it printed:\n\n{before}\n\nNow it prints:\n\n{now}\n\nYour task: judge"
+@pytest.mark.parametrize(
+    "headings",
+    [("Before the last change it printed:", "Now it prints:"), ("Output before the last change:", "Output now:")],
+    ids=["v1", "v2"],
+)
+def test_tester(before: str, now: str, verdict: str, headings: tuple[str, str]) -> None:
+    told = f"{headings[0]}\n\n{before}\n\n{headings[1]}\n\n{now}\n\nYour task: judge"
     assert Chat(told, [TESTER]).call("", expected="report")["verdict"] == verdict
 
 

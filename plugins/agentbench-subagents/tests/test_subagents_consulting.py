@@ -26,6 +26,7 @@ SEARCHER = Role(
     prompt=Prompt("p", "You search."),
     reads=True,
     report=SearchReport,
+    purpose="Submit it.",
 )
 GOOD = {"files": [{"path": "a.py", "why": "it is there", "snippets": [{"first_line": 3, "text": "x = 1"}]}]}
 REPORT = SearchReport(
@@ -119,10 +120,10 @@ def test_a_search_without_end(attempt: Any) -> None:
     """Steps are a share: when they are used up no tool is called, and the model is told to report."""
     with attempt(lambda request: looking()) as double:
         failure = consult(double.context, steps=2).ask("Find it.")
-        assert failure == Failure("no report came, although it was asked for")
+        assert failure == Failure("no report was submitted")
         assert double.budget.steps == 2
         assert len(double.requests) == 4
-        assert results(double)[2].startswith("error: not_made: read_file: no step is left for it; call nothing but")
+        assert results(double)[2].startswith("error: not_made: read_file: no steps are left; you can only call")
         assert paired(double)
 
 
@@ -139,8 +140,8 @@ def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
         assert Consultation(role, double.context, RepairOptions(idle_turns=3), tries=3).ask("Judge.") == REPORT
         assert double.budget.steps == 0
         assert [result.splitlines()[0] for result in results(double)] == [
-            "error: not_made: read_file: it is not for you; call nothing but `report` now",
-            "error: not_made: read_file: line 1: no JSON; call nothing but `report` now",
+            "error: not_made: read_file: this tool is not available; you can only call `report` now",
+            "error: not_made: read_file: line 1: no JSON; you can only call `report` now",
         ]
 
 
@@ -153,12 +154,12 @@ def test_a_role_without_steps_can_still_report(attempt: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason", "turns"),
     [
-        (says("It is in a.py."), "no report came, although it was asked for", 2),
-        (calls(), "no report came, although it was asked for", 2),
-        (says("so lo", finish="length"), "no report came, although it was asked for", 2),
-        (says("I cannot", finish="refusal"), "the model refuses", 1),
-        (says("", finish="empty"), "the model answers nothing", 1),
-        (says("", finish="context_overflow"), "the conversation no longer fits into the model", 1),
+        (says("It is in a.py."), "no report was submitted", 2),
+        (calls(), "no report was submitted", 2),
+        (says("so lo", finish="length"), "no report was submitted", 2),
+        (says("I cannot", finish="refusal"), "the model refused", 1),
+        (says("", finish="empty"), "the model returned an empty response", 1),
+        (says("", finish="context_overflow"), "the conversation exceeds the model's context window", 1),
         (looking("gone.py"), "3 tool calls in a row failed", 3),
         (ToolCall(tool="delegate", arguments={}), "3 tool calls in a row failed", 3),
     ],
@@ -173,8 +174,8 @@ def test_words_do_not_count_against_one_who_goes_on_looking(attempt: Any) -> Non
     with attempt([says("hm"), looking(), says("hm"), looking(), says("hm", finish="length"), handed_in()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
         said = [message.content for message in double.last_messages if message.role == "user"]
-    assert said[1] == "Hand in your result by calling `report`."
-    assert said[3] == "Your answer was cut off. Be shorter. Hand in your result by calling `report`."
+    assert said[1] == "Submit your result by calling `report`."
+    assert said[3] == "Your response was cut off. Be brief. Submit your result by calling `report`."
 
 
 def test_calls_beside_a_report(attempt: Any) -> None:
@@ -186,8 +187,8 @@ def test_calls_beside_a_report(attempt: Any) -> None:
         assert consultation.ask("That was not it.") == REPORT
         assert results(double)[1:] == [
             "result: That was not it.",
-            "error: not_made: not made: `report` ended the turn",
-            "error: not_made: not made: `report` ended the turn\n[left: 4 steps]",
+            "error: not_made: `report` ended the turn",
+            "error: not_made: `report` ended the turn\n[left: 4 steps]",
         ]
         assert paired(double)
 

@@ -178,9 +178,9 @@ def test_no_more_files_than_asked_for_the_best_first() -> None:
         "read_file tests/test_cart.py",
     ]
     assert [(each.path, each.reason) for each in found.unread] == [
-        ("src/shop/__init__.py", "not read: at most 3 files are"),
-        ("src/shop/errors.py", "not read: at most 3 files are"),
-        ("src/shop/stock.py", "not read: at most 3 files are"),
+        ("src/shop/__init__.py", "not read: the limit is 3 files"),
+        ("src/shop/errors.py", "not read: the limit is 3 files"),
+        ("src/shop/stock.py", "not read: the limit is 3 files"),
     ]
 
 
@@ -294,7 +294,7 @@ def test_a_file_with_a_line_that_is_too_long_is_named() -> None:
     """What the tool gives is cut within the first line, so there is none to show."""
     found = gathered("a.py:2: ValueError\n", {"a.py": "a = 1;" * 20_000 + "\nb = 2\n"})
     made = pack(found.candidates, found.sources, 1000, found.unread)
-    assert made.text.endswith("nothing\n\nNot packed:\n- a.py: its lines are too long to be read")
+    assert made.text.endswith("none\n\nOmitted files:\n- a.py: its lines are too long to read")
 
 
 def test_an_output_that_names_everything_is_read_in_time_and_kept_short() -> None:

@@ -28,7 +28,7 @@ def test_whole_files_with_their_manifest() -> None:
     sources = {"a.py": Source.of("a.py", "x = 1\ny = 2\n"), "b.py": Source.of("b.py", "z = 3")}
     made = pack([candidate("a.py", lines=(2,)), candidate("b.py")], sources, 1000)
     assert made.text == (
-        "Packed for you, the most telling first (at most 1000 tokens, estimated at 3 bytes each):\n"
+        "Included files, most relevant first (at most 1000 tokens, estimated at 3 bytes each):\n"
         "- a.py: all 2 lines, about 11 tokens: named\n"
         "- b.py: all 1 lines, about 9 tokens: named\n"
         "\n=== a.py, all 2 lines\nx = 1\ny = 2\n"
@@ -126,23 +126,19 @@ def test_a_file_with_lines_that_are_too_long_to_be_read_is_said() -> None:
     made = pack([candidate("a.py", lines=(2,)), candidate("b.py", lines=(8000,))], sources, 1000)
     assert made.packed == ()
     assert made.left_out == (
-        LeftOut(path="a.py", reason="its lines are too long to be read"),
-        LeftOut(
-            path="b.py",
-            reason="900 of its 9000 lines were read, and what is named is not among them",
-        ),
+        LeftOut(path="a.py", reason="its lines are too long to read"),
+        LeftOut(path="b.py", reason="900 of its 9000 lines were read; the failure names others"),
     )
+    (_, other) = pack([candidate("a.py"), candidate("b.py", lines=(8000,))], sources, 1000, version="v1").left_out
+    assert other.reason == "900 of its 9000 lines were read, and what is named is not among them"
 
 
 def test_what_is_left_out_is_said_with_the_reason() -> None:
     sources = {"a.py": Source.of("a.py", "x = 1\n"), "b.py": Source.of("b.py", "y = 2\n" * 2000)}
     unread = [LeftOut(path="c.py", reason="not read: not_text")]
     made = pack([candidate("a.py"), candidate("b.py"), candidate("c.py")], sources, 1000, unread)
-    assert made.left_out == (LeftOut(path="b.py", reason="about 4000 tokens, for which there was no room"), unread[0])
-    assert (
-        "\n\nNot packed:\n- b.py: about 4000 tokens, for which there was no room\n- c.py: not read: not_text"
-        in made.text
-    )
+    assert made.left_out == (LeftOut(path="b.py", reason="about 4000 tokens, which did not fit"), unread[0])
+    assert "\n\nOmitted files:\n- b.py: about 4000 tokens, which did not fit\n- c.py: not read: not_text" in made.text
 
 
 def test_a_long_list_of_what_is_left_out_is_counted() -> None:
@@ -157,7 +153,7 @@ def test_nothing_to_pack() -> None:
     """Also of an empty file, which nobody needs to see."""
     for sources in ({}, {"a.py": Source.of("a.py", "")}):
         made = pack([candidate("a.py")], sources, SMALLEST)
-        assert made.text.endswith("\nnothing")
+        assert made.text.endswith("\nnone")
         assert (made.packed, made.left_out) == ((), ())
 
 

@@ -90,6 +90,6 @@ def test_readme_has_the_tables(described: type) -> None:
 
 def test_readme_names_every_role_with_its_tools() -> None:
     text = README.read_text()
-    for role in (roles().router, roles().searcher, roles().patcher, roles().tester):
+    for role in (roles("v2").router, roles("v2").searcher, roles("v2").patcher, roles("v2").tester):
         tools = "those that read" if role.reads else "none"
         assert f"| {role.name} | {tools} | `{role.handing_in}` |" in text

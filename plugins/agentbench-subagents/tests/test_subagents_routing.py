@@ -45,7 +45,7 @@ def solve(double: Any, **options: Any) -> AgentResult:
 
 def role_of(request: Request) -> str:
     """Who asks: told by the prompt."""
-    (name,) = [name for name in ROLES if getattr(roles(), name).prompt.text == request.messages[0].content]
+    (name,) = [name for name in ROLES if getattr(roles("v2"), name).prompt.text == request.messages[0].content]
     return name
 
 
@@ -76,7 +76,7 @@ def test_search_patch_and_the_command_passes(attempt: Any, fix: str) -> None:
         assert double.passes()
         used = [call.tool for call in double.trace.tool_calls]
     assert (result.ended, result.message) == ("completed", "the failing command passes")
-    assert result.prompt_version == roles().version
+    assert result.prompt_version == roles("v2").version
     assert used == ["run", "read_file", "apply_patch", "run"]
     assert delegations(double) == [("agent", "searcher-1", "searcher", 1), ("agent", "patcher-1", "patcher", 1)]
     assert [role_of(request) for request in double.requests] == [
@@ -119,7 +119,7 @@ def test_each_role_is_offered_its_own_tools_and_told_what_it_needs(attempt: Any)
     assert "+def total(prices):  # one" in told["tester"]
     assert told["tester"].count("AssertionError: 2 != 3") == 2
     second_patcher = [request for request in double.requests if role_of(request) == "patcher"][1].messages[1].content
-    assert "Advice from somebody who read the latest output: look at the slice" in second_patcher
+    assert "Advice from the tester, based on the latest output: look at the slice" in second_patcher
     assert "+def total(prices):  # one" in second_patcher
     assert came_of(double, 3).startswith("result:\nverdict: same\nadvice: look at the slice")
 
@@ -154,11 +154,11 @@ def test_diffs_that_never_apply_are_told_to_the_router(attempt: Any) -> None:
 @pytest.mark.parametrize(
     ("searcher", "reason"),
     [
-        (lambda request: says("no", finish="refusal"), "the model refuses"),
+        (lambda request: says("no", finish="refusal"), "the model refused"),
         (lambda request: report(files="all of them"), "3 reports were refused; the last: report: files: expected list"),
-        (lambda request: ToolCall(tool="list_files", arguments={}), "no report came, although it was asked for"),
-        (lambda request: ToolCall(tool="fly", arguments={}), "no report came, although it was asked for"),
-        (lambda request: "It is in money.py", "no report came, although it was asked for"),
+        (lambda request: ToolCall(tool="list_files", arguments={}), "no report was submitted"),
+        (lambda request: ToolCall(tool="fly", arguments={}), "no report was submitted"),
+        (lambda request: "It is in money.py", "no report was submitted"),
     ],
     ids=["refusal", "garbage", "endless search", "unknown tool", "words"],
 )
@@ -202,18 +202,18 @@ def test_the_last_steps_are_not_searched_away(attempt: Any, fix: str) -> None:
     answers = by_role(router=lambda request: next(router), patcher=lambda request: report(unified_diff=fix))
     with attempt(answers, max_steps=3) as double:
         assert solve(double).ended == "completed"
-    assert "the last 2 steps are for a patch and to run the command" in came_of(double, 1)
+    assert "the last 2 steps are reserved for a patch and for running the command" in came_of(double, 1)
     assert [child for _, child, _, _ in delegations(double)] == ["patcher-1"]
 
 
 def test_a_router_that_goes_on_searching_when_nothing_can_be_searched_is_ended(attempt: Any) -> None:
     """The same with changes to take back where none was made; one such decision in between is forgiven."""
-    for action, steps, why in (("search", 3, "the last 2 steps are for a patch"), ("undo", 9, "There is no change to")):
+    for action, steps, why in (("search", 3, "the last 2 steps are reserved"), ("undo", 9, "There is no change to")):
         with attempt(lambda request, action=action: decide(action), max_steps=steps) as double:
             result = solve(double)
             assert (double.budget.steps, len(double.requests)) == (1, 2)
         assert result.ended == "gave_up"
-        assert result.message.startswith("2 decisions in a row were in vain; the last: ")
+        assert result.message.startswith("2 decisions in a row could not be carried out; the last: ")
         assert why in result.message
     router = iter([decide("undo"), decide("test"), decide("undo"), decide("test"), decide("stop", "enough")])
     judging = by_role(router=lambda request: next(router), tester=lambda request: report(verdict="same", advice="no"))
@@ -248,16 +248,16 @@ def test_a_change_is_taken_back_and_the_one_before_it_too(attempt: Any, fix: str
         assert double.text("src/shop/money.py") == "def total(prices):\n    return sum(prices)\n"
         used = [call.tool for call in double.trace.tool_calls]
     assert used == ["run", *["apply_patch", "run"] * 2, "apply_patch", "apply_patch", "apply_patch", "run"]
-    assert "1 of those before are still in the files" in came_of(double, 4)
+    assert "earlier changes that remain: 1" in came_of(double, 4)
     assert "ZeroDivisionError" in came_of(double, 4)
     assert "NameError" not in came_of(double, 4)
-    assert "no other was made" in came_of(double, 5)
+    assert "no changes remain" in came_of(double, 5)
     assert "AssertionError: 2 != 3" in came_of(double, 5)
-    assert came_of(double, 6).startswith("result: There is no change to take back.")
+    assert came_of(double, 6).startswith("result: There is no change to revert.")
     told = double.last_messages[1].content
-    assert "This was tried, and taken back since it did not help:" in told
+    assert "These changes were tried and reverted, because they did not help:" in told
     assert told.count("+    return 1 / 0") == told.count("+    return nothing") == 1
-    assert "These changes have been made already" not in told
+    assert "These changes have already been made" not in told
     assert "take it back" not in told
 
 
@@ -275,7 +275,7 @@ def test_a_change_that_cannot_be_taken_back_is_told(attempt: Any) -> None:
     with attempt(answers) as double:
         assert solve(double).message == "the router stopped: enough"
         assert "Prices in cents" not in double.text("src/shop/cart.py")
-    assert "The last change could not be taken back: patch_conflict: " in came_of(double, 2)
+    assert "The last change could not be reverted: patch_conflict: " in came_of(double, 2)
 
 
 def test_a_report_about_files_that_are_not_there_goes_back(attempt: Any) -> None:
@@ -315,7 +315,7 @@ def test_first_lines_are_put_right(attempt: Any) -> None:
         assert double.budget.steps == 2
     assert (
         "src/shop/cart.py: sums\nfrom line 10:\n    def sum(self):\n        return total(self.prices)\n"
-        "from line 4:\nclass Cart:\nnot found in what was read of it, as it stands here:\nprint('invented')"
+        "from line 4:\nclass Cart:\nnot found in the lines that were read:\nprint('invented')"
     ) in came_of(double, 1)
 
 
@@ -337,7 +337,7 @@ def test_without_a_step_left_a_file_is_reported_as_unread(attempt: Any) -> None:
     with attempt(answers) as double:
         solve(double, searcher_steps=0)
         assert double.budget.steps == 1
-    assert "src/shop/money.py: sums (nobody has read it yet)" in came_of(double, 1)
+    assert "src/shop/money.py: sums (not read yet)" in came_of(double, 1)
 
 
 def test_what_an_earlier_search_found_is_kept(attempt: Any) -> None:
@@ -358,7 +358,7 @@ def test_what_an_earlier_search_found_is_kept(attempt: Any) -> None:
     assert "result: nothing here" in came_of(double, 3)
     told = next(request for request in double.requests if role_of(request) == "patcher").messages[1].content
     found = "it drops the first price\nsrc/shop/cart.py: calls it\nsrc/shop/money.py: sums\n"
-    assert f"Found so far:\n\n{found}" in told
+    assert f"Findings so far:\n\n{found}" in told
 
 
 def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
@@ -372,7 +372,7 @@ def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
 
 def test_steps_to_apply_and_to_run_are_kept_from_sub_agents(attempt: Any, fix: str) -> None:
     def patcher(request: Request) -> Any:
-        full = "no step is left" in request.messages[-1].content
+        full = "no steps are left" in request.messages[-1].content
         return report(unified_diff=fix) if full else ToolCall(tool="read_file", arguments={"path": "src/shop/money.py"})
 
     with attempt(by_role(router=lambda request: decide("patch"), patcher=patcher), max_steps=6) as double:
@@ -389,7 +389,7 @@ def test_the_same_failure_again_and_again(attempt: Any) -> None:
     with attempt(answers) as double:
         result = solve(double, same_failure=3)
     assert (result.ended, result.message) == ("gave_up", "the command fails in the same way after 3 changes")
-    assert "in the same way as before, 2 times in a row" in came_of(double, 2)
+    assert "in the same way after 2 changes in a row" in came_of(double, 2)
 
 
 def test_decisions_are_bounded(attempt: Any) -> None:
@@ -399,7 +399,7 @@ def test_decisions_are_bounded(attempt: Any) -> None:
     with attempt(answers) as double:
         result = solve(double, max_rounds=4)
         assert double.budget.steps == 1
-    assert (result.ended, result.message) == ("gave_up", "4 decisions did not make the command pass")
+    assert (result.ended, result.message) == ("gave_up", "the command does not pass after 4 decisions")
 
 
 @pytest.mark.parametrize(
@@ -409,10 +409,10 @@ def test_decisions_are_bounded(attempt: Any) -> None:
             decide("dance"),
             "3 reports were refused; the last: decide: action: expected one of search, patch, undo, test,",
         ),
-        (says("no", finish="refusal"), "the model refuses"),
-        (says("Let us search."), "no report came, although it was asked for"),
-        (ToolCall(tool="read_file", arguments={"path": "x"}), "no report came, although it was asked for"),
-        (calls(), "no report came, although it was asked for"),
+        (says("no", finish="refusal"), "the model refused"),
+        (says("Let us search."), "no report was submitted"),
+        (ToolCall(tool="read_file", arguments={"path": "x"}), "no report was submitted"),
+        (calls(), "no report was submitted"),
     ],
     ids=["unknown action", "refusal", "words", "a tool of others", "nothing"],
 )
@@ -422,7 +422,7 @@ def test_a_router_that_does_not_decide(attempt: Any, answer: Any, reason: str) -
         assert double.budget.steps == 1
     assert result.ended == "gave_up"
     assert result.message.startswith(f"the router: {reason}")
-    assert result.prompt_version == roles().version
+    assert result.prompt_version == roles("v2").version
 
 
 def test_a_command_that_passes_from_the_start_is_judged_by_others(attempt: Any, fix: str) -> None:
@@ -430,9 +430,9 @@ def test_a_command_that_passes_from_the_start_is_judged_by_others(attempt: Any, 
     answers = [decide("patch"), report(unified_diff=fix), decide("stop", "done")]
     with attempt(answers, failing_command="true") as double:
         result = solve(double)
-        assert "`true` passes with it" in came_of(double, 1)
+        assert "`true` passes with this change" in came_of(double, 1)
         for request in double.requests[:2]:
-            assert "`true` passes as things are. Tests that nobody sees here judge" in request.messages[1].content
+            assert "`true` already passes. Hidden tests decide" in request.messages[1].content
     assert (result.ended, result.message) == ("completed", "the router stopped: done")
 
 
@@ -506,8 +506,8 @@ def test_what_ends_the_attempt_from_outside_passes(attempt: Any, error: BaseExce
 
 
 def test_the_version_names_prompts_and_what_is_asked_for() -> None:
-    known = roles()
-    assert known.version.startswith("subagents_v1@sha256:")
+    known = roles("v2")
+    assert known.version.startswith("subagents_v2@sha256:")
     changed = attrs.evolve(known.tester.prompt, text="Judge.")
     assert attrs.evolve(known, tester=attrs.evolve(known.tester, prompt=changed)).version != known.version
     assert attrs.evolve(known, tester=attrs.evolve(known.tester, purpose="Say.")).version != known.version

@@ -99,7 +99,7 @@ def test_context_packer(run: Run, fix: str) -> None:
     ran = run("context_packer", {"agent": [("apply_patch", {"unified_diff": fix})]})
     assert ran.record["result"]["passed"], ran.record
     assert ran.record["outcome"] == "completed"
-    assert ran.record["model"]["prompt_version"].startswith("packer_v1@sha256:")
+    assert ran.record["model"]["prompt_version"].startswith("packer_v2@sha256:")
     first = ran.lines("conversation.jsonl")[0]["messages"][1]["content"]
     assert "- src/shop/money.py: all 2 lines, about" in first
 
@@ -117,7 +117,7 @@ def test_subagents(run: Run, fix: str) -> None:
     }
     ran = run("subagents", answers)
     assert ran.record["result"]["passed"], ran.record
-    assert ran.record["model"]["prompt_version"].startswith("subagents_v1@sha256:")
+    assert ran.record["model"]["prompt_version"].startswith("subagents_v2@sha256:")
     assert [(e["parent"], e["child"], e["role"], e["depth"]) for e in ran.events("delegation")] == [
         ("subagents", "searcher-1", "searcher", 1),
         ("subagents", "patcher-1", "patcher", 1),

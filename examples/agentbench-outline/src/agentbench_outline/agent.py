@@ -12,6 +12,11 @@ from agentbench_outline.naming import imported, named
 from agentbench_outline.options import OutlineFirstOptions
 
 _NEEDED = {"list_files", "outline"}
+_HEADINGS = {
+    "v1": "Outlines of files that the failure leads to (lines: definition - what it says of itself):",
+    "v2": "Outlines of files related to the failure (lines: definition - docstring):",
+}
+"""By prompt version."""
 
 
 @attrs.frozen
@@ -22,7 +27,7 @@ class OutlineFirst:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Outline, then work until the command passes, or the model gets no further."""
-        prompt = Prompt.read("agentbench_outline", "outline_first_v1")
+        prompt = Prompt.read("agentbench_outline", f"outline_first_{self.options.prompt_version}")
         context.report_prompt_version(prompt.version)  # outlining may already end the attempt
         chat = Conversation(context, prompt.text)
         chat.add_user(context.instruction)
@@ -39,7 +44,7 @@ class OutlineFirst:
             said = f"nothing is outlined without the tools {', '.join(sorted(missing))}: use --variant outline-first"
             context.log.emit(Warning_(message=said))
             return ""
-        parts = ["Outlines of files that the failure leads to (lines: definition - what it says of itself):"]
+        parts = [_HEADINGS[self.options.prompt_version]]
         room = self._room(context) - len(parts[0])
         for path, fields in self._outlined(context):
             heading = f"\n\n{path}\n"

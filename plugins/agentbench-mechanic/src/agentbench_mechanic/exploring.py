@@ -8,7 +8,8 @@ from agentbench_mechanic.failure_output import diffs_in, failures_in, most_telli
 from agentbench_mechanic.guessing import Guess, next_guess, patched, paths_of
 from agentbench_mechanic.transcript import Reply, Transcript
 
-_WITH_THEM = re.compile(r"^With them `", re.MULTILINE)
+_WITH_THEM = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
+"""Prompt versions v2 and v1."""
 
 
 def look_around(transcript: Transcript, most: int) -> Reply | None:

@@ -26,7 +26,11 @@ _MOST_PATCHES = 8
 _DEEPEST = 20  # levels of a schema
 _NO_RESULT = "ended without a result"
 _AROUND = 3  # lines
-_BEFORE_AND_NOW = re.compile(r"Before the last change it printed:(.*)\nNow it prints:(.*)", re.DOTALL)
+_BEFORE_AND_NOW = re.compile(
+    r"(?:Output before the last change|Before the last change it printed):(.*)\n(?:Output now|Now it prints):(.*)",
+    re.DOTALL,
+)
+"""Prompt versions v2 and v1."""
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,12 @@ class Looking:
         problems = {file.path: self._problem(_plain(file.path)) for file in report.files}
         return "; ".join(f"{path!r} cannot be read: {problem}" for path, problem in problems.items() if problem)
 
-    def checked(self, report: SearchReport) -> SearchReport:
-        """The report with the lines of snippets as they are in the files; those that are not there have none."""
-        return attrs.evolve(report, files=tuple(self._checked(file) for file in report.files))
+    def checked(self, report: SearchReport, not_read: str) -> SearchReport:
+        """The report with the line numbers of snippets as they are in the files; none if a file does not contain them.
+
+        ``not_read`` is the note on files that nobody has read.
+        """
+        return attrs.evolve(report, files=tuple(self._checked(file, not_read) for file in report.files))
 
     def _problem(self, path: str) -> str:
         can = any(spec.name == "read_file" for spec in self.specs) and self.budget.steps_left != 0
@@ -60,10 +63,10 @@ class Looking:
             self._refused[path] = "" if there else f"{result.error_type}: {result.error_message}"
         return self._refused.get(path, "")
 
-    def _checked(self, file: CandidateFile) -> CandidateFile:
+    def _checked(self, file: CandidateFile, not_read: str) -> CandidateFile:
         path = _plain(file.path)
         lines = self._read.get(path)
-        why = f"{file.why} (nobody has read it yet)" if lines is None else file.why
+        why = file.why + not_read if lines is None else file.why
         snippets = tuple(attrs.evolve(each, first_line=_place(each, lines or {})) for each in file.snippets)
         return attrs.evolve(file, path=path, why=why, snippets=snippets)
 

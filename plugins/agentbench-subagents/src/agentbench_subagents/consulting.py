@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 import attrs
 
@@ -18,6 +18,7 @@ from agentbench_core import (
     ToolSpec,
     load,
 )
+from agentbench_subagents.prompt_text import messages_of
 
 R = TypeVar("R")
 
@@ -33,7 +34,10 @@ class Role(Generic[R]):
     report: type[R]
     handing_in: str = "report"
     """The name of the tool by which it hands in."""
-    purpose: str = "Hand in your result. This ends your work."
+    purpose: str
+    """The description of that tool."""
+    parameters: Mapping[str, Any] | None = None
+    """The schema of its arguments, if not that of ``report``."""
 
     def tools(self, offered: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
         """Those of the tools on offer that it may use."""
@@ -42,7 +46,8 @@ class Role(Generic[R]):
     @property
     def spec(self) -> ToolSpec:
         """The tool as the model sees it; nobody but the consultation answers it."""
-        return ToolSpec.of(self.handing_in, self.purpose, self.report)
+        spec = ToolSpec.of(self.handing_in, self.purpose, self.report)
+        return spec if self.parameters is None else attrs.evolve(spec, parameters=self.parameters)
 
 
 @attrs.frozen
@@ -85,6 +90,7 @@ class Consultation(Generic[R]):
         self._role = role
         self._context = context
         self._rules = rules
+        self._messages = messages_of(rules.prompt_version)
         self._tries = tries
         self._accept = accept
         specs = role.tools(context.tools.specs)
@@ -102,7 +108,7 @@ class Consultation(Generic[R]):
         while True:
             answer = self._chat.complete()
             if answer.finish in _ENDS:
-                return Failure(_ENDS[answer.finish])
+                return Failure(self._messages(answer.finish))
             before = self._refused
             report, acted = self._take(answer.message.tool_calls)
             if report is not None:
@@ -111,8 +117,8 @@ class Consultation(Generic[R]):
             if failure := self._over():
                 return failure
             if not answer.message.tool_calls:
-                cut = "Your answer was cut off. Be shorter. " if answer.finish == "length" else ""
-                self._chat.add_user(f"{cut}Hand in your result by calling `{self._role.handing_in}`.")
+                cut_off = self._messages("cut_off") if answer.finish == "length" else ""
+                self._chat.add_user(cut_off + self._messages("submit", tool=self._role.handing_in))
 
     def _tell(self, text: str) -> None:
         if self._accepted is None:
@@ -120,7 +126,7 @@ class Consultation(Generic[R]):
             return
         self._chat.add_tool_result(self._accepted, ToolResult.success(result=text), last=not self._not_made)
         for call in self._not_made:
-            problem = f"not made: `{self._role.handing_in}` ended the turn"
+            problem = self._messages("turn_ended", tool=self._role.handing_in)
             self._chat.add_tool_result(call, ToolResult.failure("not_made", problem), last=call is self._not_made[-1])
         self._accepted, self._not_made = None, []
 
@@ -145,8 +151,9 @@ class Consultation(Generic[R]):
 
     def _stray(self, call: ToolCall) -> ToolResult:
         """What is said to a call that costs no step, since it is not made."""
-        why = call.problem or ("no step is left for it" if self._names else "it is not for you")
-        return ToolResult.failure("not_made", f"{call.tool}: {why}; call nothing but `{self._role.handing_in}` now")
+        why = call.problem or self._messages("no_steps" if self._names else "not_offered")
+        message = self._messages("only_report", call=call.tool, why=why, tool=self._role.handing_in)
+        return ToolResult.failure("not_made", message)
 
     def _read(self, call: ToolCall) -> R | None:
         """The report of a call; ``None`` if it is refused."""
@@ -167,12 +174,9 @@ class Consultation(Generic[R]):
         if self._errors >= self._rules.tool_errors:
             return Failure(f"{self._errors} tool calls in a row failed")
         if self._idle >= self._rules.idle_turns:
-            return Failure("no report came, although it was asked for")
+            return Failure(self._messages("no_report"))
         return None
 
 
-_ENDS = {
-    "refusal": "the model refuses",
-    "context_overflow": "the conversation no longer fits into the model",
-    "empty": "the model answers nothing",
-}
+_ENDS = {"refusal", "context_overflow", "empty"}
+"""How a response finishes after which the role has failed."""

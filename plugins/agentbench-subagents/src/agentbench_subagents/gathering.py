@@ -13,6 +13,7 @@ from agentbench_subagents.failures import Location, is_foreign, parse, rank
 from agentbench_subagents.finding import Found, find
 from agentbench_subagents.imports import Modules
 from agentbench_subagents.packing import LeftOut
+from agentbench_subagents.prompt_text import Messages, messages_of
 from agentbench_subagents.ranking import Board, Candidate, Group, imported_by, in_command, named
 from agentbench_subagents.sources import Source
 
@@ -36,7 +37,7 @@ class Gathered:
     unread: tuple[LeftOut, ...]
 
 
-def gather(context: AttemptContext, output: str, *, max_files: int, max_depth: int) -> Gathered:
+def gather(context: AttemptContext, output: str, *, max_files: int, max_depth: int, version: str = "v2") -> Gathered:
     """Find the files that a failure leads to and read the best of them.
 
     Args:
@@ -44,15 +45,17 @@ def gather(context: AttemptContext, output: str, *, max_files: int, max_depth: i
         output: what the failing command printed.
         max_files: calls of ``read_file`` at most; a file that is too long for one call may take two.
         max_depth: how many imports to follow from the files that the output names.
+        version: of the messages to the model.
     """
     if not {spec.name for spec in context.tools.specs} >= TOOLS:
         return Gathered(candidates=(), sources={}, unread=())
-    return _Gathering(context, max_files, max_depth).run(output)
+    return _Gathering(context, max_files, max_depth, messages_of(version)).run(output)
 
 
 class _Gathering:
-    def __init__(self, context: AttemptContext, max_files: int, max_depth: int) -> None:
+    def __init__(self, context: AttemptContext, max_files: int, max_depth: int, messages: Messages) -> None:
         self._context = context
+        self._messages = messages
         self._max_files = max_files
         self._max_depth = max_depth
         self._reads = 0
@@ -136,7 +139,7 @@ class _Gathering:
         return source
 
     def _unread(self, path: str) -> LeftOut:
-        reason = self._failed.get(path, f"not read: at most {self._max_files} files are")
+        reason = self._failed.get(path) or self._messages("file_limit", files=self._max_files)
         return LeftOut(path=path, reason=reason)
 
     def _read_file(self, **arguments: Any) -> ToolResult:

@@ -18,7 +18,7 @@ class ContextPacker:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Pack, then work until the command passes, or the model gets no further."""
-        prompt = Prompt.read("agentbench_subagents", "packer_v1")
+        prompt = Prompt.read("agentbench_subagents", f"packer_{self.options.prompt_version}")
         context.report_prompt_version(prompt.version)  # packing may already end the attempt
         chat = Conversation(context, prompt.text)
         chat.add_user(f"{context.instruction.rstrip()}\n\n{self.packed(context).text}\n")
@@ -28,8 +28,9 @@ class ContextPacker:
         """What the model gets to read at first. Costs a step for each file that is read, and one for their list."""
         left = context.budget.steps_left
         most = self.options.max_files if left is None else min(self.options.max_files, left // 3)
-        found = gather(context, context.failure_output, max_files=most, max_depth=self.options.max_depth)
-        return pack(found.candidates, found.sources, self._room(context), found.unread)
+        depth, version = self.options.max_depth, self.options.prompt_version
+        gathered = gather(context, context.failure_output, max_files=most, max_depth=depth, version=version)
+        return pack(gathered.candidates, gathered.sources, self._room(context), gathered.unread, version=version)
 
     def _room(self, context: AttemptContext) -> int:
         window = context.llm.facts.context_tokens if context.llm else None

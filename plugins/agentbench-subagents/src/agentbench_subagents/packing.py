@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from agentbench_subagents.imports import callees
+from agentbench_subagents.prompt_text import Messages, messages_of
 from agentbench_subagents.ranking import Candidate, spans_of
 from agentbench_subagents.sources import Source, Span
 
@@ -65,7 +66,12 @@ def tokens_of(text: str) -> int:
 
 
 def pack(
-    ranked: Sequence[Candidate], sources: Mapping[str, Source], max_tokens: int, unread: Iterable[LeftOut] = ()
+    ranked: Sequence[Candidate],
+    sources: Mapping[str, Source],
+    max_tokens: int,
+    unread: Iterable[LeftOut] = (),
+    *,
+    version: str = "v2",
 ) -> Pack:
     """Pack files, the best first.
 
@@ -78,8 +84,9 @@ def pack(
         sources: those of them that were read, by path.
         max_tokens: for everything, the manifest included.
         unread: those that were not read, with the reason.
+        version: of the messages to the model.
     """
-    unread = tuple(unread)
+    unread, messages = tuple(unread), messages_of(version)
     room = max_tokens * BYTES_PER_TOKEN - _FRAME
     read = [it for it in ranked if it.path in sources and sources[it.path].total]
     chosen: dict[str, tuple[Span, ...]] = {}
@@ -100,8 +107,9 @@ def pack(
     for candidate in read:
         if sources[candidate.path].whole:
             choose(candidate, [_everything(sources[candidate.path])])
-    kept = min(room // 2, sum(_size(_note(each)) + 1 for each in (*_missing(read, chosen, sources), *unread)))
-    room -= kept
+    left_out = (*_missing(read, chosen, sources, messages), *unread)
+    reserved = min(room // 2, sum(_size(_note(each)) + 1 for each in left_out))
+    room -= reserved
     for step in (called, outlines):
         for candidate in read:
             source = sources[candidate.path]
@@ -110,8 +118,8 @@ def pack(
                 choose(candidate, step(source, candidate, so_far))
 
     packed = [_packed(sources[it.path], chosen[it.path], it.why) for it in read if it.path in chosen]
-    left_out = (*_missing(read, chosen, sources), *unread)
-    return _written(packed, left_out, sources, max_tokens, room + kept)
+    left_out = (*_missing(read, chosen, sources, messages), *unread)
+    return _written(packed, left_out, sources, max_tokens, room + reserved, messages)
 
 
 def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
@@ -187,18 +195,21 @@ def _packed(source: Source, spans: tuple[Span, ...], why: str) -> Packed:
 
 
 def _missing(
-    read: Iterable[Candidate], chosen: Mapping[str, Sequence[Span]], sources: Mapping[str, Source]
+    read: Iterable[Candidate],
+    chosen: Mapping[str, Sequence[Span]],
+    sources: Mapping[str, Source],
+    messages: Messages,
 ) -> Iterator[LeftOut]:
-    return (_left_out(it, sources[it.path]) for it in read if it.path not in chosen)
+    return (_left_out(it, sources[it.path], messages) for it in read if it.path not in chosen)
 
 
-def _left_out(candidate: Candidate, source: Source) -> LeftOut:
+def _left_out(candidate: Candidate, source: Source, messages: Messages) -> LeftOut:
     known = "\n".join(source.lines.values())
-    reason = f"about {tokens_of(known)} tokens, for which there was no room"
+    reason = messages("no_room", tokens=tokens_of(known))
     if not source.lines:
-        reason = "its lines are too long to be read"
+        reason = messages("long_lines")
     elif not (source.whole or excerpt(source, candidate) or windows(source, candidate)):
-        reason = f"{len(source.lines)} of its {source.total} lines were read, and what is named is not among them"
+        reason = messages("not_among", read=len(source.lines), total=source.total)
     return LeftOut(path=candidate.path, reason=reason)
 
 
@@ -239,9 +250,14 @@ def _short(why: str) -> str:
 
 
 def _written(
-    packed: Sequence[Packed], left_out: Sequence[LeftOut], sources: Mapping[str, Source], max_tokens: int, room: int
+    packed: Sequence[Packed],
+    left_out: Sequence[LeftOut],
+    sources: Mapping[str, Source],
+    max_tokens: int,
+    room: int,
+    messages: Messages,
 ) -> Pack:
-    """The text. Lines about what was left out take what room there is."""
+    """The text. Lines about omitted files use the remaining room."""
     omitted: list[str] = []
     for each in left_out:
         line = _note(each)
@@ -251,12 +267,11 @@ def _written(
         omitted.append(line)
     if len(omitted) < len(left_out):
         omitted.append(f"- and {len(left_out) - len(omitted)} more")
-    estimate = f"at most {max_tokens} tokens, estimated at {BYTES_PER_TOKEN} bytes each"
-    lines = [f"Packed for you, the most telling first ({estimate}):", *map(_manifest_line, packed)]
+    lines = [messages("packed", tokens=max_tokens, bytes=BYTES_PER_TOKEN), *map(_manifest_line, packed)]
     if not packed:
-        lines.append("nothing")
+        lines.append(messages("nothing_packed"))
     if omitted:
-        lines += ["", "Not packed:", *omitted]
+        lines += ["", messages("omitted"), *omitted]
     sections = [_section(sources[each.path], each.spans) for each in packed]
     return Pack(text="\n\n".join(["\n".join(lines), *sections]), packed=tuple(packed), left_out=tuple(left_out))
 

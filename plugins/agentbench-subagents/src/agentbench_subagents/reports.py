@@ -1,4 +1,4 @@
-"""What sub-agents hand in: one typed value each, offered to the model as the arguments of one tool."""
+"""The reports of sub-agents: one typed value each, which the model submits as the arguments of one tool."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class Decision:
-    """What the router wants next."""
+    """The router's next action."""
 
     action: Literal["search", "patch", "undo", "test", "stop"] = option(
-        help="search: find the code; patch: change it; undo: take back the last change; "
-        "test: judge the latest output of the command; stop: end"
+        help="search: find the code; patch: change it; undo: revert the last change; "
+        "test: evaluate the latest output of the command; stop: end the repair"
     )
     task: str = option(
-        help="what the sub-agent shall do, and what you suspect: it sees the failure, the findings and the changes so "
-        "far, and nothing else of this; for undo and stop, the reason"
+        help="what the sub-agent should do, and what you suspect: it sees the failure, the findings and the changes, "
+        "but not this conversation; for undo and stop, the reason"
     )
 
 
 @attrs.frozen(kw_only=True)
 class Snippet:
-    """Some lines of a file, as they are."""
+    """Some lines of a file."""
 
-    first_line: int | None = option(None, help="number of the first line, from 1, as far as known", minimum=1)
+    first_line: int | None = option(None, help="number of the first line, starting at 1, if known", minimum=1)
     text: str = option(help="the lines, copied exactly")
 
 
@@ -36,19 +36,19 @@ class CandidateFile:
     """A file that may have to change, or that explains the failure."""
 
     path: str = option(help="relative to the root of the repository")
-    why: str = option(help="what it has to do with the failure")
-    snippets: tuple[Snippet, ...] = option((), help="the lines that matter")
+    why: str = option(help="how it relates to the failure")
+    snippets: tuple[Snippet, ...] = option((), help="the relevant lines")
 
 
 @attrs.frozen(kw_only=True)
 class SearchReport:
-    """What the searcher found."""
+    """The searcher's findings."""
 
-    files: tuple[CandidateFile, ...] = option(help="the most likely place of the defect first")
-    summary: str = option("", help="what seems to be the cause")
+    files: tuple[CandidateFile, ...] = option(help="the most likely location of the defect first")
+    summary: str = option("", help="the suspected cause")
 
     def after(self, earlier: SearchReport) -> SearchReport:
-        """Both reports as one: each file once, what is newer first; one that names no file changes nothing."""
+        """Both reports as one: each file once, newer ones first. A report without files changes nothing."""
         if not self.files:
             return earlier
         files: dict[str, CandidateFile] = {}
@@ -61,21 +61,21 @@ class SearchReport:
 
 @attrs.frozen(kw_only=True)
 class PatchReport:
-    """What the patcher made."""
+    """The patcher's change."""
 
     unified_diff: str = option(
         help="with '---' and '+++' lines, '@@' headers, and context lines exactly as in the file"
     )
-    explanation: str = option("", help="why this mends the cause, in a sentence or two")
+    explanation: str = option("", help="why this fixes the cause, in one or two sentences")
 
 
 @attrs.frozen(kw_only=True)
 class TestReport:
-    """What the tester makes of a command's output."""
+    """The tester's evaluation of a command's output."""
 
     __test__ = False  # pytest would collect it
 
     verdict: Literal["passes", "progress", "same", "worse"] = option(
-        help="the latest output, held against the one before"
+        help="the latest output, compared with the previous"
     )
     advice: str = option(help="what to do next, and where")

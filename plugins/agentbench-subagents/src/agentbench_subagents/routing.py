@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.resources
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -20,55 +21,90 @@ from agentbench_core import (
     ToolSpec,
     rerun,
 )
-from agentbench_subagents import wording
 from agentbench_subagents.checking import Looking
 from agentbench_subagents.consulting import Consultation, Failure, Role, accept_all
 from agentbench_subagents.options import SubagentsOptions
+from agentbench_subagents.prompt_text import Change, Known, PromptText, messages_of
 from agentbench_subagents.reports import Decision, PatchReport, SearchReport, TestReport
 from agentbench_subagents.undoing import reverse
-from agentbench_subagents.wording import Change, Known
 
 R = TypeVar("R")
 
 _PATCHING = "apply_patch"
-"""The tool by which patches are applied: it takes a diff, and says where its hunks went."""
-_KEPT = 2
+"""The tool that applies patches: it takes a diff, and returns the offsets of its hunks."""
+_RESERVED = 2
 """Steps that no sub-agent gets: to apply a patch, and to run the command."""
 
 
 @attrs.frozen(kw_only=True)
 class Roles:
-    """Everybody who takes part."""
+    """The router and its sub-agents."""
 
     router: Role[Decision]
     searcher: Role[SearchReport]
     patcher: Role[PatchReport]
     tester: Role[TestReport]
+    prompt_version: str
 
     @property
     def version(self) -> str:
-        """``subagents_v1@sha256:...`` over all prompts, and all that is asked for."""
+        """``subagents_v2@sha256:...`` over all prompts, and the tools by which the roles submit."""
         roles = (self.router, self.searcher, self.patcher, self.tester)
-        said = [[role.prompt.text, role.spec.description, role.spec.parameters] for role in roles]
-        return Prompt("subagents_v1", json.dumps(said, sort_keys=True)).version
+        parts = [[role.prompt.text, role.spec.description, role.spec.parameters] for role in roles]
+        return Prompt(f"subagents_{self.prompt_version}", json.dumps(parts, sort_keys=True)).version
 
 
 @functools.cache
-def roles() -> Roles:
-    """The roles, with their prompts."""
-    read = functools.partial(Prompt.read, "agentbench_subagents")
+def roles(version: str) -> Roles:
+    """The roles, with the prompts of a version."""
+
+    def prompt(role: str) -> Prompt:
+        return Prompt.read("agentbench_subagents", f"{role}_{version}")
+
+    messages, schemas = messages_of(version), _schemas(version)
+    purpose = messages("report_purpose")
     return Roles(
         router=Role(
             name="router",
-            prompt=read("router_v1"),
+            prompt=prompt("router"),
             report=Decision,
             handing_in="decide",
-            purpose="Decide what is done next. The result tells what came of it.",
+            purpose=messages("decide_purpose"),
+            parameters=schemas.get("router"),
         ),
-        searcher=Role(name="searcher", prompt=read("searcher_v1"), reads=True, report=SearchReport),
-        patcher=Role(name="patcher", prompt=read("patcher_v1"), reads=True, report=PatchReport),
-        tester=Role(name="tester", prompt=read("tester_v1"), report=TestReport),
+        searcher=Role(
+            name="searcher",
+            prompt=prompt("searcher"),
+            reads=True,
+            report=SearchReport,
+            purpose=purpose,
+            parameters=schemas.get("searcher"),
+        ),
+        patcher=Role(
+            name="patcher",
+            prompt=prompt("patcher"),
+            reads=True,
+            report=PatchReport,
+            purpose=purpose,
+            parameters=schemas.get("patcher"),
+        ),
+        tester=Role(
+            name="tester",
+            prompt=prompt("tester"),
+            report=TestReport,
+            purpose=purpose,
+            parameters=schemas.get("tester"),
+        ),
+        prompt_version=version,
     )
+
+
+def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
+    """The schemas of reports, which include help, as an older version sent them; none for the current one."""
+    if version != "v1":
+        return {}
+    file = importlib.resources.files("agentbench_subagents") / "prompts" / "reports_v1.json"
+    return json.loads(file.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 @attrs.frozen
@@ -79,67 +115,70 @@ class Subagents:
 
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, the router stops, or nothing gets any further."""
-        context.report_prompt_version(roles().version)
+        version = roles(self.options.prompt_version).version
+        context.report_prompt_version(version)
         if missing := list(_missing(context.tools.specs)):
-            said = f"nothing can be repaired here without {' and '.join(missing)}"
-            return AgentResult(ended="tool_error", message=said, prompt_version=roles().version)
-        return attrs.evolve(_Repair(context, self.options).run(), prompt_version=roles().version)
+            message = f"nothing can be repaired here without {' and '.join(missing)}"
+            return AgentResult(ended="tool_error", message=message, prompt_version=version)
+        return attrs.evolve(_Repair(context, self.options).run(), prompt_version=version)
 
 
 class _Repair:
-    """One attempt: what is known so far, and how often it failed in the same way."""
+    """One attempt: the state of the repair, and counts of consecutive failures."""
 
     def __init__(self, context: AttemptContext, options: SubagentsOptions) -> None:
         self._context = context
         self._options = options
-        self._roles = roles()
+        self._roles = roles(options.prompt_version)
+        self._messages = messages_of(options.prompt_version)
+        self._text = PromptText(self._messages)
         self._known = Known(command=context.failing_command, instruction=context.instruction, first=rerun(context))
-        self._alike = 0
-        self._in_vain = 0
+        self._same_failures = 0
+        self._futile = 0
 
     def run(self) -> AgentResult:
         router = Consultation(self._roles.router, self._context, self._options, tries=self._options.report_tries)
-        came_of_it = wording.router_opening(self._known)
+        outcome = self._text.router_opening(self._known)
         for _ in range(self._options.max_rounds):
-            decision = router.ask(came_of_it)
+            decision = router.ask(outcome)
             if isinstance(decision, Failure):
                 return _gave_up(f"the router: {decision.reason}")
             if decision.action == "stop":
                 return self._stopped(decision.task)
-            came_of_it = self._do(decision)
+            outcome = self._do(decision)
             if self._known.last.passed and not self._known.first.passed:
                 return AgentResult(message="the failing command passes")
-            if self._alike >= self._options.same_failure:
-                return _gave_up(f"the command fails in the same way after {self._alike} changes")
-            if self._in_vain >= self._options.idle_turns:
-                return _gave_up(f"{self._in_vain} decisions in a row were in vain; the last: {came_of_it}")
-        return _gave_up(f"{self._options.max_rounds} decisions did not make the command pass")
+            if self._same_failures >= self._options.same_failure:
+                return _gave_up(f"the command fails in the same way after {self._same_failures} changes")
+            if self._futile >= self._options.idle_turns:
+                return _gave_up(f"{self._futile} decisions in a row could not be carried out; the last: {outcome}")
+        return _gave_up(f"the command does not pass after {self._options.max_rounds} decisions")
 
     def _stopped(self, why: str) -> AgentResult:
-        said = f"the router stopped: {why}"
-        return AgentResult(message=said) if self._known.last.passed else _gave_up(said)
+        message = f"the router stopped: {why}"
+        return AgentResult(message=message) if self._known.last.passed else _gave_up(message)
 
     def _do(self, decision: Decision) -> str:
-        """Have a decision carried out; what came of it, for the router. Raises BudgetExceeded without a step left."""
+        """Carry out a decision. Returns its outcome, for the router. Raises BudgetExceeded without a step left."""
         if self._context.budget.steps_left == 0:
-            rerun(self._context)  # whatever needs a step is refused now: so the harness hears of it
-        if problem := self._in_the_way(decision):
-            self._in_vain += 1
+            rerun(self._context)  # anything that needs a step is refused now, and the harness records why
+        if problem := self._obstacle(decision):
+            self._futile += 1
             return problem
-        self._in_vain = 0
+        self._futile = 0
         if decision.action == "search":
             return self._search(decision.task)
         if decision.action == "patch":
             return self._patch(decision.task)
         return self._undo() if decision.action == "undo" else self._test(decision.task)
 
-    def _in_the_way(self, decision: Decision) -> str:
-        """Why nothing can come of a decision."""
+    def _obstacle(self, decision: Decision) -> str:
+        """Why a decision cannot be carried out; empty if it can."""
         steps = self._options.searcher_steps
         if decision.action == "search" and steps and self._share(steps) == 0:
-            return wording.failed("searcher", f"the last {_KEPT} steps are for a patch and to run the command")
+            return self._text.failed("searcher", self._messages("reserved_steps", steps=_RESERVED))
         if decision.action == "undo" and not self._known.changes:
-            return "There is no change to take back."
+            return self._messages("nothing_to_revert")
         return ""
 
     def _search(self, task: str) -> str:
@@ -147,13 +186,13 @@ class _Repair:
         child = self._delegated(role, options.searcher_tokens, options.searcher_steps)
         looking = Looking(child.tools, child.budget)
         child = attrs.evolve(child, tools=looking)
-        report = self._consult(role, child, wording.assignment(self._known, task), looking.unknown)
+        report = self._consult(role, child, self._text.assignment(self._known, task), looking.unknown)
         if isinstance(report, Failure):
-            return wording.failed(role.name, report.reason)
-        report = looking.checked(report)
+            return self._text.failed(role.name, report.reason)
+        report = looking.checked(report, self._messages("not_read"))
         known = self._known.findings
         self._known = attrs.evolve(self._known, findings=report if known is None else report.after(known))
-        return wording.findings(report)
+        return self._text.findings(report)
 
     def _patch(self, task: str) -> str:
         role, options = self._roles.patcher, self._options
@@ -165,32 +204,33 @@ class _Repair:
             return _problem(applied)
 
         child = self._delegated(role, options.patcher_tokens, options.patcher_steps)
-        report = self._consult(role, child, wording.assignment(self._known, task), apply)
+        report = self._consult(role, child, self._text.assignment(self._known, task), apply)
         if isinstance(report, Failure):
-            return wording.failed(role.name, report.reason)
-        found = rerun(self._context)
-        self._alike = self._alike + 1 if found.digest == self._known.last.digest and not found.passed else 0
+            return self._text.failed(role.name, report.reason)
+        run = rerun(self._context)
+        same = run.digest == self._known.last.digest and not run.passed
+        self._same_failures = self._same_failures + 1 if same else 0
         undo = reverse(report.unified_diff, applied.fields.get("moved", {}))
-        change = Change(diff=report.unified_diff, undo=undo, found=found)
+        change = Change(diff=report.unified_diff, undo=undo, run=run)
         self._known = attrs.evolve(self._known, changes=(*self._known.changes, change), advice="")
-        return wording.patched(report, self._known, self._alike)
+        return self._text.applied(report, self._known, self._same_failures)
 
     def _undo(self) -> str:
         *others, last = self._known.changes
         if problem := _problem(self._apply(last.undo)):
-            return f"The last change could not be taken back: {problem}"
-        taken_back = (*self._known.taken_back, last.diff)
-        self._known = attrs.evolve(self._known, changes=tuple(others), taken_back=taken_back, advice="")
-        return wording.undone(self._known)
+            return self._messages("cannot_revert", problem=problem)
+        reverted = (*self._known.reverted, last.diff)
+        self._known = attrs.evolve(self._known, changes=tuple(others), reverted=reverted, advice="")
+        return self._text.reverted(self._known)
 
     def _test(self, task: str) -> str:
         role = self._roles.tester
         child = self._delegated(role, self._options.tester_tokens, 0)
-        report = self._consult(role, child, wording.judgement(self._known, task))
+        report = self._consult(role, child, self._text.evaluation(self._known, task))
         if isinstance(report, Failure):
-            return wording.failed(role.name, report.reason)
+            return self._text.failed(role.name, report.reason)
         self._known = attrs.evolve(self._known, advice=report.advice)
-        return wording.judged(report)
+        return self._text.evaluated(report)
 
     def _apply(self, diff: str) -> ToolResult:
         return self._context.tools.call(ToolCall(tool=_PATCHING, arguments={"unified_diff": diff}))
@@ -216,7 +256,7 @@ class _Repair:
     def _share(self, steps: int) -> int:
         """So many steps, or what is left but for those that are kept."""
         left = self._context.budget.steps_left
-        return steps if left is None else max(0, min(steps, left - _KEPT))
+        return steps if left is None else max(0, min(steps, left - _RESERVED))
 
 
 def _missing(offered: Sequence[ToolSpec]) -> Iterator[str]:

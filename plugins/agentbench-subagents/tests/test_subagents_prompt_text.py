@@ -1,21 +1,13 @@
-"""What the roles are told."""
+"""The messages to the router and its sub-agents."""
 
 import attrs
 from hypothesis import given, strategies as st
 
 from agentbench_core import CommandRun
+from agentbench_subagents.prompt_text import Change, Known, PromptText, messages_of, shortened
 from agentbench_subagents.reports import CandidateFile, PatchReport, SearchReport, Snippet
-from agentbench_subagents.wording import (
-    Change,
-    Known,
-    assignment,
-    findings,
-    judgement,
-    patched,
-    router_opening,
-    shortened,
-    undone,
-)
+
+TEXT = PromptText(messages_of("v2"))
 
 
 def ran(output: str, *, passed: bool = False) -> CommandRun:
@@ -23,63 +15,61 @@ def ran(output: str, *, passed: bool = False) -> CommandRun:
 
 
 def change(diff: str, output: str, *, passed: bool = False) -> Change:
-    return Change(diff=diff, undo="", found=ran(output, passed=passed))
+    return Change(diff=diff, undo="", run=ran(output, passed=passed))
 
 
 KNOWN = Known(command="make test", instruction="It fails.\n", first=ran("2 failed\n"))
 
 
 def test_an_assignment_grows_with_what_is_known() -> None:
-    assert assignment(KNOWN, "look") == "It fails.\n\nYour task: look"
+    assert TEXT.assignment(KNOWN, "look") == "It fails.\n\nYour task: look"
     found = SearchReport(files=(CandidateFile(path="a.py", why="sums"),))
-    known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),), findings=found, taken_back=("+z",), advice="no")
-    assert assignment(known, "look") == (
+    known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),), findings=found, reverted=("+z",), advice="no")
+    assert TEXT.assignment(known, "look") == (
         "It fails.\n\n"
-        "This was tried, and taken back since it did not help:\n\n+z\n\n"
-        "These changes have been made already, and are in the files:\n\n+x\n\n"
-        "With them `make test` prints:\n\n1 failed\n\n"
-        "Found so far:\n\na.py: sums\n\n"
-        "Advice from somebody who read the latest output: no\n\n"
+        "These changes were tried and reverted, because they did not help:\n\n+z\n\n"
+        "These changes have already been made:\n\n+x\n\n"
+        "With these changes, `make test` prints:\n\n1 failed\n\n"
+        "Findings so far:\n\na.py: sums\n\n"
+        "Advice from the tester, based on the latest output: no\n\n"
         "Your task: look"
     )
 
 
 def test_a_judgement_before_and_after_a_change() -> None:
-    assert judgement(KNOWN, "judge") == (
-        "The command is `make test`.\n\nNothing has been changed yet. It prints:\n\n2 failed\n\nYour task: judge"
+    assert TEXT.evaluation(KNOWN, "judge") == (
+        "The command is `make test`.\n\nNo changes have been made yet. Output:\n\n2 failed\n\nYour task: judge"
     )
     known = attrs.evolve(KNOWN, changes=(change("+x", "3 failed\n"), change("+y", "1 failed\n")))
-    assert judgement(known, "judge") == (
-        "The command is `make test`.\n\nBefore the last change it printed:\n\n3 failed\n\nThe change:\n\n+y\n\n"
-        "Now it prints:\n\n1 failed\n\nYour task: judge"
+    assert TEXT.evaluation(known, "judge") == (
+        "The command is `make test`.\n\nOutput before the last change:\n\n3 failed\n\nThe change:\n\n+y\n\n"
+        "Output now:\n\n1 failed\n\nYour task: judge"
     )
 
 
 def test_where_the_command_passes_from_the_start_everybody_is_told_who_judges() -> None:
     known = attrs.evolve(KNOWN, first=ran("ok\n", passed=True))
-    for told in (router_opening(known), assignment(known, "look"), judgement(known, "judge")):
-        assert "`make test` passes as things are. Tests that nobody sees here judge the repair" in told
-    assert "passes as things are" not in router_opening(KNOWN)
+    for told in (TEXT.router_opening(known), TEXT.assignment(known, "look"), TEXT.evaluation(known, "judge")):
+        assert "`make test` already passes. Hidden tests decide" in told
+    assert "already passes" not in TEXT.router_opening(KNOWN)
 
 
 def test_findings_with_their_lines() -> None:
     snippets = (Snippet(first_line=3, text="x = 1\ny = 2\n"), Snippet(first_line=9, text="z = 3"))
     report = SearchReport(files=(CandidateFile(path="a.py", why="sums", snippets=snippets),), summary="It sums.")
-    assert findings(report) == "It sums.\na.py: sums\nfrom line 3:\nx = 1\ny = 2\nfrom line 9:\nz = 3"
-    assert findings(SearchReport(files=())) == "nothing"
+    assert TEXT.findings(report) == "It sums.\na.py: sums\nfrom line 3:\nx = 1\ny = 2\nfrom line 9:\nz = 3"
+    assert TEXT.findings(SearchReport(files=())) == "no findings"
 
 
 def test_lines_that_are_not_in_the_file_are_said_to_be_so() -> None:
     file = CandidateFile(path="a.py", why="sums", snippets=(Snippet(text="x = 1"),))
-    assert findings(SearchReport(files=(file,))) == (
-        "a.py: sums\nnot found in what was read of it, as it stands here:\nx = 1"
-    )
+    assert TEXT.findings(SearchReport(files=(file,))) == ("a.py: sums\nnot found in the lines that were read:\nx = 1")
 
 
 def test_of_many_findings_the_first_ones_are_kept() -> None:
     long = (Snippet(first_line=1, text="x" * 6000),)
     files = tuple(CandidateFile(path=f"{number}.py", why="sums", snippets=long) for number in range(9))
-    shown = findings(SearchReport(files=files, summary="It sums."))
+    shown = TEXT.findings(SearchReport(files=files, summary="It sums."))
     assert [number for number in range(9) if f"{number}.py" in shown] == [0, 1, 2, 3]
     assert shown.endswith("\n[... 5 more files]")
     assert len(shown) < 22_500
@@ -89,23 +79,23 @@ def test_what_came_of_a_patch() -> None:
     report = PatchReport(unified_diff="", explanation="it was off by one")
     known = attrs.evolve(KNOWN, command="make", changes=(change("+x", "1 failed\n"),))
     start = "The diff was applied (it was off by one). `make` still fails"
-    assert patched(report, known, 0) == f"{start} with it. It prints:\n\n1 failed"
-    assert patched(report, known, 1) == f"{start}, in the same way as before, with it. It prints:\n\n1 failed"
-    assert patched(report, known, 2) == (
-        f"{start}, in the same way as before, 2 times in a row, with it. It prints:\n\n1 failed"
-    )
+    assert TEXT.applied(report, known, 0) == f"{start}. Output:\n\n1 failed"
+    assert TEXT.applied(report, known, 1) == f"{start} in the same way. Output:\n\n1 failed"
+    assert TEXT.applied(report, known, 2) == (f"{start} in the same way after 2 changes in a row. Output:\n\n1 failed")
     passing = attrs.evolve(KNOWN, command="make", changes=(change("+x", "", passed=True),))
-    assert patched(PatchReport(unified_diff=""), passing, 0) == (
-        "The diff was applied. `make` passes with it. It prints:\n\n"
+    assert TEXT.applied(PatchReport(unified_diff=""), passing, 0) == (
+        "The diff was applied. `make` passes with this change. Output:\n\n"
     )
 
 
 def test_what_is_left_when_a_change_was_taken_back() -> None:
-    assert undone(KNOWN) == "The last change was taken back; no other was made. `make test` printed then:\n\n2 failed"
+    assert (
+        TEXT.reverted(KNOWN)
+        == "The last change was reverted; no changes remain. Without it, `make test` printed:\n\n2 failed"
+    )
     known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),))
-    assert undone(known) == (
-        "The last change was taken back; 1 of those before are still in the files. "
-        "`make test` printed then:\n\n1 failed"
+    assert TEXT.reverted(known) == (
+        "The last change was reverted; earlier changes that remain: 1. Without it, `make test` printed:\n\n1 failed"
     )
 
 
