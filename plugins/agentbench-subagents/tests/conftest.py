@@ -1,4 +1,4 @@
-"""Attempts for agents under test: the harness's own tools over a small shop that has a bug."""
+"""Attempts for agents under test: the harness's own tools on a small shop with a bug."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -33,7 +33,7 @@ SHOP = {
         "        self.assertEqual(Cart(1, 2).sum(), 3)\n"
     ),
 }
-"""The failing assertion names the test alone; the bug is two imports away, behind a package that passes a name on."""
+"""The failing assertion names only the test. The bug is two imports away, behind a package that re-exports a name."""
 COMMAND = "python3 -m unittest -q tests/test_cart.py"
 
 
@@ -46,7 +46,7 @@ def workbench() -> Iterator[Workbench]:
 
 @pytest.fixture
 def attempt(workbench: Workbench) -> Callable[..., AbstractContextManager[ContextDouble]]:
-    """Opens an attempt at the shop: the model's answers, and what else ``Workbench.context`` takes."""
+    """Opens an attempt on the shop, with the model's answers and other arguments of ``Workbench.context``."""
     return partial(workbench.context, files=SHOP, failing_command=COMMAND)
 
 
@@ -61,7 +61,7 @@ def fix() -> str:
 
 @pytest.fixture
 def shop_task(tmp_path: Path, fix: str) -> Path:
-    """The same shop as a task; gives its directory."""
+    """The same shop as a task. Returns its directory."""
     task = tmp_path / "task"
     for name, text in SHOP.items():
         path = task / "repo" / name

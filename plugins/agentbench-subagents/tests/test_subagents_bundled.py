@@ -1,4 +1,4 @@
-"""Bundled tasks: what ``context_packer`` packs holds every file that the reference solution changes."""
+"""Bundled tasks: the pack contains every file that the reference solution changes."""
 
 import os
 import re
@@ -18,8 +18,8 @@ NAMES = ("durations-parse-units", "lintstack-profile-leak", "properties-backslas
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_must_change_is_packed(name: str, workbench: Any, tmp_path: Path) -> None:
-    """Three of the four fail by assertions: their tracebacks name nothing but a test."""
+def test_files_that_must_change_are_packed(name: str, workbench: Any, tmp_path: Path) -> None:
+    """Three of the four fail with assertions, whose tracebacks only name a test."""
     task = SUITE / name
     repo = tmp_path / "repo"
     shutil.copytree(task / "repo", repo)

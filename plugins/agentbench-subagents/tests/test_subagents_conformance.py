@@ -1,4 +1,4 @@
-"""The conformance kit, on both agents and on the tool."""
+"""The conformance kit, on both agents and the tool."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,9 +24,9 @@ class TestSubagents(ModelAgentConformance):
 
     @classmethod
     def fixing(cls, request: Request) -> Answer:
-        """A router that has it patched, and a patcher that knows the diff."""
+        """A router that requests a patch, and a patcher that reports the diff."""
         if any(tool.name == "decide" for tool in request.tools):
-            return ToolCall(tool="decide", arguments={"action": "patch", "task": "mend it"})
+            return ToolCall(tool="decide", arguments={"action": "patch", "task": "fix it"})
         return ToolCall(tool="report", arguments={"unified_diff": FIX})
 
 
@@ -45,6 +45,6 @@ class TestLocateFailures(ToolConformance):
 
     @classmethod
     def greedy_arguments(cls) -> Sequence[Mapping[str, Any]]:
-        """As many places as an output can name, and as many files of it as there are."""
+        """An output that names very many locations, and a workspace with as many files."""
         places = "".join(f'File "{number}/adding.py", line {number}, in f{number}\n' for number in range(20_000))
         return [{"output": places}, {"output": places, "max_results": 1_000_000}]

@@ -1,4 +1,4 @@
-"""Roles that must hand in a typed report, whatever their model says."""
+"""Roles that must submit a typed report, for any responses of the model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,11 +35,11 @@ REPORT = SearchReport(
 RULES = RepairOptions(tool_errors=3, idle_turns=2)
 
 
-def handed_in(arguments: Any = None, **more: Any) -> ToolCall:
+def submitted(arguments: Any = None, **more: Any) -> ToolCall:
     return ToolCall(tool="report", arguments=GOOD if arguments is None else arguments, **more)
 
 
-def looking(path: str = "src/shop/cart.py") -> ToolCall:
+def reading(path: str = "src/shop/cart.py") -> ToolCall:
     return ToolCall(tool="read_file", arguments={"path": path})
 
 
@@ -55,13 +55,13 @@ def results(double: Any) -> list[str]:
 
 
 def paired(double: Any) -> bool:
-    """Every call has its result, right behind the answer."""
+    """Every call is followed by its result."""
     return all(unpaired(request.messages) == "" for request in double.requests)
 
 
 def test_a_role_looks_and_reports(attempt: Any) -> None:
-    """It is offered the tools of its share that read, and `report`, and told what its share has left."""
-    with attempt([looking(), handed_in()]) as double:
+    """It gets the reading tools of its share, `report`, and the remaining budget of its share."""
+    with attempt([reading(), submitted()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
     (first, second) = double.requests
     assert [tool.name for tool in first.tools] == ["list_files", "read_file", "report"]
@@ -85,15 +85,15 @@ def test_a_role_looks_and_reports(attempt: Any) -> None:
         ([1, 2], "report: expected mapping with files, summary"),
     ],
 )
-def test_a_report_that_does_not_fit_goes_back_with_the_reason(attempt: Any, arguments: Any, problem: str) -> None:
-    with attempt([handed_in(arguments), handed_in()]) as double:
+def test_an_invalid_report_is_refused_with_the_reason(attempt: Any, arguments: Any, problem: str) -> None:
+    with attempt([submitted(arguments), submitted()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
         assert results(double)[0].startswith(f"error: refused: {problem}")
         assert paired(double)
 
 
-def test_a_report_whose_arguments_could_not_be_read_goes_back(attempt: Any) -> None:
-    with attempt([handed_in({}, problem="line 1: no JSON"), handed_in(problem="cut off"), handed_in()]) as double:
+def test_a_report_with_unreadable_arguments_is_refused(attempt: Any) -> None:
+    with attempt([submitted({}, problem="line 1: no JSON"), submitted(problem="cut off"), submitted()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
         assert [result.splitlines()[0] for result in results(double)] == [
             "error: refused: line 1: no JSON",
@@ -101,24 +101,24 @@ def test_a_report_whose_arguments_could_not_be_read_goes_back(attempt: Any) -> N
         ]
 
 
-def test_what_the_asker_does_not_accept_goes_back(attempt: Any) -> None:
+def test_a_report_that_is_not_accepted_is_refused(attempt: Any) -> None:
     problems = ["patch_conflict: line 3", ""]
-    with attempt([handed_in(), handed_in()]) as double:
+    with attempt([submitted(), submitted()]) as double:
         assert consult(double.context, accept=lambda report: problems.pop(0)).ask("Find it.") == REPORT
         assert results(double) == ["error: refused: patch_conflict: line 3\n[left: 5 steps]"]
 
 
-def test_garbage_without_end(attempt: Any) -> None:
-    with attempt(lambda request: handed_in({"no": "report"})) as double:
+def test_endless_invalid_reports(attempt: Any) -> None:
+    with attempt(lambda request: submitted({"no": "report"})) as double:
         failure = consult(double.context, tries=3).ask("Find it.")
         assert len(double.requests) == 3
     assert isinstance(failure, Failure)
     assert failure.reason.startswith("3 reports were refused; the last: report: ")
 
 
-def test_a_search_without_end(attempt: Any) -> None:
-    """Steps are a share: when they are used up no tool is called, and the model is told to report."""
-    with attempt(lambda request: looking()) as double:
+def test_an_endless_search(attempt: Any) -> None:
+    """When the steps of its share are used up, no tool is called, and the model is asked to report."""
+    with attempt(lambda request: reading()) as double:
         failure = consult(double.context, steps=2).ask("Find it.")
         assert failure == Failure("no report was submitted")
         assert double.budget.steps == 2
@@ -128,15 +128,15 @@ def test_a_search_without_end(attempt: Any) -> None:
 
 
 def test_a_report_after_the_last_step(attempt: Any) -> None:
-    with attempt([looking(), looking(), handed_in()]) as double:
+    with attempt([reading(), reading(), submitted()]) as double:
         assert consult(double.context, steps=1).ask("Find it.") == REPORT
 
 
-def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
-    """At no cost; what was wrong with the call itself is said too."""
+def test_a_role_without_tools_calls_one(attempt: Any) -> None:
+    """It costs no step; a problem of the call itself is part of the result."""
     role = attrs.evolve(SEARCHER, reads=False)
     broken = ToolCall(tool="read_file", arguments={}, problem="line 1: no JSON")
-    with attempt([looking(), broken, handed_in()]) as double:
+    with attempt([reading(), broken, submitted()]) as double:
         assert Consultation(role, double.context, RepairOptions(idle_turns=3), tries=3).ask("Judge.") == REPORT
         assert double.budget.steps == 0
         assert [result.splitlines()[0] for result in results(double)] == [
@@ -146,7 +146,7 @@ def test_who_has_no_tools_is_told_so(attempt: Any) -> None:
 
 
 def test_a_role_without_steps_can_still_report(attempt: Any) -> None:
-    with attempt([looking(), handed_in()]) as double:
+    with attempt([reading(), submitted()]) as double:
         assert consult(double.context, steps=0).ask("Find it.") == REPORT
         assert double.budget.steps == 0
 
@@ -160,27 +160,27 @@ def test_a_role_without_steps_can_still_report(attempt: Any) -> None:
         (says("I cannot", finish="refusal"), "the model refused", 1),
         (says("", finish="empty"), "the model returned an empty response", 1),
         (says("", finish="context_overflow"), "the conversation exceeds the model's context window", 1),
-        (looking("gone.py"), "3 tool calls in a row failed", 3),
+        (reading("gone.py"), "3 tool calls in a row failed", 3),
         (ToolCall(tool="delegate", arguments={}), "3 tool calls in a row failed", 3),
     ],
 )
-def test_what_ends_without_a_report(attempt: Any, answer: Any, reason: str, turns: int) -> None:
+def test_responses_that_end_without_a_report(attempt: Any, answer: Any, reason: str, turns: int) -> None:
     with attempt(lambda request: answer) as double:
         assert consult(double.context).ask("Find it.") == Failure(reason)
         assert len(double.requests) == turns
 
 
-def test_words_do_not_count_against_one_who_goes_on_looking(attempt: Any) -> None:
-    with attempt([says("hm"), looking(), says("hm"), looking(), says("hm", finish="length"), handed_in()]) as double:
+def test_text_responses_do_not_end_a_role_that_continues(attempt: Any) -> None:
+    with attempt([says("hm"), reading(), says("hm"), reading(), says("hm", finish="length"), submitted()]) as double:
         assert consult(double.context).ask("Find it.") == REPORT
-        said = [message.content for message in double.last_messages if message.role == "user"]
-    assert said[1] == "Submit your result by calling `report`."
-    assert said[3] == "Your response was cut off. Be brief. Submit your result by calling `report`."
+        messages = [message.content for message in double.last_messages if message.role == "user"]
+    assert messages[1] == "Submit your result by calling `report`."
+    assert messages[3] == "Your response was cut off. Be brief. Submit your result by calling `report`."
 
 
-def test_calls_beside_a_report(attempt: Any) -> None:
-    """Those before it are made; those behind it are not, but have an answer when the conversation goes on."""
-    with attempt([calls(looking(), handed_in(), looking(), handed_in()), handed_in()]) as double:
+def test_calls_next_to_a_report(attempt: Any) -> None:
+    """Calls before it are made. Calls after it are not, but have a result when the conversation continues."""
+    with attempt([calls(reading(), submitted(), reading(), submitted()), submitted()]) as double:
         consultation = consult(double.context)
         assert consultation.ask("Find it.") == REPORT
         assert double.budget.steps == 1
@@ -194,7 +194,7 @@ def test_calls_beside_a_report(attempt: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [LLMError("down"), BudgetExceeded("all is used up", budget=Budget())])
-def test_what_ends_the_attempt_passes(attempt: Any, error: BaseException) -> None:
+def test_errors_that_end_the_attempt_propagate(attempt: Any, error: BaseException) -> None:
     def answer(request: Any) -> Completion:
         raise error
 

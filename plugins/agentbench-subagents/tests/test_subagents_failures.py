@@ -1,4 +1,4 @@
-"""The parser, on what real pytest and unittest print."""
+"""The parser, on output of the real pytest and unittest."""
 
 import subprocess
 import sys
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, strategies as st
 
-from agentbench_subagents.failures import Location, is_foreign, is_test, parse, rank
+from agentbench_subagents.failures import Location, is_external, is_test, parse, rank
 
 NO_OTHERS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""Plugins of pytest that happen to be installed beside ours: they print nothing here, and take most of the time."""
+"""Installed plugins of pytest print nothing here, but take most of the time."""
 FILES = {
     "src/shop/__init__.py": "",
     "src/shop/cart.py": """\
@@ -100,30 +100,30 @@ def run_pytest(root: Path, *options: str) -> str:
 
 
 def own(root: Path, text: str) -> list[tuple[str, int | None, str, str]]:
-    """Ranked places below ``root``, relative to it."""
+    """Ranked locations below ``root``, relative to it."""
     return [
-        (place.path.removeprefix(f"{root}/"), place.line, place.symbol, place.kind)
-        for place in rank(parse(text))
-        if not is_foreign(place.path)
+        (location.path.removeprefix(f"{root}/"), location.line, location.symbol, location.kind)
+        for location in rank(parse(text))
+        if not is_external(location.path)
     ]
 
 
 @pytest.mark.parametrize("color", ["yes", "no"])
 @pytest.mark.parametrize("style", ["long", "short", "native", "auto"])
 def test_pytest_tracebacks(project: Path, style: str, color: str) -> None:
-    found = own(project, run_pytest(project, f"--tb={style}", f"--color={color}"))
-    assert set(found) == SOURCE | TESTS | SUMMARY
-    assert found[0] == ("src/shop/cart.py", 2, "total", "raised")
-    assert found[1] == ("src/shop/cart.py", 7, "mean", "frame")
+    locations = own(project, run_pytest(project, f"--tb={style}", f"--color={color}"))
+    assert set(locations) == SOURCE | TESTS | SUMMARY
+    assert locations[0] == ("src/shop/cart.py", 2, "total", "raised")
+    assert locations[1] == ("src/shop/cart.py", 7, "mean", "frame")
 
 
 @pytest.mark.parametrize("color", ["yes", "no"])
 def test_pytest_line_style(project: Path, color: str) -> None:
     """One line per failure: where it was raised, without a symbol."""
-    found = own(project, run_pytest(project, "--tb=line", f"--color={color}"))
+    locations = own(project, run_pytest(project, "--tb=line", f"--color={color}"))
     raised = {("src/shop/cart.py", 2, "", "raised"), ("tests/test_cart.py", 15, "", "raised")}
-    assert raised | SUMMARY <= set(found)
-    assert found[0] == ("src/shop/cart.py", 2, "", "raised")
+    assert raised | SUMMARY <= set(locations)
+    assert locations[0] == ("src/shop/cart.py", 2, "", "raised")
 
 
 def test_pytest_verbose_without_tracebacks(project: Path) -> None:
@@ -131,9 +131,9 @@ def test_pytest_verbose_without_tracebacks(project: Path) -> None:
 
 
 def test_unittest(project: Path) -> None:
-    found = own(project, output(project, "unittest", "tests.test_cart.Case"))
+    locations = own(project, output(project, "unittest", "tests.test_cart.Case"))
     test = ("tests/test_cart.py", None, "Case.test_case", "test")
-    assert found == [
+    assert locations == [
         ("src/shop/cart.py", 2, "total", "raised"),
         ("src/shop/cart.py", 7, "mean", "frame"),
         ("tests/test_cart.py", 20, "test_case", "frame"),
@@ -144,17 +144,17 @@ def test_unittest(project: Path) -> None:
 @pytest.mark.parametrize("runner", [("pytest",), ("pytest", "--tb=native"), ("unittest",)])
 def test_names_that_cannot_be_imported(tmp_path: Path, runner: tuple[str, ...]) -> None:
     write(tmp_path, {"mod.py": "", "test_it.py": "from mod import thing\n"})
-    found = own(tmp_path, output(tmp_path, *runner))
-    assert found[0] == ("mod.py", None, "thing", "import")
-    assert ("test_it.py", 1, "<module>", "raised") in found
-    assert ("test_it.py", None, "", "test") in found
+    locations = own(tmp_path, output(tmp_path, *runner))
+    assert locations[0] == ("mod.py", None, "thing", "import")
+    assert ("test_it.py", 1, "<module>", "raised") in locations
+    assert ("test_it.py", None, "", "test") in locations
 
 
 @pytest.mark.parametrize("runner", [("pytest",), ("unittest",)])
 def test_syntax_errors(tmp_path: Path, runner: tuple[str, ...]) -> None:
     write(tmp_path, {"mod.py": "x = 1\ndef f(:\n", "test_it.py": "import mod\n"})
-    found = own(tmp_path, output(tmp_path, *runner))
-    assert found[0] == ("mod.py", 2, "", "raised")
+    locations = own(tmp_path, output(tmp_path, *runner))
+    assert locations[0] == ("mod.py", 2, "", "raised")
 
 
 def test_chained_exceptions(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_chained_exceptions(tmp_path: Path) -> None:
         high()
         """
     write(tmp_path, {"prog.py": code})
-    found = own(tmp_path, output(tmp_path, "prog"))
-    assert {place for place in found if place[3] == "raised"} == {
+    locations = own(tmp_path, output(tmp_path, "prog"))
+    assert {location for location in locations if location[3] == "raised"} == {
         ("prog.py", 2, "low", "raised"),
         ("prog.py", 8, "high", "raised"),
     }
@@ -192,8 +192,8 @@ def test_exception_groups(tmp_path: Path) -> None:
         both()
         """
     write(tmp_path, {"prog.py": code})
-    found = own(tmp_path, output(tmp_path, "prog"))
-    assert {("prog.py", 2, "one"), ("prog.py", 8, "both")} <= {place[:3] for place in found}
+    locations = own(tmp_path, output(tmp_path, "prog"))
+    assert {("prog.py", 2, "one"), ("prog.py", 8, "both")} <= {location[:3] for location in locations}
 
 
 def test_headers_of_unittest_before_python_3_11() -> None:
@@ -202,7 +202,7 @@ def test_headers_of_unittest_before_python_3_11() -> None:
     )
 
 
-def test_warnings_are_no_failures() -> None:
+def test_warnings_are_not_failures() -> None:
     assert parse("tests/test_x.py::test_a\n  /ws/src/x.py:3: DeprecationWarning: old\n    f()\n") == ()
 
 
@@ -210,7 +210,7 @@ def test_the_projects_own_files_come_first_then_source_then_tests() -> None:
     def at(path: str, kind: str = "raised") -> Location:
         return Location(path=path, line=1, symbol="", kind=kind)  # type: ignore[arg-type]
 
-    places = (
+    locations = (
         at("/usr/lib/python3.11/json/decoder.py"),
         at("tests/test_a.py"),
         at("src/b.py", "frame"),
@@ -218,35 +218,35 @@ def test_the_projects_own_files_come_first_then_source_then_tests() -> None:
         at("src/often.py"),
         at("src/often.py"),
     )
-    ranked = [place.path for place in rank(places)]
+    ranked = [location.path for location in rank(locations)]
     assert ranked == ["src/often.py", "src/a.py", "src/b.py", "tests/test_a.py", "/usr/lib/python3.11/json/decoder.py"]
 
 
 @pytest.mark.parametrize("path", ["tests/x.py", "a/test_b.py", "b_test.py", "conftest.py", "/ws/test/deep/x.py"])
-def test_what_looks_like_a_test(path: str) -> None:
+def test_paths_of_tests(path: str) -> None:
     assert is_test(path)
 
 
 @pytest.mark.parametrize("path", ["latest.py", "contest_rules.py", "testing/x.py", "src/attest.py"])
-def test_what_does_not(path: str) -> None:
+def test_paths_of_other_files(path: str) -> None:
     assert not is_test(path)
 
 
-_TELLING = """a.py|:|12|in f|File "|"|, line |FAILED |ERROR: |::| - |(|)|\n|E   | |\x1b[31m|\x1b]8;;|_ _ _|def f(|> |\
+_PARTS = """a.py|:|12|in f|File "|"|, line |FAILED |ERROR: |::| - |(|)|\n|E   | |\x1b[31m|\x1b]8;;|_ _ _|def f(|> |\
 cannot import name 'x' from 'y' |unittest.loader._FailedTest"""
-_pieces = st.sampled_from(_TELLING.split("|"))
+_pieces = st.sampled_from(_PARTS.split("|"))
 
 
 @given(st.text() | st.lists(_pieces | st.text(max_size=3), max_size=40).map("".join))
 @example('File "x.py", line 999999999999')
 @example("\ud800.py:1: Error")
-def test_any_text_is_read(text: str) -> None:
-    for place in rank(parse(text)):
-        assert place.path
-        assert place.line is None or place.line >= 0
+def test_any_text_is_accepted(text: str) -> None:
+    for location in rank(parse(text)):
+        assert location.path
+        assert location.line is None or location.line >= 0
 
 
-def test_a_long_output_takes_no_long_time() -> None:
+def test_a_long_output_is_parsed_in_time() -> None:
     nasty = [
         '"' * 1999,
         'File "' * 330,

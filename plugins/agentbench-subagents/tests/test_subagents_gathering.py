@@ -1,4 +1,4 @@
-"""From a failure's output to the files that it leads to, read by the real tools over a workspace in memory."""
+"""From the output of a failure to the related files, read with the real tools from a workspace in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from agentbench_core import (
 )
 from agentbench_subagents.gathering import Gathered, gather
 from agentbench_subagents.packing import pack
-from agentbench_subagents.ranking import Candidate, Group, in_command
+from agentbench_subagents.ranking import Candidate, Group, from_command
 from agentbench_testing import builtin_tools
 
 OUTPUT = """\
@@ -63,7 +63,7 @@ class Memory:
 
 @attrs.define
 class Tools:
-    """A toolbox over such a workspace that keeps the calls."""
+    """A toolbox for such a workspace that records calls."""
 
     workspace: Memory
     tools: Mapping[str, Tool]
@@ -110,14 +110,14 @@ def gathered(
     return gather(context_of(tools_over(files), command), output, max_files=max_files, max_depth=max_depth)
 
 
-def ranking(found: Gathered) -> list[tuple[str, Group, int]]:
-    return [(it.path, it.group, it.depth) for it in found.candidates]
+def ranking(result: Gathered) -> list[tuple[str, Group, int]]:
+    return [(it.path, it.group, it.depth) for it in result.candidates]
 
 
-def test_ranked_by_what_the_failure_and_the_imports_say() -> None:
-    """Where it was raised, the way there, what is imported and used, what is only imported, the test."""
-    found = gathered(OUTPUT, SHOP)
-    assert ranking(found) == [
+def test_the_ranking_follows_the_failure_and_the_imports() -> None:
+    """Where it was raised, frames, imported and used files, other imported files, the test."""
+    result = gathered(OUTPUT, SHOP)
+    assert ranking(result) == [
         ("src/shop/money.py", Group.RAISED, 0),
         ("src/shop/cart.py", Group.FRAME, 0),
         ("src/shop/__init__.py", Group.IMPORTED_AND_USED, 1),
@@ -125,25 +125,25 @@ def test_ranked_by_what_the_failure_and_the_imports_say() -> None:
         ("src/shop/stock.py", Group.IMPORTED, 1),
         ("tests/test_cart.py", Group.TEST, 0),
     ]
-    assert set(found.sources) == {it.path for it in found.candidates}
-    assert found.unread == ()
+    assert set(result.sources) == {it.path for it in result.candidates}
+    assert result.unread == ()
 
 
-def test_places_and_reasons_are_kept() -> None:
-    found = {it.path: it for it in gathered(OUTPUT, SHOP).candidates}
-    assert found["src/shop/money.py"] == Candidate(
+def test_candidates_have_locations_and_reasons() -> None:
+    result = {it.path: it for it in gathered(OUTPUT, SHOP).candidates}
+    assert result["src/shop/money.py"] == Candidate(
         path="src/shop/money.py",
         group=Group.RAISED,
         why="an exception was raised here; imported by src/shop/cart.py and used there",
         lines=(2,),
         symbols=("total",),
     )
-    assert found["src/shop/__init__.py"].symbols == ("Cart",)
-    assert found["tests/test_cart.py"].symbols == ("test_mean",)
+    assert result["src/shop/__init__.py"].symbols == ("Cart",)
+    assert result["tests/test_cart.py"].symbols == ("test_mean",)
 
 
-def test_what_a_package_only_passes_on_is_as_near_as_the_package() -> None:
-    """An assertion that fails names the test alone; the class is behind the package's ``__init__``, and tells more."""
+def test_re_exported_modules_rank_like_the_package() -> None:
+    """A failing assertion names only the test; the class is behind the package's ``__init__`` and more relevant."""
     output = "tests/test_cart.py:9: AssertionError\nFAILED tests/test_cart.py::test_mean - assert 1 == 0\n"
     assert ranking(gathered(output, SHOP, max_depth=1)) == [
         ("src/shop/cart.py", Group.IMPORTED_AND_USED, 1),
@@ -153,31 +153,31 @@ def test_what_a_package_only_passes_on_is_as_near_as_the_package() -> None:
     ]
 
 
-def test_a_package_that_passes_on_everything_of_a_module() -> None:
+def test_a_package_that_re_exports_everything_of_a_module() -> None:
     files = {**SHOP, "src/shop/__init__.py": "from .cart import *\n"}
     output = "tests/test_cart.py:9: AssertionError\n"
-    found = {it.path: it for it in gathered(output, files, max_depth=1).candidates}
-    assert found["src/shop/cart.py"].group is Group.IMPORTED_AND_USED
-    assert found["src/shop/cart.py"].symbols == ("Cart",)
+    result = {it.path: it for it in gathered(output, files, max_depth=1).candidates}
+    assert result["src/shop/cart.py"].group is Group.IMPORTED_AND_USED
+    assert result["src/shop/cart.py"].symbols == ("Cart",)
 
 
 @pytest.mark.parametrize(("depth", "count"), [(0, 1), (1, 2), (3, 4), (9, 5)])
-def test_imports_are_followed_so_far_and_cycles_end(depth: int, count: int) -> None:
+def test_imports_are_followed_to_the_depth_limit_and_cycles_end(depth: int, count: int) -> None:
     files = {f"m{number}.py": f"import m{(number + 1) % 5}\n" for number in range(5)}
     assert len(gathered("m0.py:1: ValueError\n", files, max_depth=depth).candidates) == count
 
 
-def test_no_more_files_than_asked_for_the_best_first() -> None:
-    """Each file that is read is one step, and their list another one."""
+def test_at_most_max_files_are_read_best_first() -> None:
+    """Each file is one step, and the list of files another."""
     tools = tools_over(SHOP)
-    found = gather(context_of(tools), OUTPUT, max_files=3, max_depth=2)
+    result = gather(context_of(tools), OUTPUT, max_files=3, max_depth=2)
     assert tools.calls == [
         "list_files  **/*.py",
         "read_file src/shop/money.py",
         "read_file src/shop/cart.py",
         "read_file tests/test_cart.py",
     ]
-    assert [(each.path, each.reason) for each in found.unread] == [
+    assert [(each.path, each.reason) for each in result.unread] == [
         ("src/shop/__init__.py", "not read: the limit is 3 files"),
         ("src/shop/errors.py", "not read: the limit is 3 files"),
         ("src/shop/stock.py", "not read: the limit is 3 files"),
@@ -197,9 +197,9 @@ def test_without_the_tools_nothing_is_gathered() -> None:
     assert tools.calls == []
 
 
-def test_an_output_that_names_nothing_leaves_what_the_command_names() -> None:
-    found = gathered("killed\n", SHOP, command="python -m pytest -q ./tests/test_cart.py::test_mean", max_depth=0)
-    assert ranking(found) == [("tests/test_cart.py", Group.TEST, 0)]
+def test_files_named_by_the_command_are_used_if_the_output_names_none() -> None:
+    result = gathered("killed\n", SHOP, command="python -m pytest -q ./tests/test_cart.py::test_mean", max_depth=0)
+    assert ranking(result) == [("tests/test_cart.py", Group.TEST, 0)]
     assert gathered("killed\n", SHOP, command="make test").candidates == ()
 
 
@@ -215,12 +215,12 @@ def test_an_output_that_names_nothing_leaves_what_the_command_names() -> None:
     ],
 )
 def test_files_that_a_command_names(command: str, path: str | None) -> None:
-    found = in_command(command, ["src/shop/cart.py", "app/__main__.py", "scripts/go.py"])
-    assert [it.path for it in found] == ([path] if path else [])
+    result = from_command(command, ["src/shop/cart.py", "app/__main__.py", "scripts/go.py"])
+    assert [it.path for it in result] == ([path] if path else [])
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_goes_on() -> None:
-    """Binary files, files in another encoding, files that are no Python, and one that is gone."""
+def test_unreadable_files_are_listed_and_others_are_read() -> None:
+    """Binary files, files in another encoding, files that are not Python, and a missing file."""
     files = {
         "a.py": b"\0\1\2",
         "b.py": b"# caf\xe9\nimport d\n",
@@ -228,35 +228,35 @@ def test_what_cannot_be_read_is_said_and_the_rest_goes_on() -> None:
         "d.py": "x = 1\n",
     }
     output = "".join(f"{name}.py:1: ValueError\n" for name in "abc")
-    found = gathered(output, files)
-    assert [(each.path, each.reason) for each in found.unread] == [("a.py", "not read: not_text")]
-    assert found.sources["b.py"].lines[1] == "# caf\\xe9"
-    assert list(found.sources) == ["b.py", "c.py", "d.py"]
+    result = gathered(output, files)
+    assert [(each.path, each.reason) for each in result.unread] == [("a.py", "not read: not_text")]
+    assert result.sources["b.py"].lines[1] == "# caf\\xe9"
+    assert list(result.sources) == ["b.py", "c.py", "d.py"]
 
 
-def test_a_huge_file_is_read_at_its_beginning_and_around_the_place() -> None:
-    """10 MB: the tool cuts, so the lines around the named one are one more step."""
+def test_a_huge_file_is_read_at_its_beginning_and_around_the_named_line() -> None:
+    """10 MB: the tool truncates it, so the lines around the named one are another step."""
     line = "x = 1  # and a comment that makes it longer\n"
     files = {"big.py": "import small\n" + line * 240_000, "small.py": "y = 1\n"}
     tools = tools_over(files)
-    found = gather(context_of(tools), "big.py:150000: ValueError\n", max_files=9, max_depth=1)
+    result = gather(context_of(tools), "big.py:150000: ValueError\n", max_files=9, max_depth=1)
     assert tools.calls[1:] == ["read_file big.py", "read_file big.py 149940 150060", "read_file small.py"]
     for most in (1, 2):
         few = tools_over(files)
         gather(context_of(few), "big.py:150000: ValueError\n", max_files=most, max_depth=1)
         assert few.calls == tools.calls[: 1 + most]
-    source = found.sources["big.py"]
+    source = result.sources["big.py"]
     assert not source.whole
     assert {1, 1000, 149_940, 150_060} <= set(source.lines)
     assert 100_000 not in source.lines
 
 
-def test_directories_are_listed_by_themselves_where_the_list_is_cut() -> None:
+def test_directories_are_listed_separately_if_the_list_is_truncated() -> None:
     files = {f"aaa/m{number:04}.py": "" for number in range(2500)} | SHOP
     tools = tools_over(files)
-    found = gather(context_of(tools), OUTPUT, max_files=9, max_depth=0)
+    result = gather(context_of(tools), OUTPUT, max_files=9, max_depth=0)
     assert tools.calls[:3] == ["list_files  **/*.py", "list_files src **/*.py", "list_files tests **/*.py"]
-    assert set(found.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
+    assert set(result.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
 
 
 @pytest.mark.parametrize(
@@ -266,19 +266,19 @@ def test_directories_are_listed_by_themselves_where_the_list_is_cut() -> None:
         ("/odd [ws]/", ["**/money.py", "src", "tests"]),
     ],
 )
-def test_absolute_paths_where_the_list_is_cut(root: str, listings: list[str]) -> None:
-    """Where the workspace begins in them is not known: the file is looked for by its name."""
+def test_absolute_paths_with_a_truncated_list(root: str, listings: list[str]) -> None:
+    """The workspace root in them is unknown, so the file is searched by its name."""
     files = {f"aaa/m{number:04}.py": "" for number in range(2500)} | SHOP
     tools = tools_over(files)
     output = OUTPUT.replace("tests/test_cart.py:", f"{root}tests/test_cart.py:").replace("src/", f"{root}src/")
-    found = gather(context_of(tools), output, max_files=9, max_depth=0)
+    result = gather(context_of(tools), output, max_files=9, max_depth=0)
     listed = [call.removeprefix("list_files ").replace("**/*.py", "").strip() for call in tools.calls[1:4]]
     assert listed == listings
-    assert set(found.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
+    assert set(result.sources) == {"src/shop/money.py", "src/shop/cart.py", "tests/test_cart.py"}
 
 
-def test_absolute_paths_where_the_list_is_cut_but_has_one_of_them() -> None:
-    """That one says where the workspace begins, at no cost; a path of elsewhere leads nowhere."""
+def test_absolute_paths_with_a_truncated_list_that_has_one_of_them() -> None:
+    """That one determines the workspace root without another step; other paths are ignored."""
     files = {f"aaa/m{number:04}.py": "" for number in range(2500)} | SHOP
     tools = tools_over(files)
     gather(
@@ -290,18 +290,18 @@ def test_absolute_paths_where_the_list_is_cut_but_has_one_of_them() -> None:
     assert tools.calls[1:] == ["list_files  **/x\\[8.py", "list_files  **/x\\[0.py"]
 
 
-def test_a_file_with_a_line_that_is_too_long_is_named() -> None:
-    """What the tool gives is cut within the first line, so there is none to show."""
-    found = gathered("a.py:2: ValueError\n", {"a.py": "a = 1;" * 20_000 + "\nb = 2\n"})
-    made = pack(found.candidates, found.sources, 1000, found.unread)
+def test_a_file_with_a_line_that_is_too_long_is_listed() -> None:
+    """The tool truncates the result within the first line, so there is nothing to show."""
+    result = gathered("a.py:2: ValueError\n", {"a.py": "a = 1;" * 20_000 + "\nb = 2\n"})
+    made = pack(result.candidates, result.sources, 1000, result.unread)
     assert made.text.endswith("none\n\nOmitted files:\n- a.py: its lines are too long to read")
 
 
-def test_an_output_that_names_everything_is_read_in_time_and_kept_short() -> None:
-    """Thousands of places in files that all have one name, and every line of one file."""
+def test_an_output_that_names_everything_is_handled_in_time() -> None:
+    """Thousands of locations in files with the same name, and every line of one file."""
     files = {f"pkg{number}/__init__.py": "x = 1\n" for number in range(1500)} | {"a.py": "def f(): f()\n" * 4000}
     output = "".join(f"a.py:{number}: in f\n" for number in range(1, 4001))
     output += "".join(f"pkg{number % 3000}/__init__.py:{number}: ValueError\n" for number in range(20_000))
-    found = gathered(output, files, max_files=3, command="python a.py")
-    assert len(found.sources) == 3
-    assert all(len(it.lines) <= 50 for it in found.candidates)
+    result = gathered(output, files, max_files=3, command="python a.py")
+    assert len(result.sources) == 3
+    assert all(len(it.lines) <= 50 for it in result.candidates)

@@ -77,7 +77,7 @@ def test_resolve(statement: str, importer: str, path: str | None, name: str) -> 
     assert resolved(statement, importer) == [(path, name)]
 
 
-def test_every_form_of_import_in_every_place() -> None:
+def test_every_form_of_import_in_every_position() -> None:
     text = """
         import a, b.c as d
         if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_every_form_of_import_in_every_place() -> None:
 
 
 def test_names_that_lines_use_follow_fixtures_and_helpers() -> None:
-    """A test's own names, those of what it calls beside it, and those of the fixtures that its arguments name."""
+    """The names in a test, in the helpers that it calls, and in the fixtures that it requests."""
     text = """\
 import shop.money
 
@@ -121,13 +121,13 @@ def unused():
 def test_sum(cart):
     assert checked(cart.lines[0].price) == 3
 """
-    found = uses(Source.of("tests/test_x.py", text), [(13, 14)])
-    assert {"Cart", "checked", "shop.money.rounded", "cart"} <= found
-    assert "Nothing" not in found
+    result = uses(Source.of("tests/test_x.py", text), [(13, 14)])
+    assert {"Cart", "checked", "shop.money.rounded", "cart"} <= result
+    assert "Nothing" not in result
 
 
-def test_what_lines_call_in_their_own_file() -> None:
-    """Step by step, also by methods of the class that the lines stand in; cycles end."""
+def test_functions_that_lines_call_in_the_same_file() -> None:
+    """Level by level, also methods of the enclosing class; cycles end."""
     text = """\
 def a():
     return b()
@@ -150,7 +150,7 @@ class Other:
     assert callees(source, []) == callees(Source.of("a.py", "def f(:"), [(1, 1)]) == ()
 
 
-def test_imported_files_with_what_is_used_of_them() -> None:
+def test_imported_files_with_the_names_used() -> None:
     text = """\
 import shop.money
 from shop import Cart, Line
@@ -169,14 +169,14 @@ def test_a():
     )
 
 
-def test_cycles_and_imports_of_itself_end() -> None:
+def test_cycles_and_self_imports_end() -> None:
     files = ("a.py", "b.py")
     for path, text in (("a.py", "import a, b"), ("b.py", "from a import b; import b")):
-        found = Modules(files).imported(Source.of(path, text))
-        assert [each.path for each in found] == [name for name in files if name != path]
+        result = Modules(files).imported(Source.of(path, text))
+        assert [each.path for each in result] == [name for name in files if name != path]
 
 
-def test_installed_packages_in_the_workspace_are_not_its_modules() -> None:
+def test_installed_packages_in_the_workspace_are_ignored() -> None:
     modules = Modules([".venv/lib/python3.11/site-packages/shop/cart.py"])
     assert modules.imported(Source.of("x.py", "import shop.cart")) == ()
 
@@ -206,7 +206,7 @@ def test_only_files_of_the_workspace_are_imported(files: list[str], importer: st
         max_size=6,
     ).map("\n".join)
 )
-def test_any_source_has_imports_or_none(text: str) -> None:
+def test_any_text_can_be_parsed_for_imports(text: str) -> None:
     source = Source.of("pkg/a.py", text)
     for each in Modules(["a.py", "pkg/a.py", "pkg/b.py", "src/pkg/__init__.py"]).imported(source, [(1, 9)]):
         assert each.path != source.path

@@ -1,4 +1,4 @@
-"""The tool ``locate_failures``, over a workspace of names."""
+"""The tool ``locate_failures``, on a workspace of names."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ FILES = ("decoder.py", "docs/cart.py.txt", "src/shop/__init__.py", "src/shop/car
 
 
 class Names:
-    """A workspace that only has names."""
+    """A workspace that only has file names."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -91,9 +91,9 @@ def test_max_results() -> None:
         ("a.py", ["a.pyc", "b.py"], []),
     ],
 )
-def test_how_printed_paths_find_files(named: str, files: list[str], expected: list[str]) -> None:
-    found = call(f"{named}:1: ValueError", *files).fields["files"]
-    assert [entry["path"] for entry in found] == expected
+def test_how_printed_paths_match_files(named: str, files: list[str], expected: list[str]) -> None:
+    entries = call(f"{named}:1: ValueError", *files).fields["files"]
+    assert [entry["path"] for entry in entries] == expected
 
 
 def test_no_failures_no_files() -> None:
@@ -101,12 +101,12 @@ def test_no_failures_no_files() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"output": 3}, {"output": "", "max_results": 0}, {"output": "", "x": 1}])
-def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="locate_failures"):
         LocateFailures().call(arguments, None)  # type: ignore[arg-type]
 
 
-def test_the_spec_says_what_a_model_may_send() -> None:
+def test_the_spec_describes_the_arguments() -> None:
     parameters = LocateFailures().spec.parameters
     assert parameters["required"] == ["output"]
     assert sorted(parameters["properties"]) == ["max_results", "output"]
@@ -117,6 +117,6 @@ _path = st.lists(_part, min_size=1, max_size=4).map(lambda parts: "/".join(parts
 
 
 @given(st.lists(_path, max_size=5), st.lists(_path, max_size=5, unique=True))
-def test_only_files_of_the_workspace_are_named(named: list[str], files: list[str]) -> None:
-    found = call("\n".join(f"{path}:1: ValueError" for path in named), *files).fields["files"]
-    assert {entry["path"] for entry in found} <= set(files)
+def test_only_files_of_the_workspace_are_returned(named: list[str], files: list[str]) -> None:
+    entries = call("\n".join(f"{path}:1: ValueError" for path in named), *files).fields["files"]
+    assert {entry["path"] for entry in entries} <= set(files)

@@ -1,4 +1,4 @@
-"""The agent ``context_packer``: the harness's own tools over a real workspace, and a model that is scripted."""
+"""The agent ``context_packer``, with the harness's own tools, a real workspace and a scripted model."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def first_message(double: Any) -> str:
     return str(first.content)
 
 
-def test_the_files_behind_the_failure_are_in_the_first_message_and_a_patch_ends_it(attempt: Any, fix: str) -> None:
-    """The failing assertion names the test alone; the model needs no call but the one that repairs."""
+def test_the_relevant_files_are_in_the_first_message_and_a_patch_ends_it(attempt: Any, fix: str) -> None:
+    """The failing assertion names only the test. The model needs only one call, the fix."""
     with attempt([ToolCall(tool="apply_patch", arguments={"unified_diff": fix})]) as double:
         result = solve(double)
         assert double.passes()
@@ -36,7 +36,7 @@ def test_the_files_behind_the_failure_are_in_the_first_message_and_a_patch_ends_
     assert "src/shop/unused.py" not in first
 
 
-def test_the_budget_of_the_pack_is_kept_and_what_is_missing_is_said(attempt: Any) -> None:
+def test_the_pack_stays_within_its_budget_and_lists_omitted_files(attempt: Any) -> None:
     with attempt(["done", "done"]) as double:
         solve(double, pack_tokens=300)
         first = first_message(double)
@@ -55,7 +55,7 @@ def test_a_small_model_gets_a_small_pack(attempt: Any, window: int | None, most:
 @pytest.mark.parametrize(
     ("max_steps", "max_files", "steps"), [(None, 10, 5), (9, 10, 4), (2, 10, 1), (30, 1, 2), (30, 0, 1)]
 )
-def test_reading_takes_no_more_than_its_share_of_the_steps(
+def test_reading_uses_at_most_its_share_of_the_steps(
     attempt: Any, max_steps: int | None, max_files: int, steps: int
 ) -> None:
     with attempt([], max_steps=max_steps) as double:
@@ -63,14 +63,14 @@ def test_reading_takes_no_more_than_its_share_of_the_steps(
         assert double.budget.steps == steps
 
 
-def test_without_tools_that_read_there_is_nothing_to_pack(attempt: Any) -> None:
+def test_without_tools_that_read_nothing_is_packed(attempt: Any) -> None:
     tools = [tool for tool in builtin_tools() if tool.spec.name in ("run", "apply_patch")]
     with attempt(["done", "done"], tools=tools) as double:
         assert solve(double).ended == "gave_up"
         assert first_message(double).endswith("none\n")
 
 
-def test_the_rules_of_when_to_give_up_are_those_of_the_loop(attempt: Any) -> None:
+def test_it_gives_up_like_the_repair_loop(attempt: Any) -> None:
     useless = ToolCall(tool="read_file", arguments={"path": "gone"})
     with attempt([useless] * 9) as double:
         assert solve(double, tool_errors=3).ended == "tool_error"

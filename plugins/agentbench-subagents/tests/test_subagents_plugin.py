@@ -1,4 +1,4 @@
-"""What the distribution registers, what importing it costs, and what its README says."""
+"""The registered components, the cost of the import, and the tables of the README."""
 
 import json
 import subprocess
@@ -23,13 +23,13 @@ LATER = ("locate", "packer", "routing", "imports", "sources")
 
 def registered(hook: Any) -> list[tuple[str, Any, str, Any]]:
     """Name, component made with default options, summary, capabilities."""
-    found: list[Any] = []
+    result: list[Any] = []
 
     def register(name: str, factory: Any, options: type, *, summary: str, capabilities: Any = ()) -> None:
-        found.append((name, factory(options()), summary, capabilities))
+        result.append((name, factory(options()), summary, capabilities))
 
     hook(register)
-    return found
+    return result
 
 
 def test_registers_a_tool_that_its_factory_makes() -> None:
@@ -40,12 +40,12 @@ def test_registers_a_tool_that_its_factory_makes() -> None:
 
 
 def test_registers_two_agents_that_need_a_model() -> None:
-    found = registered(plugin.agentbench_register_agents)
-    assert [(name, type(agent), capabilities) for name, agent, _, capabilities in found] == [
+    result = registered(plugin.agentbench_register_agents)
+    assert [(name, type(agent), capabilities) for name, agent, _, capabilities in result] == [
         ("context_packer", ContextPacker, {"needs_llm"}),
         ("subagents", Subagents, {"needs_llm"}),
     ]
-    assert all(summary for _, _, summary, _ in found)
+    assert all(summary for _, _, summary, _ in result)
 
 
 def test_both_agents_are_variants(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_readme_has_the_tables(described: type) -> None:
         assert f"| `{row.name}` | {row.type} | {row.default} | {row.help} |" in text
 
 
-def test_readme_names_every_role_with_its_tools() -> None:
+def test_readme_lists_every_role_with_its_tools() -> None:
     text = README.read_text()
     for role in (roles("v2").router, roles("v2").searcher, roles("v2").patcher, roles("v2").tester):
         tools = "those that read" if role.reads else "none"
-        assert f"| {role.name} | {tools} | `{role.handing_in}` |" in text
+        assert f"| {role.name} | {tools} | `{role.report_tool}` |" in text

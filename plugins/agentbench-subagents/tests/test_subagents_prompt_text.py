@@ -21,7 +21,7 @@ def change(diff: str, output: str, *, passed: bool = False) -> Change:
 KNOWN = Known(command="make test", instruction="It fails.\n", first=ran("2 failed\n"))
 
 
-def test_an_assignment_grows_with_what_is_known() -> None:
+def test_an_assignment_has_everything_that_is_known() -> None:
     assert TEXT.assignment(KNOWN, "look") == "It fails.\n\nYour task: look"
     found = SearchReport(files=(CandidateFile(path="a.py", why="sums"),))
     known = attrs.evolve(KNOWN, changes=(change("+x", "1 failed\n"),), findings=found, reverted=("+z",), advice="no")
@@ -36,7 +36,7 @@ def test_an_assignment_grows_with_what_is_known() -> None:
     )
 
 
-def test_a_judgement_before_and_after_a_change() -> None:
+def test_an_evaluation_before_and_after_a_change() -> None:
     assert TEXT.evaluation(KNOWN, "judge") == (
         "The command is `make test`.\n\nNo changes have been made yet. Output:\n\n2 failed\n\nYour task: judge"
     )
@@ -47,10 +47,10 @@ def test_a_judgement_before_and_after_a_change() -> None:
     )
 
 
-def test_where_the_command_passes_from_the_start_everybody_is_told_who_judges() -> None:
+def test_all_roles_read_that_hidden_tests_decide_if_the_command_passes_from_the_start() -> None:
     known = attrs.evolve(KNOWN, first=ran("ok\n", passed=True))
-    for told in (TEXT.router_opening(known), TEXT.assignment(known, "look"), TEXT.evaluation(known, "judge")):
-        assert "`make test` already passes. Hidden tests decide" in told
+    for message in (TEXT.router_opening(known), TEXT.assignment(known, "look"), TEXT.evaluation(known, "judge")):
+        assert "`make test` already passes. Hidden tests decide" in message
     assert "already passes" not in TEXT.router_opening(KNOWN)
 
 
@@ -61,12 +61,12 @@ def test_findings_with_their_lines() -> None:
     assert TEXT.findings(SearchReport(files=())) == "no findings"
 
 
-def test_lines_that_are_not_in_the_file_are_said_to_be_so() -> None:
+def test_lines_that_are_not_in_the_file_are_marked() -> None:
     file = CandidateFile(path="a.py", why="sums", snippets=(Snippet(text="x = 1"),))
     assert TEXT.findings(SearchReport(files=(file,))) == ("a.py: sums\nnot found in the lines that were read:\nx = 1")
 
 
-def test_of_many_findings_the_first_ones_are_kept() -> None:
+def test_of_many_findings_the_first_are_shown() -> None:
     long = (Snippet(first_line=1, text="x" * 6000),)
     files = tuple(CandidateFile(path=f"{number}.py", why="sums", snippets=long) for number in range(9))
     shown = TEXT.findings(SearchReport(files=files, summary="It sums."))
@@ -75,7 +75,7 @@ def test_of_many_findings_the_first_ones_are_kept() -> None:
     assert len(shown) < 22_500
 
 
-def test_what_came_of_a_patch() -> None:
+def test_the_outcome_of_a_patch() -> None:
     report = PatchReport(unified_diff="", explanation="it was off by one")
     known = attrs.evolve(KNOWN, command="make", changes=(change("+x", "1 failed\n"),))
     start = "The diff was applied (it was off by one). `make` still fails"
@@ -88,7 +88,7 @@ def test_what_came_of_a_patch() -> None:
     )
 
 
-def test_what_is_left_when_a_change_was_taken_back() -> None:
+def test_the_remaining_changes_after_a_revert() -> None:
     assert (
         TEXT.reverted(KNOWN)
         == "The last change was reverted; no changes remain. Without it, `make test` printed:\n\n2 failed"
@@ -99,8 +99,8 @@ def test_what_is_left_when_a_change_was_taken_back() -> None:
     )
 
 
-def test_of_two_reports_each_file_is_kept_once() -> None:
-    """What is newer first; lines that were found earlier stay; a report without files takes nothing away."""
+def test_merged_reports_have_each_file_once() -> None:
+    """Newer ones first; earlier snippets stay; a report without files changes nothing."""
     one, two = (Snippet(first_line=number, text=f"x = {number}") for number in (1, 2))
     earlier = SearchReport(
         files=(
@@ -113,13 +113,13 @@ def test_of_two_reports_each_file_is_kept_once() -> None:
     newer = SearchReport(
         files=(CandidateFile(path="b.py", why="new"), CandidateFile(path="a.py", why="new", snippets=(two,)))
     )
-    joined = newer.after(earlier)
-    assert [(file.path, file.why, file.snippets) for file in joined.files] == [
+    merged = newer.after(earlier)
+    assert [(file.path, file.why, file.snippets) for file in merged.files] == [
         ("b.py", "new", (one,)),
         ("a.py", "new", (two,)),
         ("c.py", "old", ()),
     ]
-    assert joined.summary == "first"
+    assert merged.summary == "first"
     assert SearchReport(files=(), summary="nothing here").after(earlier) == earlier
 
 

@@ -96,7 +96,7 @@ ROUTED: Mapping[str, tuple[str, Mapping[str, Any], Sequence[Any]]] = {
             decide("stop"),
         ],
     ),
-    "lines without a place": (
+    "lines without a position": (
         FAILING,
         {},
         [

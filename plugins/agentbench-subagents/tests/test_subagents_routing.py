@@ -44,7 +44,7 @@ def solve(double: Any, **options: Any) -> AgentResult:
 
 
 def role_of(request: Request) -> str:
-    """Who asks: told by the prompt."""
+    """The role that sent a request, by its prompt."""
     (name,) = [name for name in ROLES if getattr(roles("v2"), name).prompt.text == request.messages[0].content]
     return name
 
@@ -57,8 +57,8 @@ def delegations(double: Any) -> list[tuple[str, str, str, int]]:
     return [(e.parent, e.child, e.role, e.depth) for e in double.events if isinstance(e, Delegation)]
 
 
-def came_of(double: Any, number: int) -> str:
-    """What the router was told of its decision of that number, from 1."""
+def outcome_of(double: Any, number: int) -> str:
+    """The outcome of the router's decision of that number, from 1."""
     asked = [request for request in double.requests if role_of(request) == "router"][number]
     return str(asked.messages[-1].content)
 
@@ -88,7 +88,7 @@ def test_search_patch_and_the_command_passes(attempt: Any, fix: str) -> None:
     ]
 
 
-def test_each_role_is_offered_its_own_tools_and_told_what_it_needs(attempt: Any) -> None:
+def test_each_role_gets_its_tools_and_the_information_it_needs(attempt: Any) -> None:
     answers = [
         decide("search", "find the sum"),
         report(**FOUND),
@@ -111,21 +111,21 @@ def test_each_role_is_offered_its_own_tools_and_told_what_it_needs(attempt: Any)
         "patcher": ["list_files", "read_file", "search", "report"],
         "tester": ["report"],
     }
-    told = {role: request.messages[1].content for role, request in first.items()}
+    messages = {role: request.messages[1].content for role, request in first.items()}
     for role in ("router", "searcher", "patcher"):
-        assert "AssertionError: 2 != 3" in told[role], role
-    assert "Your task: find the sum" in told["searcher"]
-    assert "it drops the first price\nsrc/shop/money.py: sums" in told["patcher"]
-    assert "+def total(prices):  # one" in told["tester"]
-    assert told["tester"].count("AssertionError: 2 != 3") == 2
+        assert "AssertionError: 2 != 3" in messages[role], role
+    assert "Your task: find the sum" in messages["searcher"]
+    assert "it drops the first price\nsrc/shop/money.py: sums" in messages["patcher"]
+    assert "+def total(prices):  # one" in messages["tester"]
+    assert messages["tester"].count("AssertionError: 2 != 3") == 2
     second_patcher = [request for request in double.requests if role_of(request) == "patcher"][1].messages[1].content
     assert "Advice from the tester, based on the latest output: look at the slice" in second_patcher
     assert "+def total(prices):  # one" in second_patcher
-    assert came_of(double, 3).startswith("result:\nverdict: same\nadvice: look at the slice")
+    assert outcome_of(double, 3).startswith("result:\nverdict: same\nadvice: look at the slice")
 
 
 def test_a_patch_that_does_not_apply_goes_back_to_the_patcher(attempt: Any, fix: str) -> None:
-    """With the tool's reason, in the same conversation; each try is a step of the parent's."""
+    """With the tool's reason, in the same conversation; each try is a step of the parent."""
     answers = [
         decide("patch"),
         report(unified_diff="I would change the slice"),
@@ -135,20 +135,20 @@ def test_a_patch_that_does_not_apply_goes_back_to_the_patcher(attempt: Any, fix:
     with attempt(answers) as double:
         assert solve(double).ended == "completed"
         used = [call.tool for call in double.trace.tool_calls]
-        told = [message.content for message in double.last_messages if message.role == "tool"]
+        results = [message.content for message in double.last_messages if message.role == "tool"]
     assert used == ["run", "apply_patch", "apply_patch", "apply_patch", "run"]
-    assert [line.split(":")[2].strip() for line in told] == ["bad_patch", "patch_conflict"]
+    assert [line.split(":")[2].strip() for line in results] == ["bad_patch", "patch_conflict"]
 
 
-def test_diffs_that_never_apply_are_told_to_the_router(attempt: Any) -> None:
+def test_the_router_reads_that_no_diff_could_be_applied(attempt: Any) -> None:
     answers = by_role(
         router=lambda request: decide("patch" if len(request.messages) < 4 else "stop", "try"),
         patcher=lambda request: report(unified_diff="--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"),
     )
     with attempt(answers) as double:
         assert solve(double, report_tries=2).ended == "gave_up"
-    said = came_of(double, 1)
-    assert "The patcher ended without a result: 2 reports were refused; the last: not_found" in said
+    message = outcome_of(double, 1)
+    assert "The patcher ended without a result: 2 reports were refused; the last: not_found" in message
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_diffs_that_never_apply_are_told_to_the_router(attempt: Any) -> None:
     ],
     ids=["refusal", "garbage", "endless search", "unknown tool", "words"],
 )
-def test_a_role_that_fails_is_something_that_the_router_reads(attempt: Any, searcher: Any, reason: str) -> None:
+def test_the_router_reads_that_a_role_failed(attempt: Any, searcher: Any, reason: str) -> None:
     router = iter([decide("search"), decide("stop", "no luck")])
     with attempt(by_role(router=lambda request: next(router), searcher=searcher)) as double:
         result = solve(double, searcher_steps=3)
         assert double.budget.steps <= 1 + 3
     assert (result.ended, result.message) == ("gave_up", "the router stopped: no luck")
-    assert f"The searcher ended without a result: {reason}" in came_of(double, 1)
+    assert f"The searcher ended without a result: {reason}" in outcome_of(double, 1)
 
 
 def test_a_share_of_tokens_that_is_used_up_ends_the_role_and_not_the_attempt(attempt: Any) -> None:
@@ -181,12 +181,12 @@ def test_a_share_of_tokens_that_is_used_up_ends_the_role_and_not_the_attempt(att
         assert solve(double, searcher_tokens=10).message == "the router stopped: no luck"
         assert double.budget.steps == 3
     for number in (1, 2):
-        assert "its share of the budget is used up: all 10 tokens are used up" in came_of(double, number)
+        assert "its share of the budget is used up: all 10 tokens are used up" in outcome_of(double, number)
     assert [child for _, child, _, _ in delegations(double)] == ["searcher-1", "searcher-2"]
 
 
-def test_the_budget_of_the_attempt_ends_it_wherever_it_is_noticed(attempt: Any) -> None:
-    """Also inside of a sub-agent: what it is told there is not its own affair."""
+def test_the_budget_of_the_attempt_ends_it_anywhere(attempt: Any) -> None:
+    """Also inside a sub-agent: the error belongs to the parent."""
     answers = by_role(
         router=lambda request: decide("search"), searcher=lambda request: ToolCall(tool="list_files", arguments={})
     )
@@ -197,17 +197,17 @@ def test_the_budget_of_the_attempt_ends_it_wherever_it_is_noticed(attempt: Any) 
         assert not double.trace.late
 
 
-def test_the_last_steps_are_not_searched_away(attempt: Any, fix: str) -> None:
+def test_a_search_does_not_get_the_last_steps(attempt: Any, fix: str) -> None:
     router = iter([decide("search"), decide("patch")])
     answers = by_role(router=lambda request: next(router), patcher=lambda request: report(unified_diff=fix))
     with attempt(answers, max_steps=3) as double:
         assert solve(double).ended == "completed"
-    assert "the last 2 steps are reserved for a patch and for running the command" in came_of(double, 1)
+    assert "the last 2 steps are reserved for a patch and for running the command" in outcome_of(double, 1)
     assert [child for _, child, _, _ in delegations(double)] == ["patcher-1"]
 
 
-def test_a_router_that_goes_on_searching_when_nothing_can_be_searched_is_ended(attempt: Any) -> None:
-    """The same with changes to take back where none was made; one such decision in between is forgiven."""
+def test_decisions_that_cannot_be_carried_out_end_the_attempt(attempt: Any) -> None:
+    """A search without steps, or an undo without changes. A single one does not end it."""
     for action, steps, why in (("search", 3, "the last 2 steps are reserved"), ("undo", 9, "There is no change to")):
         with attempt(lambda request, action=action: decide(action), max_steps=steps) as double:
             result = solve(double)
@@ -228,8 +228,8 @@ def worse(old: str, new: str) -> str:
 SUM, FIRST, SECOND = ("    return sum(prices[1:])", "    return 1 / 0", "    return nothing")
 
 
-def test_a_change_is_taken_back_and_the_one_before_it_too(attempt: Any, fix: str) -> None:
-    """One step each; sub-agents are told what is in the files, and what is not any more; advice on it is forgotten."""
+def test_a_change_is_reverted_and_the_one_before_it_too(attempt: Any, fix: str) -> None:
+    """One step each. Sub-agents see which changes are in the files and which were reverted; old advice is dropped."""
     answers = [
         decide("patch"),
         report(unified_diff=worse(SUM, FIRST)),
@@ -248,21 +248,21 @@ def test_a_change_is_taken_back_and_the_one_before_it_too(attempt: Any, fix: str
         assert double.text("src/shop/money.py") == "def total(prices):\n    return sum(prices)\n"
         used = [call.tool for call in double.trace.tool_calls]
     assert used == ["run", *["apply_patch", "run"] * 2, "apply_patch", "apply_patch", "apply_patch", "run"]
-    assert "earlier changes that remain: 1" in came_of(double, 4)
-    assert "ZeroDivisionError" in came_of(double, 4)
-    assert "NameError" not in came_of(double, 4)
-    assert "no changes remain" in came_of(double, 5)
-    assert "AssertionError: 2 != 3" in came_of(double, 5)
-    assert came_of(double, 6).startswith("result: There is no change to revert.")
-    told = double.last_messages[1].content
-    assert "These changes were tried and reverted, because they did not help:" in told
-    assert told.count("+    return 1 / 0") == told.count("+    return nothing") == 1
-    assert "These changes have already been made" not in told
-    assert "take it back" not in told
+    assert "earlier changes that remain: 1" in outcome_of(double, 4)
+    assert "ZeroDivisionError" in outcome_of(double, 4)
+    assert "NameError" not in outcome_of(double, 4)
+    assert "no changes remain" in outcome_of(double, 5)
+    assert "AssertionError: 2 != 3" in outcome_of(double, 5)
+    assert outcome_of(double, 6).startswith("result: There is no change to revert.")
+    message = double.last_messages[1].content
+    assert "These changes were tried and reverted, because they did not help:" in message
+    assert message.count("+    return 1 / 0") == message.count("+    return nothing") == 1
+    assert "These changes have already been made" not in message
+    assert "take it back" not in message
 
 
-def test_a_change_that_cannot_be_taken_back_is_told(attempt: Any) -> None:
-    """Lines taken out without any around them have no place to go back to: it stays, and the router knows."""
+def test_the_router_reads_that_a_change_could_not_be_reverted(attempt: Any) -> None:
+    """Removed lines without context have no position to restore them at, so the change stays."""
     answers = [
         decide("patch"),
         report(unified_diff="--- a/src/shop/cart.py\n+++ b/src/shop/cart.py\n@@ -2 +1,0 @@\n-\n"),
@@ -275,11 +275,11 @@ def test_a_change_that_cannot_be_taken_back_is_told(attempt: Any) -> None:
     with attempt(answers) as double:
         assert solve(double).message == "the router stopped: enough"
         assert "Prices in cents" not in double.text("src/shop/cart.py")
-    assert "The last change could not be reverted: patch_conflict: " in came_of(double, 2)
+    assert "The last change could not be reverted: patch_conflict: " in outcome_of(double, 2)
 
 
-def test_a_report_about_files_that_are_not_there_goes_back(attempt: Any) -> None:
-    """Those that the searcher did not read are read, from its share, once each."""
+def test_a_report_about_missing_files_is_refused(attempt: Any) -> None:
+    """Files that the searcher did not read are read once each, as steps of the searcher."""
     answers = [
         decide("search"),
         report(files=[{"path": "no/such.py", "why": "w", "snippets": [{"first_line": 9, "text": "print(1)"}]}]),
@@ -290,15 +290,15 @@ def test_a_report_about_files_that_are_not_there_goes_back(attempt: Any) -> None
     with attempt(answers) as double:
         solve(double)
         used = [call.arguments.get("path") for call in double.trace.tool_calls[1:]]
-        said = [message.content for request in double.requests[2:4] for message in request.messages[-1:]]
+        results = [message.content for request in double.requests[2:4] for message in request.messages[-1:]]
     assert used == ["no/such.py", "/etc/passwd", "src/shop/money.py"]
-    assert said[0].startswith("error: refused: 'no/such.py' cannot be read: not_found")
-    assert "; '/etc/passwd' cannot be read: " in said[1]
-    assert "it drops the first price\nsrc/shop/money.py: sums" in came_of(double, 1)
+    assert results[0].startswith("error: refused: 'no/such.py' cannot be read: not_found")
+    assert "; '/etc/passwd' cannot be read: " in results[1]
+    assert "it drops the first price\nsrc/shop/money.py: sums" in outcome_of(double, 1)
 
 
-def test_first_lines_are_put_right(attempt: Any) -> None:
-    """They are looked for in what was read, at no cost; lines that are not there are passed on as that."""
+def test_line_numbers_of_snippets_are_corrected(attempt: Any) -> None:
+    """Without another step; lines that the file does not contain are marked."""
     snippets = [
         {"first_line": 400, "text": "    def sum(self):\n        return total(self.prices)  \n"},
         {"text": "class Cart:"},
@@ -316,11 +316,11 @@ def test_first_lines_are_put_right(attempt: Any) -> None:
     assert (
         "src/shop/cart.py: sums\nfrom line 10:\n    def sum(self):\n        return total(self.prices)\n"
         "from line 4:\nclass Cart:\nnot found in the lines that were read:\nprint('invented')"
-    ) in came_of(double, 1)
+    ) in outcome_of(double, 1)
 
 
-def test_of_lines_that_stand_in_many_places_those_next_to_what_was_said_are_meant(attempt: Any) -> None:
-    """Blank lines before them are lines of the snippet."""
+def test_of_several_matches_of_a_snippet_the_nearest_is_used(attempt: Any) -> None:
+    """Leading blank lines are part of the snippet."""
     snippets = [{"first_line": 6, "text": "\nx = 1\n\n"}, {"first_line": 9, "text": "y = 2\nx = 1"}]
     answers = [
         decide("search"),
@@ -329,7 +329,7 @@ def test_of_lines_that_stand_in_many_places_those_next_to_what_was_said_are_mean
     ]
     with attempt(answers, files={"a.py": "x = 1\ny = 2\n" * 9}, failing_command="false") as double:
         solve(double)
-    assert "from line 6:\n\nx = 1\nfrom line 8:\ny = 2\nx = 1" in came_of(double, 1)
+    assert "from line 6:\n\nx = 1\nfrom line 8:\ny = 2\nx = 1" in outcome_of(double, 1)
 
 
 def test_without_a_step_left_a_file_is_reported_as_unread(attempt: Any) -> None:
@@ -337,10 +337,10 @@ def test_without_a_step_left_a_file_is_reported_as_unread(attempt: Any) -> None:
     with attempt(answers) as double:
         solve(double, searcher_steps=0)
         assert double.budget.steps == 1
-    assert "src/shop/money.py: sums (not read yet)" in came_of(double, 1)
+    assert "src/shop/money.py: sums (not read yet)" in outcome_of(double, 1)
 
 
-def test_what_an_earlier_search_found_is_kept(attempt: Any) -> None:
+def test_earlier_findings_are_kept(attempt: Any) -> None:
     answers = [
         decide("search"),
         report(**FOUND),
@@ -355,14 +355,14 @@ def test_what_an_earlier_search_found_is_kept(attempt: Any) -> None:
     ]
     with attempt(answers) as double:
         solve(double)
-    assert "result: nothing here" in came_of(double, 3)
-    told = next(request for request in double.requests if role_of(request) == "patcher").messages[1].content
+    assert "result: nothing here" in outcome_of(double, 3)
+    message = next(request for request in double.requests if role_of(request) == "patcher").messages[1].content
     found = "it drops the first price\nsrc/shop/cart.py: calls it\nsrc/shop/money.py: sums\n"
-    assert f"Findings so far:\n\n{found}" in told
+    assert f"Findings so far:\n\n{found}" in message
 
 
 def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
-    """It is applied, and then there is no step to run the command: the change stays, and is judged."""
+    """It is applied, and no step is left to run the command: the change stays, and is scored."""
     answers = by_role(router=lambda request: decide("patch"), patcher=lambda request: report(unified_diff=fix))
     with attempt(answers, max_steps=2) as double:
         with pytest.raises(BudgetExceeded):
@@ -370,7 +370,7 @@ def test_the_last_step_of_all_is_for_the_patch(attempt: Any, fix: str) -> None:
         assert double.passes()
 
 
-def test_steps_to_apply_and_to_run_are_kept_from_sub_agents(attempt: Any, fix: str) -> None:
+def test_sub_agents_do_not_get_the_steps_to_apply_and_run(attempt: Any, fix: str) -> None:
     def patcher(request: Request) -> Any:
         full = "no steps are left" in request.messages[-1].content
         return report(unified_diff=fix) if full else ToolCall(tool="read_file", arguments={"path": "src/shop/money.py"})
@@ -389,7 +389,7 @@ def test_the_same_failure_again_and_again(attempt: Any) -> None:
     with attempt(answers) as double:
         result = solve(double, same_failure=3)
     assert (result.ended, result.message) == ("gave_up", "the command fails in the same way after 3 changes")
-    assert "in the same way after 2 changes in a row" in came_of(double, 2)
+    assert "in the same way after 2 changes in a row" in outcome_of(double, 2)
 
 
 def test_decisions_are_bounded(attempt: Any) -> None:
@@ -414,7 +414,7 @@ def test_decisions_are_bounded(attempt: Any) -> None:
         (ToolCall(tool="read_file", arguments={"path": "x"}), "no report was submitted"),
         (calls(), "no report was submitted"),
     ],
-    ids=["unknown action", "refusal", "words", "a tool of others", "nothing"],
+    ids=["unknown action", "refusal", "words", "another tool", "nothing"],
 )
 def test_a_router_that_does_not_decide(attempt: Any, answer: Any, reason: str) -> None:
     with attempt(lambda request: answer) as double:
@@ -425,32 +425,32 @@ def test_a_router_that_does_not_decide(attempt: Any, answer: Any, reason: str) -
     assert result.prompt_version == roles("v2").version
 
 
-def test_a_command_that_passes_from_the_start_is_judged_by_others(attempt: Any, fix: str) -> None:
-    """Hidden tests decide then: the router says when it is done, and the command passing says nothing."""
+def test_hidden_tests_decide_if_the_command_passes_from_the_start(attempt: Any, fix: str) -> None:
+    """The router chooses when to stop."""
     answers = [decide("patch"), report(unified_diff=fix), decide("stop", "done")]
     with attempt(answers, failing_command="true") as double:
         result = solve(double)
-        assert "`true` passes with this change" in came_of(double, 1)
+        assert "`true` passes with this change" in outcome_of(double, 1)
         for request in double.requests[:2]:
             assert "`true` already passes. Hidden tests decide" in request.messages[1].content
     assert (result.ended, result.message) == ("completed", "the router stopped: done")
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"),
+    ("missing", "message"),
     [
         ({"apply_patch"}, "the tool apply_patch"),
         ({"run"}, "a tool that runs commands"),
         ({"apply_patch", "run"}, "the tool apply_patch and a tool that runs commands"),
     ],
 )
-def test_without_a_tool_to_patch_or_to_run_nothing_is_begun(attempt: Any, gone: set[str], said: str) -> None:
-    tools = [tool for tool in builtin_tools() if tool.spec.name not in gone]
+def test_without_a_tool_to_patch_or_run_it_does_not_start(attempt: Any, missing: set[str], message: str) -> None:
+    tools = [tool for tool in builtin_tools() if tool.spec.name not in missing]
     with attempt([], tools=tools) as double:
         result = solve(double)
         assert double.budget.steps == 0
     assert result.ended == "tool_error"
-    assert result.message == f"nothing can be repaired here without {said}"
+    assert result.message == f"agent 'subagents' requires {message}"
 
 
 ANYTHING = (
@@ -477,8 +477,8 @@ ANYTHING = (
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(range(len(ANYTHING))), min_size=1, max_size=8))
-def test_whatever_the_model_says_it_ends_within_its_budget(attempt: Any, chosen: list[int]) -> None:
-    """Every conversation is well-formed: each call has its result right behind the answer."""
+def test_any_responses_end_within_the_budget(attempt: Any, chosen: list[int]) -> None:
+    """Every conversation is well-formed: each call is followed by its result."""
     endless = itertools.cycle(chosen)
     with attempt(lambda request: ANYTHING[next(endless)], max_steps=12) as double:
         result: Any
@@ -486,7 +486,7 @@ def test_whatever_the_model_says_it_ends_within_its_budget(attempt: Any, chosen:
             result = solve(double, max_rounds=6)
         except BudgetExceeded as error:
             result = error
-        assert isinstance(result, AgentResult) or result.whose is double.budget
+        assert isinstance(result, AgentResult) or result.budget is double.budget
         assert double.budget.steps <= 12
         assert len(double.requests) <= 200
         for request in double.requests:
@@ -495,7 +495,7 @@ def test_whatever_the_model_says_it_ends_within_its_budget(attempt: Any, chosen:
 
 @pytest.mark.parametrize("error", [LLMError("down"), DeadlineExceeded("over"), Interrupted("stopped")])
 @pytest.mark.parametrize("who", ["router", "searcher"])
-def test_what_ends_the_attempt_from_outside_passes(attempt: Any, error: BaseException, who: str) -> None:
+def test_errors_that_end_the_attempt_propagate(attempt: Any, error: BaseException, who: str) -> None:
     def fail(request: Request) -> Any:
         raise error
 
@@ -505,9 +505,9 @@ def test_what_ends_the_attempt_from_outside_passes(attempt: Any, error: BaseExce
     assert not double.trace.late
 
 
-def test_the_version_names_prompts_and_what_is_asked_for() -> None:
+def test_the_version_covers_prompts_and_report_tools() -> None:
     known = roles("v2")
     assert known.version.startswith("subagents_v2@sha256:")
     changed = attrs.evolve(known.tester.prompt, text="Judge.")
     assert attrs.evolve(known, tester=attrs.evolve(known.tester, prompt=changed)).version != known.version
-    assert attrs.evolve(known, tester=attrs.evolve(known.tester, purpose="Say.")).version != known.version
+    assert attrs.evolve(known, tester=attrs.evolve(known.tester, purpose="Report.")).version != known.version

@@ -1,4 +1,4 @@
-"""Whole runs of the variants, by the command itself: sandbox ``local``, and a provider that is scripted."""
+"""Complete runs of the variants by the command line, in the sandbox ``local`` with a scripted provider."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from agentbench_core import Completion, Message, ModelFacts, ToolCall, Usage, ho
 
 @attrs.frozen(kw_only=True)
 class Options:
-    answers: str = option(help="file with the calls of each role, in order; the last one for ever")
+    answers: str = option(help="file with the calls of each role, in order; the last one is repeated")
 
-class Told:
-    """Answers each role with its next call; roles are told by the first thing that they hand in."""
+class Scripted:
+    """Answers each role with its next call; roles are identified by the first field of their reports."""
     def __init__(self, options):
         self.left = json.loads(pathlib.Path(options.answers).read_text())
         self.lock = threading.Lock()
@@ -33,13 +33,13 @@ class Told:
             tool, arguments = self.left[role].pop(0) if len(self.left[role]) > 1 else self.left[role][0]
         wanted = (ToolCall(tool=tool, arguments=arguments, id=f"call-{len(request.messages)}"),)
         return Completion(message=Message(role="assistant", tool_calls=wanted), finish="tool_calls",
-                          usage=Usage(prompt_tokens=100, completion_tokens=10), model="told-1")
+                          usage=Usage(prompt_tokens=100, completion_tokens=10), model="scripted-1")
     def close(self):
         pass
 
 @hookimpl
 def agentbench_register_llms(register):
-    register("told", Told, Options, summary="says what it is told")
+    register("scripted", Scripted, Options, summary="answers from a file")
 '''
 
 Answers = Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]
@@ -47,7 +47,7 @@ Run = Callable[..., "Ran"]
 
 
 class Ran:
-    """What a run left behind."""
+    """The results of a run."""
 
     def __init__(self, directory: Path, output: str) -> None:
         (self.directory,) = (directory / "artifacts/runs").iterdir()
@@ -67,13 +67,13 @@ class Ran:
 
 
 def agentbench(cwd: Path, *arguments: str) -> str:
-    """What the command prints, as a process of its own with the provider installed."""
+    """The output of the command, run as a process with the provider installed."""
     site = cwd / "site"
-    info = site / "agentbench_told-1.0.dist-info"
+    info = site / "agentbench_scripted-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    (site / "plugin_told.py").write_text(PROVIDER)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agentbench-told\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[agentbench]\ntold = plugin_told\n")
+    (site / "plugin_scripted.py").write_text(PROVIDER)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agentbench-scripted\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[agentbench]\nscripted = plugin_scripted\n")
     command = [str(Path(sys.executable).parent / "agentbench"), *arguments]
     variables = {**os.environ, "PYTHONPATH": str(site), "XDG_CACHE_HOME": str(cwd / "cache")}
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=120)
@@ -87,7 +87,7 @@ def run(tmp_path: Path, shop_task: Path) -> Run:
 
     def go(variant: str, answers: Answers, *more: str) -> Ran:
         (tmp_path / "answers.json").write_text(json.dumps(answers))
-        chosen = ("--variant", variant, "--llm", "told", "--model", "m")
+        chosen = ("--variant", variant, "--llm", "scripted", "--model", "m")
         flags = ("--sandbox", "local", "--allow-unisolated", "--set", f"llm.answers={tmp_path / 'answers.json'}")
         return Ran(tmp_path, agentbench(tmp_path, "run-task", "--task", str(shop_task), *chosen, *flags, *more))
 
@@ -95,7 +95,7 @@ def run(tmp_path: Path, shop_task: Path) -> Run:
 
 
 def test_context_packer(run: Run, fix: str) -> None:
-    """The message with the manifest is evidence."""
+    """The message with the manifest is recorded."""
     ran = run("context_packer", {"agent": [("apply_patch", {"unified_diff": fix})]})
     assert ran.record["result"]["passed"], ran.record
     assert ran.record["outcome"] == "completed"
@@ -105,12 +105,12 @@ def test_context_packer(run: Run, fix: str) -> None:
 
 
 def test_subagents(run: Run, fix: str) -> None:
-    """Delegations are events, steps say whose they are, and the searcher reads the output by a tool of this plugin."""
+    """Delegations are events, steps name their agent, and the searcher uses the tool of this plugin."""
     found = {"files": [{"path": "src/shop/money.py", "why": "it sums"}]}
     answers = {
         "action": [
             ("decide", {"action": "search", "task": "find it"}),
-            ("decide", {"action": "patch", "task": "mend it"}),
+            ("decide", {"action": "patch", "task": "fix it"}),
         ],
         "files": [("locate_failures", {"output": "src/shop/money.py:2: ValueError"}), ("report", found)],
         "unified_diff": [("report", {"unified_diff": "no diff"}), ("report", {"unified_diff": fix})],
@@ -125,7 +125,7 @@ def test_subagents(run: Run, fix: str) -> None:
     assert [(e["agent"], e["tool"]) for e in ran.events("tool_call_started")] == [
         ("subagents", "run"),
         ("searcher-1", "locate_failures"),
-        ("searcher-1", "read_file"),  # it reports a file that it has not read: the file is looked up
+        ("searcher-1", "read_file"),  # it reports a file without reading it, so the file is read
         ("subagents", "apply_patch"),
         ("subagents", "apply_patch"),
         ("subagents", "run"),
@@ -142,8 +142,8 @@ def test_subagents(run: Run, fix: str) -> None:
         ("limits.max_tokens=4000", "out_of_budget", "AGENT_GAVE_UP"),
     ],
 )
-def test_a_search_that_never_ends(run: Run, limit: str, outcome: str, failure: str) -> None:
-    """A share that is used up is not the attempt's budget: only that one ends it from outside."""
+def test_an_endless_search(run: Run, limit: str, outcome: str, failure: str) -> None:
+    """A share that is used up does not end the attempt; only the attempt's own budget does."""
     answers = {
         "action": [("decide", {"action": "search", "task": "find it"})],
         "files": [("list_files", {})],
@@ -153,11 +153,11 @@ def test_a_search_that_never_ends(run: Run, limit: str, outcome: str, failure: s
 
 
 def test_steps_that_are_used_up(run: Run) -> None:
-    """The agent asks for one more than there is: the harness counts it as that."""
+    """The agent tries one more step than allowed, and the harness records that."""
     header = "--- a/src/shop/money.py\n+++ b/src/shop/money.py\n@@ -1,2 +1,3 @@\n"
     useless = header + "+# {}\n def total(prices):\n     return sum(prices[1:])\n"
     answers = {
-        "action": [("decide", {"action": "patch", "task": "mend it"})],
+        "action": [("decide", {"action": "patch", "task": "fix it"})],
         "unified_diff": [("report", {"unified_diff": useless.format(number)}) for number in range(9)],
     }
     ran = run("subagents", answers, "--set", "limits.max_steps=5")

@@ -1,4 +1,4 @@
-"""Files as far as they were read: lines, syntax trees, definitions."""
+"""Files that were read in full or in part: lines, syntax trees, definitions."""
 
 import threading
 import warnings
@@ -45,7 +45,7 @@ else:
 
 
 def test_definitions_with_decorators_methods_and_branches() -> None:
-    """What stands inside of a function is a part of it, and no definition of its own."""
+    """Definitions inside a function are not listed."""
     source = Source.of("shop.py", SHOP)
     assert [(it.name, it.span, it.head, it.is_class) for it in source.definitions] == [
         ("Cart", (8, 22), (8, 8), True),
@@ -60,8 +60,8 @@ def test_definitions_with_decorators_methods_and_branches() -> None:
 
 def test_definitions_by_line_and_by_symbol() -> None:
     source = Source.of("shop.py", SHOP)
-    assert [it.name for it in source.around(17)] == ["Cart", "Cart.mean"]
-    assert source.around(6) == ()
+    assert [it.name for it in source.enclosing(17)] == ["Cart", "Cart.mean"]
+    assert source.enclosing(6) == ()
     assert [it.name for it in source.named("price")] == ["Cart.Line.price"]
     assert [it.name for it in source.named("Line.price")] == ["Cart.Line.price"]
     assert [it.span for it in source.named("total")] == [(26, 26), (31, 32)]
@@ -78,12 +78,12 @@ def test_definitions_by_line_and_by_symbol() -> None:
         ("a\fb\x0bc\u2028d\n", ["a\fb\x0bc\u2028d"]),
     ],
 )
-def test_lines_are_those_of_python(text: str, lines: list[str]) -> None:
+def test_lines_are_split_like_python_does(text: str, lines: list[str]) -> None:
     assert lines_of(text) == lines
 
 
-def test_beginning_of_a_file_has_the_tree_of_its_whole_statements() -> None:
-    """A file that was cut ends in the middle of something."""
+def test_a_truncated_file_has_the_tree_of_its_complete_statements() -> None:
+    """The last statement may be incomplete."""
     text = 'import a\n\ndef f():\n    return """\nx = 1\n'
     source = Source.of("f.py", text, of_lines=900)
     assert not source.whole
@@ -95,8 +95,8 @@ def test_beginning_of_a_file_has_the_tree_of_its_whole_statements() -> None:
     assert [it.name for it in source.definitions] == ["f"]
 
 
-def test_lines_from_further_down() -> None:
-    """They are there, and the tree stays that of the beginning."""
+def test_more_lines_of_a_truncated_file() -> None:
+    """They are added, and the tree stays that of the beginning."""
     source = Source.of("f.py", "def f():\n    pass\ndef g(", of_lines=50).with_lines(48, "a\nb\nc\n")
     assert sorted(source.lines) == [1, 2, 48, 49, 50]
     assert source.lines[50] == "c"
@@ -117,30 +117,30 @@ def test_lines_from_further_down() -> None:
     ],
     ids=["wrong", "null", "open", "signs", "sum", "attributes", "surrogate", "too long"],
 )
-def test_what_has_no_tree(text: str) -> None:
-    """Neither an error nor a crash, in a thread as agents have one."""
-    found: list[object] = ["nothing"]
+def test_texts_without_a_syntax_tree(text: str) -> None:
+    """Neither an error nor a crash, in a thread as agents use one."""
+    results: list[object] = ["nothing"]
 
     def look() -> None:
         source = Source.of("f.py", text)
-        found[0] = (source.tree, source.definitions, source.import_spans)
+        results[0] = (source.tree, source.definitions, source.import_spans)
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    assert found == [(None, (), ())]
+    assert results == [(None, (), ())]
 
 
-def test_a_mark_at_the_beginning_and_odd_escapes_are_read_in_silence() -> None:
-    """Somebody else's warnings are neither shown nor, where warnings are errors, in the way."""
-    with warnings.catch_warnings(record=True) as said:
+def test_byte_order_marks_and_invalid_escapes_are_parsed_without_warnings() -> None:
+    """Warnings about the parsed file are not shown, and do not fail if warnings are errors."""
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         assert parsed("\ufeffx = '\\d'\n") is not None
-    assert said == []
+    assert warned == []
 
 
 @given(st.text(st.sampled_from("ab \n\r\t():,.*='\"#\\\f\ud800classdefimportif"), max_size=200), st.integers(0, 50))
-def test_any_text_is_read(text: str, total: int) -> None:
+def test_any_text_is_accepted(text: str, total: int) -> None:
     for source in (Source.of("f.py", text), Source.of("f.py", text, of_lines=total).with_lines(3, text)):
         assert all(1 <= number <= source.total for number in source.lines)
         for definition in source.definitions:
@@ -148,7 +148,7 @@ def test_any_text_is_read(text: str, total: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "passes_on"),
+    ("text", "only_reexports"),
     [
         (
             '"""A shop."""\nfrom .cart import Cart\n\n__all__ = ["Cart"]\n__all__ += ["x"]\n__version__: str = "1"\n',
@@ -162,5 +162,5 @@ def test_any_text_is_read(text: str, total: int) -> None:
         ("from .cart import (\n", False),
     ],
 )
-def test_a_package_that_only_passes_on(text: str, passes_on: bool) -> None:
-    assert Source.of("a/__init__.py", text).passes_on is passes_on
+def test_a_package_that_only_re_exports(text: str, only_reexports: bool) -> None:
+    assert Source.of("a/__init__.py", text).only_reexports is only_reexports

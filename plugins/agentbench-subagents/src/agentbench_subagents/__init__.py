@@ -1,1 +1,1 @@
-"""Agents that read what a failure leads to, or share the work; and a tool that reads test output."""
+"""Agents that pack relevant files or delegate to sub-agents, and a tool that reads test output."""

@@ -25,28 +25,28 @@ R = TypeVar("R")
 
 @attrs.frozen(kw_only=True)
 class Role(Generic[R]):
-    """One kind of sub-agent: its prompt, the tools that it may use, and what it hands in."""
+    """A kind of sub-agent: its prompt, its tools, and the type of its report."""
 
     name: str
     prompt: Prompt
     reads: bool = False
-    """Whether it may use the tools that read; no role gets others."""
+    """Whether it may use tools that read. No role may use other tools."""
     report: type[R]
-    handing_in: str = "report"
-    """The name of the tool by which it hands in."""
+    report_tool: str = "report"
+    """The name of the tool that submits the report."""
     purpose: str
     """The description of that tool."""
     parameters: Mapping[str, Any] | None = None
-    """The schema of its arguments, if not that of ``report``."""
+    """The schema of its arguments; by default that of ``report``."""
 
     def tools(self, offered: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Those of the tools on offer that it may use."""
+        """The offered tools that it may use."""
         return tuple(spec for spec in offered if self.reads and spec.effect == "reads")
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as the model sees it; nobody but the consultation answers it."""
-        spec = ToolSpec.of(self.handing_in, self.purpose, self.report)
+        """The report tool as shown to the model. The consultation answers its calls."""
+        spec = ToolSpec.of(self.report_tool, self.purpose, self.report)
         return spec if self.parameters is None else attrs.evolve(spec, parameters=self.parameters)
 
 
@@ -58,15 +58,19 @@ class Failure:
 
 
 def accept_all(report: object) -> str:
-    """No report is refused."""
+    """Accept any report."""
     return ""
 
 
-class Consultation(Generic[R]):
-    """Asks a model in a role. It may call tools until it hands in a report that fits.
+_FINAL = {"refusal", "context_overflow", "empty"}
+"""Finish reasons after which the role has failed."""
 
-    A report that does not fit goes back to the model with the reason. Every turn uses up something: a step of the
-    role's share, one of the tries, or one of the idle turns; so it ends, whatever the model says.
+
+class Consultation(Generic[R]):
+    """Asks a model in a role, which may call tools until it submits a valid report.
+
+    An invalid report is returned to the model with the reason. Every turn uses a step of the role's share, a try, or an
+    idle turn, so the consultation always ends.
     """
 
     def __init__(
@@ -78,14 +82,14 @@ class Consultation(Generic[R]):
         tries: int,
         accept: Callable[[R], str] = accept_all,
     ) -> None:
-        """Begin.
+        """Start.
 
         Args:
-            role: who is asked.
-            context: what the role works in; tools that are not for its role are not offered.
-            rules: when to give up.
-            tries: reports that may be refused.
-            accept: says what is wrong with a report that fits, or nothing.
+            role: the role of the model.
+            context: the context of the role; only tools for the role are offered.
+            rules: when to give up, and the prompt version.
+            tries: number of reports that may be refused.
+            accept: returns why a valid report is refused, or an empty text.
         """
         self._role = role
         self._context = context
@@ -102,57 +106,57 @@ class Consultation(Generic[R]):
         self._problem = ""
 
     def ask(self, text: str) -> R | Failure:
-        """Say something, and wait for the next report. After a report, ``text`` is what came of it."""
-        self._tell(text)
+        """Send a message, and return the next report. After a report, ``text`` is its outcome."""
+        self._send(text)
         self._refused = self._errors = self._idle = 0
         while True:
             answer = self._chat.complete()
-            if answer.finish in _ENDS:
+            if answer.finish in _FINAL:
                 return Failure(self._messages(answer.finish))
-            before = self._refused
-            report, acted = self._take(answer.message.tool_calls)
+            refused_before = self._refused
+            report, called = self._make_calls(answer.message.tool_calls)
             if report is not None:
                 return report
-            self._idle = 0 if acted or self._refused > before else self._idle + 1
-            if failure := self._over():
+            self._idle = 0 if called or self._refused > refused_before else self._idle + 1
+            if failure := self._failure():
                 return failure
             if not answer.message.tool_calls:
                 cut_off = self._messages("cut_off") if answer.finish == "length" else ""
-                self._chat.add_user(cut_off + self._messages("submit", tool=self._role.handing_in))
+                self._chat.add_user(cut_off + self._messages("submit", tool=self._role.report_tool))
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if self._accepted is None:
             self._chat.add_user(text)
             return
         self._chat.add_tool_result(self._accepted, ToolResult.success(result=text), last=not self._not_made)
         for call in self._not_made:
-            problem = self._messages("turn_ended", tool=self._role.handing_in)
+            problem = self._messages("turn_ended", tool=self._role.report_tool)
             self._chat.add_tool_result(call, ToolResult.failure("not_made", problem), last=call is self._not_made[-1])
         self._accepted, self._not_made = None, []
 
-    def _take(self, calls: tuple[ToolCall, ...]) -> tuple[R | None, bool]:
-        """Make the calls of an answer in order, up to a report that is accepted; says whether a tool was called."""
-        acted = False
+    def _make_calls(self, calls: tuple[ToolCall, ...]) -> tuple[R | None, bool]:
+        """Make the calls of a response in order, up to an accepted report. Also returns whether a tool was called."""
+        called = False
         for index, call in enumerate(calls):
-            if call.tool == self._role.handing_in:
+            if call.tool == self._role.report_tool:
                 report = self._read(call)
                 if report is not None:
                     self._accepted, self._not_made = call, list(calls[index + 1 :])
-                    return report, acted
+                    return report, called
                 result = ToolResult.failure("refused", self._problem)
             elif self._names and self._context.budget.steps_left != 0:
                 result = self._context.tools.call(call)
-                acted = True
+                called = True
                 self._errors = 0 if result.ok else self._errors + 1
             else:
-                result = self._stray(call)
+                result = self._not_made_result(call)
             self._chat.add_tool_result(call, result, last=index == len(calls) - 1)
-        return None, acted
+        return None, called
 
-    def _stray(self, call: ToolCall) -> ToolResult:
-        """What is said to a call that costs no step, since it is not made."""
+    def _not_made_result(self, call: ToolCall) -> ToolResult:
+        """The result of a call that is not made, and costs no step."""
         why = call.problem or self._messages("no_steps" if self._names else "not_offered")
-        message = self._messages("only_report", call=call.tool, why=why, tool=self._role.handing_in)
+        message = self._messages("only_report", call=call.tool, why=why, tool=self._role.report_tool)
         return ToolResult.failure("not_made", message)
 
     def _read(self, call: ToolCall) -> R | None:
@@ -168,7 +172,7 @@ class Consultation(Generic[R]):
         self._refused += 1
         return None
 
-    def _over(self) -> Failure | None:
+    def _failure(self) -> Failure | None:
         if self._refused >= self._tries:
             return Failure(f"{self._refused} reports were refused; the last: {self._problem}")
         if self._errors >= self._rules.tool_errors:
@@ -176,7 +180,3 @@ class Consultation(Generic[R]):
         if self._idle >= self._rules.idle_turns:
             return Failure(self._messages("no_report"))
         return None
-
-
-_ENDS = {"refusal", "context_overflow", "empty"}
-"""How a response finishes after which the role has failed."""

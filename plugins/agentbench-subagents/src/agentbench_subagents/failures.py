@@ -1,6 +1,6 @@
-"""Read the output of pytest and unittest: which places in the code does a failure name?
+"""Read the output of pytest and unittest: the locations in the code that a failure names.
 
-Pure functions over text. Understood are pytest's short test summary, its tracebacks in the styles ``long``,
+Pure functions over text. They support pytest's short test summary, its tracebacks in the styles ``long``,
 ``short``, ``native`` and ``line``, collection errors, unittest's headers, and plain Python tracebacks with
 syntax errors, chained exceptions and exception groups; with and without ANSI colours.
 """
@@ -17,16 +17,16 @@ import attrs
 Kind = Literal["raised", "frame", "import", "test"]
 
 _MAX_LINE = 2000
-"""Longer lines are data that a test printed, not places."""
+"""Longer lines are data that a test printed."""
 
 
 @attrs.frozen(kw_only=True)
 class Location:
-    """A place that some output names.
+    """A location that some output names.
 
-    ``path`` is as written there, ``line`` counts from 1 and is ``None`` where none is given, ``symbol`` is a
-    function, ``Class.method`` or empty. Kinds: ``raised`` (an exception came from here), ``frame`` (called on
-    the way to it), ``import`` (a name could not be imported from here), ``test`` (a test that failed).
+    ``path`` is as printed, ``line`` counts from 1 and is ``None`` if none is given, ``symbol`` is a function,
+    ``Class.method`` or empty. Kinds: ``raised`` (an exception was raised here), ``frame`` (called on the way to it),
+    ``import`` (a name could not be imported from here), ``test`` (a test that failed).
     """
 
     path: str
@@ -36,51 +36,51 @@ class Location:
 
 
 def parse(text: str) -> tuple[Location, ...]:
-    """Every place that ``text`` names, in the order of appearance, repetitions included. Never raises."""
-    reader = _Reader()
-    found: list[Location] = []
+    """Every location that ``text`` names, in order, with repetitions. Never raises."""
+    parser = _Parser()
+    locations: list[Location] = []
     for line in _ANSI.sub("", text).splitlines():
         if len(line) <= _MAX_LINE:
-            found += reader.read(line)
-    return (*found, *reader.flush("raised"))
+            locations += parser.read(line)
+    return (*locations, *parser.flush("raised"))
 
 
 def rank(locations: tuple[Location, ...]) -> tuple[Location, ...]:
-    """Each place once, the most telling first.
+    """Each location once, the most relevant first.
 
-    In this order: the project's own files before installed packages and the standard library; source before
-    tests, since a failing test is where a defect shows and not where it lies; ``raised``, ``frame``,
-    ``import``, ``test``; then what is named more often; then what is named first.
+    Sorted by: the project's own files before installed packages and the standard library; source before tests, since a
+    failing test only shows the defect; ``raised``, ``frame``, ``import``, ``test``; how often it is named; its first
+    position in the output.
     """
-    times = Counter(locations)
+    counts = Counter(locations)
     first = {location: position for position, location in reversed(list(enumerate(locations)))}
-    return tuple(sorted(times, key=lambda place: (*standing(place), -times[place], first[place])))
+    return tuple(sorted(counts, key=lambda one: (*rank_key(one), -counts[one], first[one])))
 
 
-def standing(place: Location) -> tuple[bool, bool, int]:
-    """What :func:`rank` sorts by first: foreign, test, kind."""
-    return is_foreign(place.path), is_test(place.path), _KINDS.index(place.kind)
+def rank_key(location: Location) -> tuple[bool, bool, int]:
+    """The first sort keys of :func:`rank`: external, test, kind."""
+    return is_external(location.path), is_test(location.path), _KINDS.index(location.kind)
 
 
-def is_foreign(path: str) -> bool:
-    """Whether a path lies in an installed package, the standard library, or no file at all."""
-    return path.startswith("<") or bool(_FOREIGN.search(path))
+def is_external(path: str) -> bool:
+    """Whether a path is in an installed package or the standard library, or is not a file."""
+    return path.startswith("<") or bool(_EXTERNAL.search(path))
 
 
 def is_test(path: str) -> bool:
-    """Whether a path looks like a test: its file's name, or a directory ``test`` or ``tests`` above it."""
+    """Whether a path looks like a test, by its file name or a parent directory ``test`` or ``tests``."""
     *directories, name = path.split("/")
     return bool({"test", "tests"} & set(directories)) or bool(_TEST_FILE.fullmatch(name))
 
 
 _KINDS: tuple[Kind, ...] = ("raised", "frame", "import", "test")
 _ANSI = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_FOREIGN = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python3\.\d+|lib/python3)/")
+_EXTERNAL = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python3\.\d+|lib/python3)/")
 _TEST_FILE = re.compile(r"(?:test_.*|.*_test|tests|conftest)\.py")
 
 _SUMMARY = re.compile(r"(?:FAILED|ERROR) ([^:\s][^:]*?\.py)(?:::(\S.*))?(?: - .*)?")
 _VERBOSE = re.compile(r"([^:\s][^:]*?\.py)::(\S.*?) (?:FAILED|ERROR)(?: +\[ *\d+%\])?")
-_PLACE = re.compile(r"([^\s:<>][^:]*?\.py):(\d{1,9}): ?(.*)")
+_LOCATION = re.compile(r"([^\s:<>][^:]*?\.py):(\d{1,9}): ?(.*)")
 _NATIVE = re.compile(r'File "([^"]+)", line (\d{1,9})(?:, in (\S.*))?')
 _UNITTEST = re.compile(r"(?:FAIL|ERROR): (\w+(?:\.\w+)*) \((\w+(?:\.\w+)*)\)")
 _FROM = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'[\w.]+' .*?\(([^()]+\.py)\)")
@@ -88,8 +88,8 @@ _DEFINITION = re.compile(r"[> ]   +(?:async )?def (\w+)\(")
 _FRAME_BREAK = re.compile(r"_ _ _|_{3,} |={3,}")
 
 
-class _Reader:
-    """Reads line by line. The last frame of a traceback, which raised, is known by what follows it."""
+class _Parser:
+    """Reads line by line. Which frame of a traceback is the last, and raised, is only known from the next lines."""
 
     def __init__(self) -> None:
         self._frame: Location | None = None
@@ -100,8 +100,8 @@ class _Reader:
             path, number, symbol = native.groups()
             yield from self._next_frame(path, number, symbol or "")
             return
-        if place := _PLACE.fullmatch(line):
-            yield from self._place(*place.groups())
+        if location := _LOCATION.fullmatch(line):
+            yield from self._location(*location.groups())
             return
         if line.startswith("_ _ _"):  # pytest's rule between two frames
             yield from self.flush("frame")
@@ -116,7 +116,7 @@ class _Reader:
         yield from _named_test(line)
 
     def flush(self, kind: Kind) -> Iterator[Location]:
-        """The frame that was waiting, now that its kind is known."""
+        """The pending frame, with its kind."""
         if self._frame is not None:
             yield attrs.evolve(self._frame, kind=kind)
             self._frame = None
@@ -125,8 +125,8 @@ class _Reader:
         yield from self.flush("frame")
         self._frame = Location(path=path, line=int(number), symbol=symbol, kind="raised")
 
-    def _place(self, path: str, number: str, rest: str) -> Iterator[Location]:
-        """``path:12: in f`` (short), ``path:12: `` (long, on the way) or ``path:12: Error`` (long, line)."""
+    def _location(self, path: str, number: str, rest: str) -> Iterator[Location]:
+        """``path:12: in f`` (short), ``path:12: `` (long, a frame) or ``path:12: Error`` (long, line)."""
         if rest.startswith("in "):
             yield from self._next_frame(path, number, rest[3:].strip())
             return
@@ -139,7 +139,7 @@ class _Reader:
 def _named_test(line: str) -> Iterator[Location]:
     if named := _SUMMARY.fullmatch(line) or _VERBOSE.fullmatch(line):
         path, node = named.groups()
-        # parameters may hold anything, " - " and "::" too, so they go first
+        # parameters can contain " - " and "::", so they are removed first
         symbol = (node or "").partition("[")[0].partition(" - ")[0].replace("::", ".")
         yield Location(path=path, line=None, symbol=symbol, kind="test")
     elif named := _UNITTEST.fullmatch(line):

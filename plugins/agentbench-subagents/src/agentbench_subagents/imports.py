@@ -1,4 +1,4 @@
-"""Which files a file imports: by its syntax tree, among the files of a workspace. Pure."""
+"""The files of a workspace that a file imports, by its syntax tree. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from agentbench_subagents.failures import is_foreign
+from agentbench_subagents.failures import is_external
 from agentbench_subagents.sources import Source, Span
 
-_FAR = 5
-"""How many definitions of its own file a line may be away from the names that it uses."""
-_LONGEST_NAME = 20  # parts
+_MAX_LEVELS = 5
+"""Levels of definitions in the same file that are followed to the names that a line uses."""
+_MAX_PARTS = 20  # of a dotted name
 _OWN = re.compile(r"(?:self|cls)\.")
 
 
 @attrs.frozen(kw_only=True)
 class Import:
-    """One name that an import statement binds.
+    """A name that an import statement binds.
 
     ``import a.b`` has the module ``a.b`` and no name; ``from ..a import b as c`` the module ``a``, level 2, and the
     name ``b``, which is bound as ``c``. A star is a name.
@@ -34,106 +34,106 @@ class Import:
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """A file that is imported, and what of it: names of its top level; none means the module as such."""
+    """An imported file, with the imported top-level names; none if only the module is imported."""
 
     path: str
     symbols: tuple[str, ...]
     used: bool
-    """Whether what it binds occurs in the lines that were asked about."""
+    """Whether the imported names occur in the relevant lines."""
 
 
 def imports_of(source: Source) -> tuple[Import, ...]:
-    """Every import of a file, inside functions too, in the order of the lines; nothing without a syntax tree."""
+    """Every import of a file, also inside functions, in the order of lines; empty without a syntax tree."""
     nodes = ast.walk(source.tree) if source.tree else ()
     statements = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return tuple(found for node in sorted(statements, key=lambda node: node.lineno) for found in _bindings(node))
+    return tuple(each for node in sorted(statements, key=lambda node: node.lineno) for each in _bindings(node))
 
 
 def uses(source: Source, spans: Iterable[Span]) -> frozenset[str]:
-    """Dotted names that occur in some lines, and in the functions and classes of the file that those name, and so on.
+    """Dotted names in some lines, and in the functions and classes of the file that they name, recursively.
 
-    So a test that gets a fixture, or calls a helper beside it, uses what these use.
+    So a test uses what its fixtures and helpers use.
     """
     return frozenset(name for _, names in _reached(source, spans) for name in names)
 
 
 def callees(source: Source, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
-    """The functions and classes of the file that some lines name; with those that these name; and so on."""
+    """The functions and classes of the file that some lines name; each item also has those of the next level."""
     return tuple(reached for reached, _ in _reached(source, spans))[1:]
 
 
 def _reached(source: Source, spans: Iterable[Span]) -> Iterator[tuple[tuple[Span, ...], set[str]]]:
-    """Some lines with the names in them; then the same for the definitions that those name; and so on."""
+    """Some lines and the names in them, then the same with the definitions that these name, level by level."""
     if source.tree is None:
         return
-    names = [found for node in ast.walk(source.tree) for found in _names(node)]
+    names = [each for node in ast.walk(source.tree) for each in _names(node)]
     seen: set[Span] = set()
-    waiting = set(spans)
-    for _ in range(_FAR):
-        new = waiting - seen
+    pending = set(spans)
+    for _ in range(_MAX_LEVELS):
+        new = pending - seen
         if not new:
             return
         seen |= new
         lines = {line for first, last in new for line in range(first, last + 1)}
         occurring = {name for line, name in names if line in lines}
         yield tuple(sorted(seen)), occurring
-        classes = {it.name for first, _ in new for it in source.around(first) if it.is_class}
-        meant = {name.partition(".")[0] for name in occurring}
-        meant |= {f"{owner}.{name.split('.')[1]}" for owner in classes for name in occurring if _OWN.match(name)}
-        waiting |= {it.span for it in source.definitions if it.name in meant}
+        classes = {it.name for first, _ in new for it in source.enclosing(first) if it.is_class}
+        referenced = {name.partition(".")[0] for name in occurring}
+        referenced |= {f"{owner}.{name.split('.')[1]}" for owner in classes for name in occurring if _OWN.match(name)}
+        pending |= {it.span for it in source.definitions if it.name in referenced}
 
 
 class Modules:
-    """Which file of a workspace a module is, wherever below it the packages lie."""
+    """Maps modules to files of a workspace, wherever their packages are."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._files = {path for path in paths if path.endswith(".py") and not is_foreign(path)}
-        self._by_end: dict[str, list[str]] = {}
+        self._files = {path for path in paths if path.endswith(".py") and not is_external(path)}
+        self._by_last_part: dict[str, list[str]] = {}
         for path in sorted(self._files):
-            self._by_end.setdefault(_ending(path), []).append(path)
+            self._by_last_part.setdefault(_last_part(path), []).append(path)
 
     def imported(self, source: Source, spans: Iterable[Span] = ()) -> tuple[Imported, ...]:
-        """The files that ``source`` imports, each once; ``spans`` are the lines that matter there."""
+        """The files that ``source`` imports, each once; ``spans`` are its relevant lines."""
         used = uses(source, spans)
-        found: dict[str, Imported] = {}
+        result: dict[str, Imported] = {}
         for each in imports_of(source):
             path, name = self.resolve(each, source.path)
             if path is None or path == source.path:
                 continue
             symbols = _symbols(each, name, used)
-            before = found.get(path, Imported(path=path, symbols=(), used=False))
-            found[path] = Imported(
+            before = result.get(path, Imported(path=path, symbols=(), used=False))
+            result[path] = Imported(
                 path=path,
                 symbols=tuple(dict.fromkeys((*before.symbols, *symbols))),
                 used=before.used or _is_used(each, used),
             )
-        return tuple(found.values())
+        return tuple(result.values())
 
-    def resolve(self, what: Import, importer: str) -> tuple[str | None, str]:
-        """The file that an import reads, and the name that it takes from there.
+    def resolve(self, import_: Import, importer: str) -> tuple[str | None, str]:
+        """The file that an import loads, and the name that it takes from it.
 
-        ``from a import b`` reads ``a/b.py`` where that is a module, and ``a/__init__.py`` where ``b`` is a name.
+        ``from a import b`` loads ``a/b.py`` if that is a module, and ``a/__init__.py`` if ``b`` is a name.
         """
-        parts = [part for part in what.module.split(".") if part]
-        if what.name not in ("", "*"):
-            path = self._file([*parts, what.name], what.level, importer)
+        parts = [part for part in import_.module.split(".") if part]
+        if import_.name not in ("", "*"):
+            path = self._file([*parts, import_.name], import_.level, importer)
             if path is not None:
                 return path, ""
-        return self._file(parts, what.level, importer), what.name
+        return self._file(parts, import_.level, importer), import_.name
 
     def _file(self, parts: list[str], level: int, importer: str) -> str | None:
         if level:
             return self._relative(parts, level, importer)
         if not parts:
             return None
-        candidates = self._by_end.get(parts[-1], [])
+        candidates = self._by_last_part.get(parts[-1], [])
         tails = ("/".join(parts) + ".py", "/".join(parts) + "/__init__.py")
-        found = [(path, path.removesuffix(tail)) for tail in tails for path in candidates if path.endswith(tail)]
-        # Likely places for sys.path, in this order; then any other directory, for what is not Python's own.
+        matches = [(path, path.removesuffix(tail)) for tail in tails for path in candidates if path.endswith(tail)]
+        # Likely entries of sys.path, in this order; then any other directory, except for standard library modules.
         likely = [self._root_of(importer), "".join(importer.rpartition("/")[:2]), "", "src/"]
         possible = [
             (likely.index(root) if root in likely else len(likely), root.count("/"), path.endswith(tails[0]), path)
-            for path, root in found
+            for path, root in matches
             if root in likely or (self._may_be_root(root) and parts[0] not in sys.stdlib_module_names)
         ]
         return min(possible)[-1] if possible else None
@@ -145,20 +145,20 @@ class Modules:
         directories = importer.split("/")[:-1]
         if level - 1 > len(directories):
             return None
-        place = "/".join([*directories[: len(directories) - level + 1], *parts])
-        package = f"{place}/__init__.py" if place else "__init__.py"
-        candidates = [package, f"{place}.py"] if parts else [package]
+        base = "/".join([*directories[: len(directories) - level + 1], *parts])
+        package = f"{base}/__init__.py" if base else "__init__.py"
+        candidates = [package, f"{base}.py"] if parts else [package]
         return next((path for path in candidates if path in self._files), None)
 
     def _root_of(self, importer: str) -> str:
-        """The directory above the outermost package of a file, with a slash at its end."""
+        """The directory above the outermost package of a file, with a trailing slash."""
         directories = importer.split("/")[:-1]
         while directories and f"{'/'.join(directories)}/__init__.py" in self._files:
             directories.pop()
         return "".join(f"{directory}/" for directory in directories)
 
 
-def _ending(path: str) -> str:
+def _last_part(path: str) -> str:
     """The last part of the module's name."""
     parts = path.removesuffix(".py").split("/")
     return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
@@ -174,29 +174,29 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
 
 
 def _names(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """``a``, and ``a.b.c`` as far as it is nothing but names, with the line; arguments too, which may be fixtures."""
+    """Names and dotted names, with their lines; also parameters, which can be fixtures."""
     if isinstance(node, ast.arg):
         yield node.lineno, node.arg
     elif isinstance(node, (ast.Name, ast.Attribute)):
         parts: list[str] = []
         inner: ast.expr = node
-        while isinstance(inner, ast.Attribute) and len(parts) < _LONGEST_NAME:
+        while isinstance(inner, ast.Attribute) and len(parts) < _MAX_PARTS:
             parts.append(inner.attr)
             inner = inner.value
         if isinstance(inner, ast.Name):
             yield node.lineno, ".".join([inner.id, *reversed(parts)])
 
 
-def _is_used(what: Import, used: frozenset[str]) -> bool:
-    return what.bound == "*" or any(f"{name}.".startswith(f"{what.bound}.") for name in used)
+def _is_used(import_: Import, used: frozenset[str]) -> bool:
+    return import_.bound == "*" or any(f"{name}.".startswith(f"{import_.bound}.") for name in used)
 
 
-def _symbols(what: Import, name: str, used: frozenset[str]) -> Iterator[str]:
-    """What is taken from a file: the name that is imported, or the attributes of the module that occur."""
+def _symbols(import_: Import, name: str, used: frozenset[str]) -> Iterator[str]:
+    """What is used of a file: the imported name, or the attributes of the module that occur."""
     if name == "*":
         yield from sorted(name for name in used if "." not in name)
     elif name:
         yield name
     else:
-        after = (use.removeprefix(f"{what.bound}.") for use in used if use.startswith(f"{what.bound}."))
+        after = (use.removeprefix(f"{import_.bound}.") for use in used if use.startswith(f"{import_.bound}."))
         yield from sorted({rest.partition(".")[0] for rest in after})

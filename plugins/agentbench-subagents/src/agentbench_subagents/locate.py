@@ -9,23 +9,23 @@ import attrs
 
 from agentbench_core import ToolContext, ToolResult, ToolSpec, load, option
 from agentbench_subagents.failures import Location, is_test, parse, rank
-from agentbench_subagents.finding import find, reasons
+from agentbench_subagents.search_results import match_files, reasons
 
 _SHOWN = 20
-"""Lines and symbols of one file, and paths that are not there: a model reads every byte of a result."""
-_LONGEST = 200  # characters of a symbol
+"""Lines and symbols of one file, and unmatched paths: a model pays for every byte of a result."""
+_MAX_SYMBOL = 200  # characters
 
 
 @attrs.frozen(kw_only=True)
 class LocateFailuresArguments:
-    """What a model may say."""
+    """Arguments of the tool."""
 
     output: str = option(help="what pytest, unittest or Python printed; tracebacks and the summary matter")
     max_results: int = option(20, help="files to return at most", minimum=1, maximum=100)
 
 
 class LocateFailures:
-    """Finds the files of the workspace that a failing test run names. Reads no file, writes none."""
+    """Finds the files of the workspace that a failing test run names. Does not read or write files."""
 
     spec = ToolSpec.of(
         "locate_failures",
@@ -36,26 +36,26 @@ class LocateFailures:
     )
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``files``: path, lines, symbols, why; ``not_in_workspace``: paths that it names and that are not there.
+        """``files``: path, lines, symbols, why; ``not_in_workspace``: named paths that the workspace does not have.
 
-        Raises InputError for arguments that the spec does not allow.
+        Raises InputError for invalid arguments.
         """
-        asked = load(arguments, LocateFailuresArguments, where="locate_failures")
-        found = find(rank(parse(asked.output)), context.workspace.files())
-        shown = list(found.files.items())[: asked.max_results]
+        wanted = load(arguments, LocateFailuresArguments, where="locate_failures")
+        matches = match_files(rank(parse(wanted.output)), context.workspace.files())
+        shown = list(matches.files.items())[: wanted.max_results]
         return ToolResult.success(
-            files=[_candidate(path, places) for path, places in shown],
-            left_out=len(found.files) - len(shown),
-            not_in_workspace=list(found.elsewhere[: min(asked.max_results, _SHOWN)]),
+            files=[_file(path, locations) for path, locations in shown],
+            left_out=len(matches.files) - len(shown),
+            not_in_workspace=list(matches.unmatched[: min(wanted.max_results, _SHOWN)]),
         )
 
 
-def _candidate(path: str, places: Sequence[Location]) -> dict[str, Any]:
-    why = reasons(places)
-    symbols = (p.symbol for p in places if p.symbol and not p.symbol.startswith("<") and len(p.symbol) <= _LONGEST)
+def _file(path: str, locations: Sequence[Location]) -> dict[str, Any]:
+    why = reasons(locations)
+    symbols = (one.symbol for one in locations if one.symbol and not one.symbol.startswith("<"))
     return {
         "path": path,
-        "lines": list(dict.fromkeys(place.line for place in places if place.line is not None))[:_SHOWN],
-        "symbols": list(dict.fromkeys(symbols))[:_SHOWN],
+        "lines": list(dict.fromkeys(one.line for one in locations if one.line is not None))[:_SHOWN],
+        "symbols": list(dict.fromkeys(symbol for symbol in symbols if len(symbol) <= _MAX_SYMBOL))[:_SHOWN],
         "why": f"{why} (a test)" if is_test(path) else why,
     }

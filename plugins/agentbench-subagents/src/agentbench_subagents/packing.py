@@ -1,4 +1,4 @@
-"""Pack files into a budget of tokens: whole where they fit, otherwise the parts that a failure leads to. Pure."""
+"""Pack files into a token budget: whole if they fit, otherwise the relevant parts. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from agentbench_subagents.ranking import Candidate, spans_of
 from agentbench_subagents.sources import Source, Span
 
 BYTES_PER_TOKEN = 3
-"""An estimate on the careful side: code has 3 to 4 bytes per token with most tokenizers."""
+"""A conservative estimate: code has 3 to 4 bytes per token with most tokenizers."""
 
-SMALLEST = 300
-"""Tokens below which a budget holds nothing but headings."""
+MIN_TOKENS = 300
+"""Smallest budget: less would hold only headings."""
 
-_AROUND = 15  # lines shown on either side of one that stands in no definition, or in one that is too long
-_GAP = 3  # lines between two parts that are rather shown than left out
-_FRAME = 300
-"""Bytes kept for the lines that are in every pack."""
-_REASONS = 2  # that are named for one file
-_SPANS = 12  # that are named for one file
-_LONGEST = 300  # characters of a reason
+_CONTEXT = 15  # lines shown around a line outside of definitions, or in one that is too long
+_GAP = 3  # lines between two parts that are shown instead of omitted
+_OVERHEAD = 300
+"""Bytes reserved for the lines of every pack."""
+_MAX_REASONS = 2  # shown for one file
+_MAX_SPANS = 12  # shown for one file
+_MAX_REASON = 300  # characters
 
 
 @attrs.frozen(kw_only=True)
@@ -39,8 +39,8 @@ class Packed:
 
 
 @attrs.frozen(kw_only=True)
-class LeftOut:
-    """A file that is not in a pack, and why not."""
+class Omitted:
+    """A file that is not in a pack, and the reason."""
 
     path: str
     reason: str
@@ -48,20 +48,20 @@ class LeftOut:
 
 @attrs.frozen(kw_only=True)
 class Pack:
-    """What a model gets to read: ``text`` begins with the manifest."""
+    """Files for a model: ``text`` starts with the manifest."""
 
     text: str
     packed: tuple[Packed, ...]
-    left_out: tuple[LeftOut, ...]
+    omitted: tuple[Omitted, ...]
 
     @property
     def tokens(self) -> int:
-        """An estimate of the whole, manifest included."""
+        """The estimated size, including the manifest."""
         return tokens_of(self.text)
 
 
 def tokens_of(text: str) -> int:
-    """An estimate: one token for three bytes."""
+    """The estimated number of tokens."""
     return math.ceil(_size(text) / BYTES_PER_TOKEN)
 
 
@@ -69,25 +69,25 @@ def pack(
     ranked: Sequence[Candidate],
     sources: Mapping[str, Source],
     max_tokens: int,
-    unread: Iterable[LeftOut] = (),
+    unread: Iterable[Omitted] = (),
     *,
     version: str = "v2",
 ) -> Pack:
     """Pack files, the best first.
 
-    First every file gets the parts that its candidate names; then, in the same order, whole files as long as they
-    fit; then, of files that are not whole, what those parts call in them, and outlines as far as there is room. What is
-    in the text never comes to more than ``max_tokens``, which must be at least ``SMALLEST``.
+    First the parts that each candidate names; then, in the same order, whole files if they fit; then, of other files,
+    what these parts call in the same file, and outlines. The text never exceeds ``max_tokens``, which must be at least
+    ``MIN_TOKENS``.
 
     Args:
-        ranked: the candidates, the best first.
-        sources: those of them that were read, by path.
-        max_tokens: for everything, the manifest included.
-        unread: those that were not read, with the reason.
+        ranked: the candidates, best first.
+        sources: the files that were read, by path.
+        max_tokens: the budget, including the manifest.
+        unread: files that were not read, with the reason.
         version: of the messages to the model.
     """
     unread, messages = tuple(unread), messages_of(version)
-    room = max_tokens * BYTES_PER_TOKEN - _FRAME
+    room = max_tokens * BYTES_PER_TOKEN - _OVERHEAD
     read = [it for it in ranked if it.path in sources and sources[it.path].total]
     chosen: dict[str, tuple[Span, ...]] = {}
 
@@ -107,23 +107,23 @@ def pack(
     for candidate in read:
         if sources[candidate.path].whole:
             choose(candidate, [_everything(sources[candidate.path])])
-    left_out = (*_missing(read, chosen, sources, messages), *unread)
-    reserved = min(room // 2, sum(_size(_note(each)) + 1 for each in left_out))
+    omitted = (*_missing(read, chosen, sources, messages), *unread)
+    reserved = min(room // 2, sum(_size(_note(each)) + 1 for each in omitted))
     room -= reserved
     for step in (called, outlines):
         for candidate in read:
             source = sources[candidate.path]
-            so_far = chosen.get(candidate.path, ())
-            if so_far != _everything(source):
-                choose(candidate, step(source, candidate, so_far))
+            parts = chosen.get(candidate.path, ())
+            if parts != _everything(source):
+                choose(candidate, step(source, candidate, parts))
 
     packed = [_packed(sources[it.path], chosen[it.path], it.why) for it in read if it.path in chosen]
-    left_out = (*_missing(read, chosen, sources, messages), *unread)
-    return _written(packed, left_out, sources, max_tokens, room + reserved, messages)
+    omitted = (*_missing(read, chosen, sources, messages), *unread)
+    return _written(packed, omitted, sources, max_tokens, room + reserved, messages)
 
 
 def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
-    """Imports, and the definitions around what the candidate names, with the heads of their classes."""
+    """Imports, and the definitions that contain what the candidate names, with the heads of their classes."""
     spans = list(spans_of(source, candidate.lines, candidate.symbols))
     if not spans:
         return ()
@@ -132,22 +132,22 @@ def excerpt(source: Source, candidate: Candidate) -> tuple[Span, ...]:
 
 
 def windows(source: Source, candidate: Candidate) -> tuple[Span, ...]:
-    """A few lines around each one that is named, and around the beginning of each definition that is."""
+    """A few lines around each named line, and around the start of each named definition."""
     starts = [it.span[0] for symbol in candidate.symbols for it in source.named(symbol)]
     return _merged(source, [_window(source, line) for line in (*candidate.lines, *starts)])
 
 
-def called(source: Source, candidate: Candidate, so_far: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-    """With what is called in the file itself by what the candidate names, as far as it goes; then less far."""
+def called(source: Source, candidate: Candidate, chosen: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
+    """Also what the named code calls in the same file: all levels, then fewer and fewer."""
     for spans in reversed(callees(source, spans_of(source, candidate.lines, candidate.symbols))):
-        yield _merged(source, [*so_far, *spans, *_heads(source, spans)])
+        yield _merged(source, [*chosen, *spans, *_heads(source, spans)])
 
 
-def outlines(source: Source, candidate: Candidate, so_far: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
-    """With the first lines of everything that is defined; then of three quarters, what is nearest; and so on."""
-    heads = sorted((it.head for it in source.definitions), key=lambda head: _distance(head, so_far))
+def outlines(source: Source, candidate: Candidate, chosen: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
+    """Also the first lines of all definitions, then of the nearest three quarters of them, and so on."""
+    heads = sorted((it.head for it in source.definitions), key=lambda head: _distance(head, chosen))
     while heads:
-        yield _merged(source, [*so_far, *heads])
+        yield _merged(source, [*chosen, *heads])
         heads = heads[: len(heads) * 3 // 4]
 
 
@@ -156,8 +156,8 @@ def _distance(head: Span, spans: Sequence[Span]) -> int:
 
 
 def _heads(source: Source, spans: Iterable[Span]) -> list[Span]:
-    """The heads of the classes that some lines stand in."""
-    return [it.head for first, _ in spans for it in source.around(first) if it.is_class]
+    """The heads of the classes that contain some lines."""
+    return [it.head for first, _ in spans for it in source.enclosing(first) if it.is_class]
 
 
 def _everything(source: Source) -> tuple[Span, ...]:
@@ -165,11 +165,11 @@ def _everything(source: Source) -> tuple[Span, ...]:
 
 
 def _window(source: Source, line: int) -> Span:
-    return max(1, line - _AROUND), min(source.total, line + _AROUND)
+    return max(1, line - _CONTEXT), min(source.total, line + _CONTEXT)
 
 
 def _merged(source: Source, spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in order, without overlaps and small gaps, of lines that are known."""
+    """Spans of known lines in order, without overlaps and small gaps."""
     merged: list[Span] = []
     for first, last in sorted(spans):
         if merged and first <= merged[-1][1] + _GAP + 1:
@@ -199,22 +199,22 @@ def _missing(
     chosen: Mapping[str, Sequence[Span]],
     sources: Mapping[str, Source],
     messages: Messages,
-) -> Iterator[LeftOut]:
-    return (_left_out(it, sources[it.path], messages) for it in read if it.path not in chosen)
+) -> Iterator[Omitted]:
+    return (_omission(it, sources[it.path], messages) for it in read if it.path not in chosen)
 
 
-def _left_out(candidate: Candidate, source: Source, messages: Messages) -> LeftOut:
+def _omission(candidate: Candidate, source: Source, messages: Messages) -> Omitted:
     known = "\n".join(source.lines.values())
     reason = messages("no_room", tokens=tokens_of(known))
     if not source.lines:
         reason = messages("long_lines")
     elif not (source.whole or excerpt(source, candidate) or windows(source, candidate)):
         reason = messages("not_among", read=len(source.lines), total=source.total)
-    return LeftOut(path=candidate.path, reason=reason)
+    return Omitted(path=candidate.path, reason=reason)
 
 
 def _cost(source: Source, spans: tuple[Span, ...], why: str) -> int:
-    """Bytes of a file in a pack, its line in the manifest included."""
+    """Bytes of a file in a pack, including its line in the manifest."""
     if not spans:
         return 0
     return _size(_section(source, spans)) + _size(_manifest_line(_packed(source, spans, why))) + 3  # line ends
@@ -228,8 +228,8 @@ def _section(source: Source, spans: tuple[Span, ...]) -> str:
 def _lines(spans: tuple[Span, ...], total: int) -> str:
     if spans == ((1, total),):
         return f"all {total} lines"
-    named = ", ".join(f"{first}-{last}" for first, last in spans[:_SPANS])
-    more = f" and {len(spans) - _SPANS} more parts" if len(spans) > _SPANS else ""
+    named = ", ".join(f"{first}-{last}" for first, last in spans[:_MAX_SPANS])
+    more = f" and {len(spans) - _MAX_SPANS} more parts" if len(spans) > _MAX_SPANS else ""
     return f"lines {named}{more} of {total}"
 
 
@@ -238,42 +238,42 @@ def _manifest_line(packed: Packed) -> str:
     return f"- {packed.path}: {lines}, about {packed.tokens} tokens: {_short(packed.why)}"
 
 
-def _note(left_out: LeftOut) -> str:
-    return f"- {left_out.path}: {_short(left_out.reason)}"
+def _note(omitted: Omitted) -> str:
+    return f"- {omitted.path}: {_short(omitted.reason)}"
 
 
 def _short(why: str) -> str:
     first, *others = why.split("; ")
-    shown = "; ".join([first, *others[: _REASONS - 1]])
-    more = f"; and {len(others) + 1 - _REASONS} more" if len(others) >= _REASONS else ""
-    return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}...") + more
+    shown = "; ".join([first, *others[: _MAX_REASONS - 1]])
+    more = f"; and {len(others) + 1 - _MAX_REASONS} more" if len(others) >= _MAX_REASONS else ""
+    return (shown if len(shown) <= _MAX_REASON else f"{shown[:_MAX_REASON]}...") + more
 
 
 def _written(
     packed: Sequence[Packed],
-    left_out: Sequence[LeftOut],
+    omitted: Sequence[Omitted],
     sources: Mapping[str, Source],
     max_tokens: int,
     room: int,
     messages: Messages,
 ) -> Pack:
     """The text. Lines about omitted files use the remaining room."""
-    omitted: list[str] = []
-    for each in left_out:
-        line = _note(each)
-        room -= _size(line) + 1
+    notes: list[str] = []
+    for each in omitted:
+        note = _note(each)
+        room -= _size(note) + 1
         if room < 0:
             break
-        omitted.append(line)
-    if len(omitted) < len(left_out):
-        omitted.append(f"- and {len(left_out) - len(omitted)} more")
+        notes.append(note)
+    if len(notes) < len(omitted):
+        notes.append(f"- and {len(omitted) - len(notes)} more")
     lines = [messages("packed", tokens=max_tokens, bytes=BYTES_PER_TOKEN), *map(_manifest_line, packed)]
     if not packed:
         lines.append(messages("nothing_packed"))
-    if omitted:
-        lines += ["", messages("omitted"), *omitted]
+    if notes:
+        lines += ["", messages("omitted"), *notes]
     sections = [_section(sources[each.path], each.spans) for each in packed]
-    return Pack(text="\n\n".join(["\n".join(lines), *sections]), packed=tuple(packed), left_out=tuple(left_out))
+    return Pack(text="\n\n".join(["\n".join(lines), *sections]), packed=tuple(packed), omitted=tuple(omitted))
 
 
 def _size(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""Registers the components of this distribution. It imports as little as possible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentbench_core import hookimpl
 from agentbench_subagents.options import ContextPackerOptions, LocateFailuresOptions, SubagentsOptions
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import Agent, Register, RegisterVariant, Tool
 
 AGENTBENCH_API = 1
@@ -15,13 +15,13 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_tools(register: Register[Tool]) -> None:
-    """Add ``locate_failures``."""
+    """The tool ``locate_failures``."""
     summary = "from test output to the files, lines and symbols it names"
     register("locate_failures", locate_failures, LocateFailuresOptions, summary=summary)
 
 
 def locate_failures(options: LocateFailuresOptions) -> Tool:
-    """The tool."""
+    """Make the tool ``locate_failures``."""
     from agentbench_subagents.locate import LocateFailures
 
     return LocateFailures()
@@ -29,12 +29,12 @@ def locate_failures(options: LocateFailuresOptions) -> Tool:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """Add ``context_packer`` and ``subagents``."""
+    """The agents ``context_packer`` and ``subagents``."""
     register(
         "context_packer",
         context_packer,
         ContextPackerOptions,
-        summary="packs the files that a failure leads to into the first message",
+        summary="packs the files related to the failure into the first message",
         capabilities={"needs_llm"},
     )
     register(
@@ -48,11 +48,11 @@ def agentbench_register_agents(register: Register[Agent]) -> None:
 
 @hookimpl
 def agentbench_register_variants(register: RegisterVariant) -> None:
-    """Add both agents as variants, to be run beside ``baseline``."""
+    """Both agents as variants, to compare with ``baseline``."""
     register(
         "context_packer",
         {"agent": "context_packer"},
-        summary="as baseline, with the files that the failure leads to in the first message",
+        summary="like baseline, with the files related to the failure in the first message",
     )
     register("subagents", {"agent": "subagents"}, summary="a router with a searcher, a patcher and a tester")
 

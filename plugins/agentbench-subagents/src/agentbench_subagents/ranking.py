@@ -1,4 +1,4 @@
-"""Which files a failure leads to, and in which order they are worth a model's attention. Pure."""
+"""The files related to a failure, and their ranking for a model. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeVar
 import attrs
 
 from agentbench_subagents.failures import Kind, Location, is_test
-from agentbench_subagents.finding import reasons
 from agentbench_subagents.imports import Imported, Modules
+from agentbench_subagents.search_results import reasons
 from agentbench_subagents.sources import Source, Span
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Group(enum.IntEnum):
     """Why a file is a candidate, the strongest reason first.
 
-    Tests come last: a failing test is where a defect shows, not where it lies.
+    Tests come last: a failing test only shows the defect.
     """
 
     RAISED = enum.auto()
@@ -32,8 +32,8 @@ class Group(enum.IntEnum):
     TEST = enum.auto()
 
 
-_MOST = 50
-"""Lines and symbols of one file that are kept, the most telling ones: an output may name them all."""
+_MAX_NAMED = 50
+"""Lines and symbols of one file that are kept, the most relevant first: an output can name all of them."""
 
 _GROUPS: Mapping[Kind, Group] = {
     "raised": Group.RAISED,
@@ -45,49 +45,49 @@ _GROUPS: Mapping[Kind, Group] = {
 
 @attrs.frozen(kw_only=True)
 class Candidate:
-    """A file that may hold the defect, or that shows it."""
+    """A file that may contain the defect, or show it."""
 
     path: str
     group: Group
     depth: int = 0
-    """How many imports it is away from a file that the failure names."""
+    """Number of imports between it and a file that the failure names."""
     why: str
     lines: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
 
     @property
-    def standing(self) -> tuple[int, int]:
-        """What candidates are sorted by; among equals, what was found first comes first."""
+    def rank_key(self) -> tuple[int, int]:
+        """The sort key; equal candidates stay in the order in which they were found."""
         return self.group, self.depth
 
-    def joined(self, other: Candidate) -> Candidate:
-        """Two reasons for one file: the stronger one counts, all places are kept."""
-        first, second = sorted((self, other), key=lambda candidate: candidate.standing)
+    def merged(self, other: Candidate) -> Candidate:
+        """Combine two reasons for one file: the stronger one decides the rank, and all locations are kept."""
+        first, second = sorted((self, other), key=lambda candidate: candidate.rank_key)
         return attrs.evolve(
             first,
             why="; ".join(dict.fromkeys(part for each in (first, second) for part in each.why.split("; "))),
-            lines=_first((*first.lines, *second.lines)),
-            symbols=_first((*first.symbols, *second.symbols)),
+            lines=_unique((*first.lines, *second.lines)),
+            symbols=_unique((*first.symbols, *second.symbols)),
         )
 
 
-def named(path: str, places: Sequence[Location]) -> Candidate:
-    """The candidate that a failure's output names, with the places in it."""
-    group = Group.TEST if is_test(path) else min(_GROUPS[place.kind] for place in places)
-    symbols = (place.symbol for place in places if place.line is None and place.symbol)
+def from_output(path: str, locations: Sequence[Location]) -> Candidate:
+    """The candidate for a file that the output names, with the locations in it."""
+    group = Group.TEST if is_test(path) else min(_GROUPS[location.kind] for location in locations)
+    symbols = (location.symbol for location in locations if location.line is None and location.symbol)
     return Candidate(
         path=path,
         group=group,
-        why=reasons(places),
-        lines=_first(place.line for place in places if place.line is not None),
-        symbols=_first(symbols),
+        why=reasons(locations),
+        lines=_unique(location.line for location in locations if location.line is not None),
+        symbols=_unique(symbols),
     )
 
 
-def in_command(command: str, paths: Sequence[str]) -> tuple[Candidate, ...]:
-    """The files that a shell command names by their paths, or as modules after ``-m``."""
+def from_command(command: str, paths: Sequence[str]) -> tuple[Candidate, ...]:
+    """Candidates for the files that a shell command names, by path or as modules after ``-m``."""
     known = set(paths)
-    found = []
+    candidates = []
     words = command.replace("'", " ").replace('"', " ").split()
     for before, word in zip(["", *words], words, strict=False):
         name = word.partition("::")[0].removeprefix("./")
@@ -96,45 +96,45 @@ def in_command(command: str, paths: Sequence[str]) -> tuple[Candidate, ...]:
         path = next((each for each in ((name,) if before != "-m" else names) if each in known), None)
         if path is not None:
             group = Group.TEST if is_test(path) else Group.NAMED
-            found.append(Candidate(path=path, group=group, why="the failing command names it"))
-    return tuple(found)
+            candidates.append(Candidate(path=path, group=group, why="the failing command names it"))
+    return tuple(candidates)
 
 
 def imported_by(source: Source, candidate: Candidate, modules: Modules) -> tuple[Candidate, ...]:
-    """The files that a candidate imports. What a package only passes on is as near as the package itself."""
-    passes_on = source.path.endswith("/__init__.py") and candidate.depth > 0
-    found = []
+    """Candidates for the files that a candidate imports. Re-exporting packages do not count as a level of depth."""
+    is_package = source.path.endswith("/__init__.py") and candidate.depth > 0
+    candidates = []
     for imported in modules.imported(source, spans_of(source, candidate.lines, candidate.symbols)):
-        each = _passed_on(imported, candidate.symbols) if passes_on and candidate.symbols else imported
+        each = _reexported(imported, candidate.symbols) if is_package and candidate.symbols else imported
         group = Group.IMPORTED_AND_USED if each.used else Group.IMPORTED
-        found.append(
+        candidates.append(
             Candidate(
                 path=each.path,
                 group=Group.TEST if is_test(each.path) else group,
-                depth=candidate.depth + (not (passes_on and each.used)),
+                depth=candidate.depth + (not (is_package and each.used)),
                 why=f"imported by {source.path}{' and used there' if each.used else ''}",
-                symbols=_first(each.symbols) if each.used else (),
+                symbols=_unique(each.symbols) if each.used else (),
             )
         )
-    return tuple(found)
+    return tuple(candidates)
 
 
-def _passed_on(what: Imported, symbols: Sequence[str]) -> Imported:
-    """What a package takes from one of its modules: it matters where it is among the names wanted of the package."""
-    wanted = tuple(symbol for symbol in what.symbols if symbol in symbols)
-    everything = tuple(symbols) if what.used else what.symbols  # a star passes on whatever there is
-    return attrs.evolve(what, used=bool(wanted) or what.used, symbols=wanted or everything)
+def _reexported(imported: Imported, symbols: Sequence[str]) -> Imported:
+    """An import by a package: it is used if one of its names is among those wanted of the package."""
+    wanted = tuple(symbol for symbol in imported.symbols if symbol in symbols)
+    everything = tuple(symbols) if imported.used else imported.symbols  # a star re-exports everything
+    return attrs.evolve(imported, used=bool(wanted) or imported.used, symbols=wanted or everything)
 
 
-def _first(each: Iterable[T]) -> tuple[T, ...]:
-    return tuple(itertools.islice(dict.fromkeys(each), _MOST))
+def _unique(each: Iterable[T]) -> tuple[T, ...]:
+    return tuple(itertools.islice(dict.fromkeys(each), _MAX_NAMED))
 
 
 def spans_of(source: Source, lines: Iterable[int], symbols: Iterable[str]) -> tuple[Span, ...]:
-    """The functions and methods around some lines, and the definitions that symbols mean."""
+    """The functions and methods that contain some lines, and the definitions of symbols."""
     spans: dict[Span, None] = {}
     for line in lines:
-        functions = [it for it in source.around(line) if not it.is_class]
+        functions = [it for it in source.enclosing(line) if not it.is_class]
         spans[functions[0].span if functions else (line, line)] = None
     for symbol in symbols:
         for definition in source.named(symbol):
@@ -142,20 +142,20 @@ def spans_of(source: Source, lines: Iterable[int], symbols: Iterable[str]) -> tu
     return tuple(spans)
 
 
-class Board:
-    """The candidates so far, each file once."""
+class Candidates:
+    """The candidates so far, one per file."""
 
     def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
         self._candidates: dict[str, Candidate] = {}
         self.add(candidates)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Take in candidates; those of one file are joined."""
+        """Add candidates; those of one file are merged."""
         for each in candidates:
             known = self._candidates.get(each.path)
-            self._candidates[each.path] = known.joined(each) if known else each
+            self._candidates[each.path] = known.merged(each) if known else each
 
     @property
     def ranked(self) -> tuple[Candidate, ...]:
         """The best first."""
-        return tuple(sorted(self._candidates.values(), key=lambda candidate: candidate.standing))
+        return tuple(sorted(self._candidates.values(), key=lambda candidate: candidate.rank_key))

@@ -1,4 +1,4 @@
-"""The agent ``subagents``: a router decides; a searcher, a patcher and a tester do it, each with its own share."""
+"""The agent ``subagents``: a router delegates to a searcher, a patcher and a tester, each with its own budget."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from agentbench_core import (
     ToolSpec,
     rerun,
 )
-from agentbench_subagents.checking import Looking
+from agentbench_subagents.checking import RecordingTools
 from agentbench_subagents.consulting import Consultation, Failure, Role, accept_all
 from agentbench_subagents.options import SubagentsOptions
 from agentbench_subagents.prompt_text import Change, Known, PromptText, messages_of
 from agentbench_subagents.reports import Decision, PatchReport, SearchReport, TestReport
-from agentbench_subagents.undoing import reverse
+from agentbench_subagents.reverting import reverse
 
 R = TypeVar("R")
 
-_PATCHING = "apply_patch"
+_PATCH_TOOL = "apply_patch"
 """The tool that applies patches: it takes a diff, and returns the offsets of its hunks."""
 _RESERVED = 2
 """Steps that no sub-agent gets: to apply a patch, and to run the command."""
@@ -48,7 +48,7 @@ class Roles:
 
     @property
     def version(self) -> str:
-        """``subagents_v2@sha256:...`` over all prompts, and the tools by which the roles submit."""
+        """``subagents_v2@sha256:...``, a digest of all prompts and report tools."""
         roles = (self.router, self.searcher, self.patcher, self.tester)
         parts = [[role.prompt.text, role.spec.description, role.spec.parameters] for role in roles]
         return Prompt(f"subagents_{self.prompt_version}", json.dumps(parts, sort_keys=True)).version
@@ -68,7 +68,7 @@ def roles(version: str) -> Roles:
             name="router",
             prompt=prompt("router"),
             report=Decision,
-            handing_in="decide",
+            report_tool="decide",
             purpose=messages("decide_purpose"),
             parameters=schemas.get("router"),
         ),
@@ -100,7 +100,7 @@ def roles(version: str) -> Roles:
 
 
 def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
-    """The schemas of reports, which include help, as an older version sent them; none for the current one."""
+    """The schemas of report tools by role, as the version sent them; by default those of the report classes."""
     if version != "v1":
         return {}
     file = importlib.resources.files("agentbench_subagents") / "prompts" / "reports_v1.json"
@@ -109,16 +109,16 @@ def _schemas(version: str) -> Mapping[str, Mapping[str, Any]]:
 
 @attrs.frozen
 class Subagents:
-    """Directs a repair by typed decisions."""
+    """A router that directs the repair, and the sub-agents that carry it out."""
 
     options: SubagentsOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Work until the command passes, the router stops, or nothing gets any further."""
+        """Work until the command passes, the router stops, or there is no more progress."""
         version = roles(self.options.prompt_version).version
         context.report_prompt_version(version)
         if missing := list(_missing(context.tools.specs)):
-            message = f"nothing can be repaired here without {' and '.join(missing)}"
+            message = f"agent 'subagents' requires {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=message, prompt_version=version)
         return attrs.evolve(_Repair(context, self.options).run(), prompt_version=version)
 
@@ -184,12 +184,12 @@ class _Repair:
     def _search(self, task: str) -> str:
         role, options = self._roles.searcher, self._options
         child = self._delegated(role, options.searcher_tokens, options.searcher_steps)
-        looking = Looking(child.tools, child.budget)
-        child = attrs.evolve(child, tools=looking)
-        report = self._consult(role, child, self._text.assignment(self._known, task), looking.unknown)
+        tools = RecordingTools(child.tools, child.budget)
+        child = attrs.evolve(child, tools=tools)
+        report = self._consult(role, child, self._text.assignment(self._known, task), tools.unreadable)
         if isinstance(report, Failure):
             return self._text.failed(role.name, report.reason)
-        report = looking.checked(report, self._messages("not_read"))
+        report = tools.checked(report, self._messages("not_read"))
         known = self._known.findings
         self._known = attrs.evolve(self._known, findings=report if known is None else report.after(known))
         return self._text.findings(report)
@@ -233,36 +233,36 @@ class _Repair:
         return self._text.evaluated(report)
 
     def _apply(self, diff: str) -> ToolResult:
-        return self._context.tools.call(ToolCall(tool=_PATCHING, arguments={"unified_diff": diff}))
+        return self._context.tools.call(ToolCall(tool=_PATCH_TOOL, arguments={"unified_diff": diff}))
 
     def _delegated(self, role: Role[R], tokens: int, steps: int) -> AttemptContext:
-        """What a sub-agent works in: a share of what is left."""
+        """The context of a sub-agent, with a share of the remaining budget."""
         tools = [spec.name for spec in role.tools(self._context.tools.specs)]
-        mandate = SubAgentRequest(role=role.name, tools=tools, max_steps=self._share(steps), max_tokens=tokens)
-        return self._context.delegate(mandate)
+        request = SubAgentRequest(role=role.name, tools=tools, max_steps=self._share(steps), max_tokens=tokens)
+        return self._context.delegate(request)
 
     def _consult(
         self, role: Role[R], child: AttemptContext, task: str, accept: Callable[[R], str] = accept_all
     ) -> R | Failure:
-        """Have a sub-agent do something with its share."""
+        """Give a sub-agent a task, and return its report."""
         try:
             consultation = Consultation(role, child, self._options, tries=self._options.report_tries, accept=accept)
             return consultation.ask(task)
         except BudgetExceeded as error:
-            if error.budget is not child.budget:  # more is over than its share
+            if error.budget is not child.budget:  # not only its share is used up
                 raise
             return Failure(f"its share of the budget is used up: {error.message}")
 
     def _share(self, steps: int) -> int:
-        """So many steps, or what is left but for those that are kept."""
+        """At most so many of the remaining steps, without the reserved ones."""
         left = self._context.budget.steps_left
         return steps if left is None else max(0, min(steps, left - _RESERVED))
 
 
 def _missing(offered: Sequence[ToolSpec]) -> Iterator[str]:
-    """What a repair needs and no tool does."""
-    if not any(spec.name == _PATCHING for spec in offered):
-        yield f"the tool {_PATCHING}"
+    """Descriptions of the required tools that are not offered."""
+    if not any(spec.name == _PATCH_TOOL for spec in offered):
+        yield f"the tool {_PATCH_TOOL}"
     if not any(spec.runs_commands for spec in offered):
         yield "a tool that runs commands"
 

@@ -1,4 +1,4 @@
-"""A Python file as far as it was read: its lines, its syntax tree, what it defines. Pure."""
+"""A Python file that may have been read only in part: its lines, syntax tree and definitions. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from functools import cached_property
 
 import attrs
 
-_LONGEST = 1_000_000
-"""Characters of a text that are parsed."""
+_MAX_CHARS = 1_000_000
+"""Longer texts are not parsed."""
 
 _WARNINGS = threading.Lock()
-"""Filters of warnings belong to the process, and attempts run in threads."""
+"""Warning filters are global, and attempts run in threads."""
 
 Span = tuple[int, int]
 """First and last line, from 1, both inclusive."""
@@ -22,11 +22,11 @@ Span = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Definition:
-    """A class, a function or a method. ``name`` is dotted; what stands inside of functions is part of those."""
+    """A class, a function or a method. ``name`` is dotted. Definitions inside of functions are not listed."""
 
     name: str
     span: Span
-    """With its decorators."""
+    """Including decorators."""
     head: Span
     """From the first decorator to the line before the body."""
     is_class: bool
@@ -34,25 +34,25 @@ class Definition:
 
 @attrs.frozen(kw_only=True, slots=False)
 class Source:
-    """The lines of a file that are known, by number."""
+    """The known lines of a file, by number."""
 
     path: str
     lines: Mapping[int, str]
     total: int
-    """Lines of the whole file."""
+    """Number of lines of the whole file."""
 
     @classmethod
     def of(cls, path: str, text: str, *, of_lines: int | None = None) -> Source:
-        """A file, or its beginning: then ``of_lines`` says how many lines the whole file has."""
+        """A file, or its beginning: then ``of_lines`` is the number of lines of the whole file."""
         lines = lines_of(text)
         total = len(lines)
         if of_lines is not None:
-            lines = lines[:-1]  # it was cut within this one
+            lines = lines[:-1]  # it was truncated within this line
             total = max(of_lines, total)
         return cls(path=path, lines=dict(enumerate(lines, start=1)), total=total)
 
     def with_lines(self, first: int, text: str, *, cut: bool = False) -> Source:
-        """The same file, with lines from further down. ``first`` counts from 1; ``cut``: the last is not all there."""
+        """The same file with more lines. ``first`` counts from 1; ``cut``: the last line is truncated."""
         more = dict(enumerate(lines_of(text)[: -1 if cut else None], start=first))
         return attrs.evolve(self, lines={**more, **self.lines}, total=max(self.total, *more, 0))
 
@@ -63,7 +63,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """The syntax tree; of a file that was cut, that of the statements before the cut. ``None`` if it has none."""
+        """The syntax tree, of a truncated file that of its complete statements; ``None`` if it cannot be parsed."""
         beginning = []
         for number in range(1, self.total + 1):
             if number not in self.lines:
@@ -71,32 +71,32 @@ class Source:
             beginning.append(self.lines[number])
         if not self.whole:
             while beginning and not _starts_statement(beginning.pop()):
-                pass  # the last statement is not all there
+                pass  # the last statement is incomplete
         return parsed("\n".join(beginning))
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """What it defines, in the order of the lines; nothing without a syntax tree."""
+        """Its definitions, in the order of lines; empty without a syntax tree."""
         return tuple(sorted(_definitions(self.tree), key=lambda it: it.span)) if self.tree else ()
 
     @cached_property
     def import_spans(self) -> tuple[Span, ...]:
-        """Lines of the import statements at its top level."""
+        """Lines of the top-level import statements."""
         body = self.tree.body if self.tree else []
         imports = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
         return tuple((node.lineno, node.end_lineno or node.lineno) for node in imports)
 
     @cached_property
-    def passes_on(self) -> bool:
-        """Whether it only passes on what others define: nothing but imports, texts and names like ``__all__``."""
-        return self.tree is not None and bool(self.import_spans) and all(map(_passes_on, self.tree.body))
+    def only_reexports(self) -> bool:
+        """Whether it only re-exports: it has only imports, texts and names like ``__all__``."""
+        return self.tree is not None and bool(self.import_spans) and all(map(_is_reexport, self.tree.body))
 
-    def around(self, line: int) -> tuple[Definition, ...]:
-        """The definitions that a line lies in, the outermost first."""
+    def enclosing(self, line: int) -> tuple[Definition, ...]:
+        """The definitions that contain a line, the outermost first."""
         return tuple(it for it in self.definitions if it.span[0] <= line <= it.span[1])
 
     def named(self, symbol: str) -> tuple[Definition, ...]:
-        """The definitions that a symbol means: ``f`` or ``C.f``, also where more stands before it."""
+        """The definitions of a symbol: ``f`` or ``C.f``, also as the end of a longer name."""
         return tuple(it for it in self.definitions if f".{it.name}".endswith(f".{symbol}"))
 
 
@@ -107,11 +107,11 @@ def lines_of(text: str) -> list[str]:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of a text that anybody may have written; ``None`` if there is none."""
-    if len(text) > _LONGEST:
+    """The syntax tree of an untrusted text; ``None`` if it cannot be parsed."""
+    if len(text) > _MAX_CHARS:
         return None
     with _WARNINGS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about somebody's escape sequences
+        warnings.simplefilter("ignore")  # about escape sequences
         try:
             return ast.parse(text.removeprefix("\ufeff"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -122,7 +122,7 @@ def _starts_statement(line: str) -> bool:
     return line[:1] not in ("", " ", "\t", "\f", "#", ")", "]", "}")
 
 
-def _passes_on(node: ast.stmt) -> bool:
+def _is_reexport(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(isinstance(target, ast.Name) and target.id.startswith("__") for target in targets)
@@ -131,16 +131,16 @@ def _passes_on(node: ast.stmt) -> bool:
 
 
 def _definitions(tree: ast.Module) -> Iterator[Definition]:
-    waiting: list[tuple[str, ast.AST]] = [("", tree)]
-    while waiting:
-        prefix, node = waiting.pop()
+    pending: list[tuple[str, ast.AST]] = [("", tree)]
+    while pending:
+        prefix, node = pending.pop()
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield _definition(prefix, child)
                 if isinstance(child, ast.ClassDef):
-                    waiting.append((f"{prefix}{child.name}.", child))
+                    pending.append((f"{prefix}{child.name}.", child))
             elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
-                waiting.append((prefix, child))
+                pending.append((prefix, child))
 
 
 def _definition(prefix: str, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Definition:

@@ -1,4 +1,4 @@
-"""The diff that takes another one back. Pure."""
+"""The diff that reverts another diff. Pure."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from agentbench_core import FilePatch, ToolError, parse_patch, unified_diff
 
-_TURNED = {"+": "-", "-": "+", " ": " "}
+_INVERSE = {"+": "-", "-": "+", " ": " "}
 _CONTENTS: Mapping[str, tuple[bytes | None, bytes | None]] = {
     "create": (b"-\n", None),
     "delete": (None, b"+\n"),
     "modify": (b"-\n", b"+\n"),
 }
-"""Of any file before and after the opposite was done to it."""
+"""Placeholder contents, before and after the kind is reverted."""
 _MODES = {False: "100644", True: "100755"}
 
 
 def reverse(diff: str, moved: Mapping[str, Sequence[int]]) -> str:
-    """The diff that takes back one that was applied; empty where that cannot be read.
+    """The diff that reverts an applied diff; empty if that cannot be parsed.
 
-    Its hunks name the lines where the others left theirs, whatever numbers those named. A file that was deleted comes
-    back without the right to be executed. Lines that were taken out without any around them have no place that a
-    diff could name: then it will not apply.
+    Its hunks start where the applied hunks really were. A deleted file is restored without its executable bit. Lines
+    that were removed without context have no position that a diff could state, so their reverse does not apply.
 
     Args:
         diff: as it was applied.
-        moved: by how many lines its hunks were off, per file, as ``apply_patch`` says it.
+        moved: the offsets of its hunks by file, as returned by ``apply_patch``.
     """
     try:
         patches = parse_patch(diff)
@@ -36,19 +35,19 @@ def reverse(diff: str, moved: Mapping[str, Sequence[int]]) -> str:
 
 def _reversed(patch: FilePatch, moved: Sequence[int]) -> str:
     text = _header(patch)
-    longer = 0
+    added = 0  # lines, by the hunks so far
     for number, hunk in enumerate(patch.hunks):
-        off = moved[number] if number < len(moved) else 0
+        offset = moved[number] if number < len(moved) else 0
         before, after = len(hunk.after), len(hunk.before)
-        start = max(hunk.start, 1) + off + longer if before else 0
+        start = max(hunk.start, 1) + offset + added if before else 0
         text += f"@@ -{start},{before} +{hunk.start if after else 0},{after} @@\n"
-        text += "".join(_line(_TURNED[line.sign], line.text) for line in hunk.lines)
-        longer += before - after
+        text += "".join(_line(_INVERSE[line.sign], line.text) for line in hunk.lines)
+        added += before - after
     return text
 
 
 def _header(patch: FilePatch) -> str:
-    """Git's lines above the hunks, names quoted as it does."""
+    """Git's lines above the hunks, with names quoted as git does."""
     old, new = _CONTENTS[patch.kind]
     first, *others = unified_diff(patch.path, old, new).partition("\n@@ ")[0].split("\n")
     if not patch.hunks:
