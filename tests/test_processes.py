@@ -33,7 +33,7 @@ KNOWN = {
     f"{KIT}/fixtures.py": "the kit: the command agentbench itself, for tests of plugins",
     f"{KIT}/checks/sandbox/isolation.py": "the conformance kit: a process of its own, to be looked for inside",
     f"{LOCAL}/interpreters.py": "Python interpreters of the host, asked for their version",
-    f"{MECHANIC}/trials.py": "sent into a sandbox as text, and run there: tests on changed copies",
+    f"{MECHANIC}/run_tests.py": "uploaded to a sandbox and run there: tests on changed copies",
     f"{DOCKER}/engine.py": "the docker command: which version of cgroups?",
     f"{DOCKER}/container.py": "the docker command, with a container's streams",
     f"{DOCKER}/owner.py": "the docker command, with the standard input of the container that keeps the lease",
@@ -97,7 +97,7 @@ def test_no_process_works_in_a_workspace() -> None:
     }
     moves = {file for file, call in calls_of(r"os\.f?chdir|contextlib\.chdir")}
     # The process that becomes the sandbox's command; and what is sent into one.
-    assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/trials.py"}
+    assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/run_tests.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:

@@ -1,4 +1,4 @@
-"""The mechanic as a function: a conversation in, an answer out."""
+"""The mechanic as a function from a conversation to a response."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentbench_mechanic.guessing import patched
 from agentbench_mechanic.mechanic import next_reply
 from agentbench_mechanic.repair.__main__ import BEGIN, END
 from agentbench_mechanic.transcript import Reply
-from agentbench_mechanic.upload import packed, pieces
+from agentbench_mechanic.upload import packed, upload_commands
 
 HOME = Path(agentbench_mechanic.__file__).parent
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ src/shelf.py:3: AssertionError
 FAILED tests/test_shelf.py::test_room - assert 4 == 5
 2 failed, 3 passed in 0.1s
 """
-TOLD = f"Shelves are too small.\n\nThe command `python -m pytest -q tests` prints:\n\n{OUTPUT}"
+INSTRUCTION = f"Shelves are too small.\n\nThe command `python -m pytest -q tests` prints:\n\n{OUTPUT}"
 SHELF = "def room(shelf, books):\n    if shelf is None:\n        return len(shelf) - 1\n    return shelf < books\n"
 CHANGE = "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -1 +1 @@\n-a\n+b\n"
 
@@ -54,12 +54,12 @@ READING = [tool("list_files"), tool("read_file", "path"), tool("apply_patch", "u
 
 
 class Chat:
-    """A conversation with the mechanic, whose tools a test plays."""
+    """A conversation with the mechanic, with tool results from a test."""
 
-    def __init__(self, told: str, tools: Sequence[ToolSpec], max_tokens: int | None = None) -> None:
+    def __init__(self, text: str, tools: Sequence[ToolSpec], max_tokens: int | None = None) -> None:
         self.request = Request(messages=(), tools=tuple(tools), max_tokens=max_tokens)
-        self.add(Message(role="system", content="Repair."))
-        self.say(told)
+        self.add(Message(role="system", content="Fix it."))
+        self.say(text)
 
     def add(self, *messages: Message) -> None:
         self.request = attrs.evolve(self.request, messages=(*self.request.messages, *messages))
@@ -71,11 +71,11 @@ class Chat:
         before = copy.deepcopy(self.request)
         reply = next_reply(self.request)
         assert self.request == before
-        assert next_reply(self.request) == reply, "it remembers something"
+        assert next_reply(self.request) == reply, "it is not stateless"
         return reply
 
     def call(self, result: str, *, expected: str) -> Mapping[str, Any]:
-        """Ask; the answer must be one call of ``expected``, whose result is ``result``. Gives its arguments."""
+        """Ask. The response must be one call of ``expected``, which gets ``result``. Returns its arguments."""
         reply = self.ask()
         (call,) = reply.calls
         assert call.tool == expected, reply
@@ -86,90 +86,91 @@ class Chat:
         )
         return call.arguments
 
-    def bring(self) -> None:
-        for _ in pieces(self.request.max_tokens or 4096):
+    def upload(self) -> None:
+        for _ in upload_commands(self.request.max_tokens or 4096):
             self.call("exit_code: 0\nstdout: \nstderr: ", expected="run")
 
 
-def looked(*lines: str, change: str = "") -> str:
-    told = "".join(f"repair: {line}\n" for line in lines)
-    return f"exit_code: {int(not change)}\nstdout:\n{told}" + (f"{BEGIN}\n{change}{END}" if change else "")
+def searched(*lines: str, change: str = "") -> str:
+    text = "".join(f"repair: {line}\n" for line in lines)
+    return f"exit_code: {int(not change)}\nstdout:\n{text}" + (f"{BEGIN}\n{change}{END}" if change else "")
 
 
-# --- trying ------------------------------------------------------------------------------------------------------
+# --- search ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cap", [2048, 4096, 100_000])
-def test_the_search_comes_in_answers_that_are_short_enough(cap: int) -> None:
-    chat = Chat(TOLD, ALL, max_tokens=cap)
-    brought = ""
-    for number, _ in enumerate(pieces(cap)):
+@pytest.mark.parametrize("max_tokens", [2048, 4096, 100_000])
+def test_the_search_is_uploaded_in_parts_that_are_short_enough(max_tokens: int) -> None:
+    chat = Chat(INSTRUCTION, ALL, max_tokens=max_tokens)
+    uploaded = ""
+    for number, _ in enumerate(upload_commands(max_tokens)):
         command = chat.call("exit_code: 0", expected="run")["command"]
-        assert len(command) < cap * 4
+        assert len(command) < max_tokens * 4
         found = re.fullmatch(r"printf %s '([^']*)' (>>?) \S+", command)
         assert found is not None
         assert found[2] == (">>" if number else ">")
-        brought += found[1]
-    assert brought == packed()
+        uploaded += found[1]
+    assert uploaded == packed()
     last = chat.call("", expected="run")["command"]
     assert "python -m repair" in last
     assert last.endswith("--skip 0 tests")
 
 
 @pytest.mark.parametrize("prints", ["It prints:", "Output:"], ids=["v1", "v2"])
-def test_what_helps_is_sent_as_a_diff_and_then_it_is_done(prints: str) -> None:
-    chat = Chat(TOLD, ALL)
-    chat.bring()
-    chat.call(looked("3 tests pass, 2 fail", "chosen: x", change=CHANGE), expected="run")
+def test_a_change_that_helps_is_sent_as_a_diff(prints: str) -> None:
+    chat = Chat(INSTRUCTION, ALL)
+    chat.upload()
+    chat.call(searched("3 tests pass, 2 fail", "chosen: x", change=CHANGE), expected="run")
     assert chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")["unified_diff"] == CHANGE
     chat.say(f"`python -m pytest -q tests` passes with this change. {prints}\n\n5 passed")
     assert chat.ask().calls == ()
 
 
-def test_a_part_is_mended_first_and_then_the_rest() -> None:
-    chat = Chat(TOLD, ALL)
-    chat.bring()
-    chat.call(looked("3 tests pass, 2 fail", change=CHANGE), expected="run")
+def test_a_part_is_fixed_first_and_then_the_rest() -> None:
+    chat = Chat(INSTRUCTION, ALL)
+    chat.upload()
+    chat.call(searched("3 tests pass, 2 fail", change=CHANGE), expected="run")
     chat.call("changed_files:\n  src/shelf.py", expected="apply_patch")
     chat.say("`python -m pytest -q tests` still fails with this change. It prints:\n\n1 failed")
-    again = chat.call(looked("4 tests pass, 1 fail", change=CHANGE), expected="run")["command"]
+    again = chat.call(searched("4 tests pass, 1 fail", change=CHANGE), expected="run")["command"]
     assert again.endswith("--skip 0 tests")
     assert "END" not in again, "it is there already"
     chat.call("error: not_editable: no", expected="apply_patch")
     assert (
-        "--skip" in chat.call(looked("4 tests pass, 1 fail", "tried up to number 9, 0 left"), expected="run")["command"]
+        "--skip"
+        in chat.call(searched("4 tests pass, 1 fail", "tried up to number 9, 0 left"), expected="run")["command"]
     )
     assert chat.ask().calls == ()
 
 
-def test_it_goes_on_where_it_stopped_and_gives_up_in_time() -> None:
-    chat = Chat(TOLD, ALL)
-    chat.bring()
+def test_it_continues_where_it_stopped_and_gives_up_in_time() -> None:
+    chat = Chat(INSTRUCTION, ALL)
+    chat.upload()
     nothing = "tried up to number 40, 60 left"
-    chat.call(looked("3 tests pass, 2 fail", nothing), expected="run")
-    assert "--skip 40 " in chat.call(looked("3 tests pass, 2 fail", nothing), expected="run")["command"]
+    chat.call(searched("3 tests pass, 2 fail", nothing), expected="run")
+    assert "--skip 40 " in chat.call(searched("3 tests pass, 2 fail", nothing), expected="run")["command"]
     assert "give up" in chat.ask().text
 
 
 def test_nothing_fails() -> None:
-    chat = Chat(TOLD, ALL)
-    chat.bring()
-    chat.call(looked("5 tests pass, 0 fail"), expected="run")
+    chat = Chat(INSTRUCTION, ALL)
+    chat.upload()
+    chat.call(searched("5 tests pass, 0 fail"), expected="run")
     assert chat.ask().calls == ()
 
 
-def test_a_sandbox_in_which_nothing_can_be_tried() -> None:
-    chat = Chat(TOLD, ALL)
-    chat.bring()
+def test_a_sandbox_that_cannot_run_the_search() -> None:
+    chat = Chat(INSTRUCTION, ALL)
+    chat.upload()
     chat.call("exit_code: 127\nstdout: \nstderr: python: not found", expected="run")
-    chat.call("paths:\n  src/shelf.py", expected="list_files")  # reading is left
+    chat.call("paths:\n  src/shelf.py", expected="list_files")  # it reads instead
 
 
-# --- guessing ----------------------------------------------------------------------------------------------------
+# --- guesses ----------------------------------------------------------------------------------------------------
 
 
 def test_without_running_anything_it_reads_and_guesses() -> None:
-    chat = Chat(TOLD, READING)
+    chat = Chat(INSTRUCTION, READING)
     chat.call("paths:\n  src/__init__.py\n  src/shelf.py\n  tests/test_shelf.py\nomitted: 0", expected="list_files")
     file = f"text:\n{SHELF.rstrip()}\ntotal_lines: 4\nomitted_chars: 0\n[left: 20 steps]"
     assert chat.call(file, expected="read_file") == {"path": "src/shelf.py"}
@@ -181,12 +182,12 @@ def test_without_running_anything_it_reads_and_guesses() -> None:
         ast.parse(now)
         assert now not in seen
         changed = [line for line, given in zip(now.splitlines(), SHELF.splitlines(), strict=False) if line != given]
-        assert len(changed) == 1, "what did not help was not taken back"
+        assert len(changed) == 1, "a change that did not help was not reverted"
         seen.add(now)
 
 
-def test_a_guess_that_is_refused_is_not_made_again() -> None:
-    chat = Chat(TOLD, READING)
+def test_a_refused_guess_is_not_repeated() -> None:
+    chat = Chat(INSTRUCTION, READING)
     chat.call("paths:\n  src/shelf.py\nomitted: 0", expected="list_files")
     chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file")
     refused = [chat.call("error: bad_patch: no", expected="apply_patch")["unified_diff"] for _ in range(4)]
@@ -202,7 +203,7 @@ TESTER = tool("report", "advice", verdict={"type": "string", "enum": ["passes", 
 
 
 def test_router() -> None:
-    chat = Chat(TOLD, [ROUTER])
+    chat = Chat(INSTRUCTION, [ROUTER])
     assert chat.call("result: found", expected="decide")["action"] == "search"
     for _ in range(3):
         assert chat.call("result: still fails", expected="decide")["action"] == "patch"
@@ -213,7 +214,7 @@ def test_router() -> None:
 
 
 def test_searcher() -> None:
-    chat = Chat(TOLD, [*READING[:2], SEARCHER])
+    chat = Chat(INSTRUCTION, [*READING[:2], SEARCHER])
     chat.call("paths:\n  src/shelf.py\n  tests/test_shelf.py\nomitted: 0", expected="list_files")
     chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file")
     report = chat.call("", expected="report")
@@ -224,8 +225,8 @@ def test_searcher() -> None:
     assert SHELF.splitlines()[snippet["first_line"] - 1] == snippet["text"].splitlines()[0]
 
 
-def test_patcher_reads_what_was_found_and_reports_a_diff() -> None:
-    chat = Chat(f"{TOLD}\nFound so far:\n\nsrc/shelf.py: looks odd\n\nYour task: mend", [*READING[:2], PATCHER])
+def test_patcher_reads_the_findings_and_reports_a_diff() -> None:
+    chat = Chat(f"{INSTRUCTION}\nFound so far:\n\nsrc/shelf.py: looks odd\n\nYour task: fix", [*READING[:2], PATCHER])
     assert chat.call(f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0", expected="read_file") == {
         "path": "src/shelf.py"
     }
@@ -234,11 +235,11 @@ def test_patcher_reads_what_was_found_and_reports_a_diff() -> None:
     assert chat.call("", expected="report")["unified_diff"] != first
 
 
-def test_patcher_takes_back_what_others_did() -> None:
+def test_patcher_reverts_earlier_changes() -> None:
     changed = SHELF.replace("<", ">")
     made = "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -4 +4 @@\n-    return shelf < books\n+    return shelf > books\n"
-    told = f"{TOLD}\n\nThese changes have been made already, and are in the files:\n\n{made}\n\nYour task: mend"
-    chat = Chat(told, [*READING[:2], PATCHER])
+    text = f"{INSTRUCTION}\n\nThese changes have been made already, and are in the files:\n\n{made}\n\nYour task: fix"
+    chat = Chat(text, [*READING[:2], PATCHER])
     chat.call(f"text:\n{changed}total_lines: 4\nomitted_chars: 0", expected="read_file")
     after = patched(changed, chat.call("", expected="report")["unified_diff"])
     assert after not in (SHELF, changed)
@@ -247,13 +248,13 @@ def test_patcher_takes_back_what_others_did() -> None:
 
 @pytest.mark.parametrize("heading", ["With them", "With these changes,"], ids=["v1", "v2"])
 def test_patcher_keeps_changes_that_fixed_a_part(heading: str) -> None:
-    """It only repairs what is suspicious by itself: here a mutable default."""
+    """It only fixes code smells, here a mutable default."""
     changed = "def room(shelf, books=[]):\n    return shelf <= books\n"
     made = (
         "--- a/src/shelf.py\n+++ b/src/shelf.py\n@@ -2 +2 @@\n-    return shelf < books\n+    return shelf <= books\n"
     )
     printed = f"{heading} `python -m pytest -q tests` prints:\n\n1 failed, 4 passed"
-    chat = Chat(f"{TOLD}\n\nChanges:\n\n{made}\n\n{printed}\n\nYour task: fix", [*READING[:2], PATCHER])
+    chat = Chat(f"{INSTRUCTION}\n\nChanges:\n\n{made}\n\n{printed}\n\nYour task: fix", [*READING[:2], PATCHER])
     chat.call(f"text:\n{changed}total_lines: 2\nomitted_chars: 0", expected="read_file")
     after = patched(changed, chat.call("", expected="report")["unified_diff"])
     assert "books=None" in after
@@ -276,11 +277,11 @@ def test_patcher_keeps_changes_that_fixed_a_part(heading: str) -> None:
     ids=["v1", "v2"],
 )
 def test_tester(before: str, now: str, verdict: str, headings: tuple[str, str]) -> None:
-    told = f"{headings[0]}\n\n{before}\n\n{headings[1]}\n\n{now}\n\nYour task: judge"
-    assert Chat(told, [TESTER]).call("", expected="report")["verdict"] == verdict
+    text = f"{headings[0]}\n\n{before}\n\n{headings[1]}\n\n{now}\n\nYour task: evaluate"
+    assert Chat(text, [TESTER]).call("", expected="report")["verdict"] == verdict
 
 
-def test_a_tool_that_nobody_knows_is_called_as_its_schema_wants() -> None:
+def test_an_unknown_tool_is_called_according_to_its_schema() -> None:
     nested = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
     given = tool("vote", "why", "for_what", for_what=nested)
     chat = Chat("Vote.", [given])
@@ -288,12 +289,12 @@ def test_a_tool_that_nobody_knows_is_called_as_its_schema_wants() -> None:
     assert chat.ask().calls == ()
 
 
-def test_without_tools_there_are_words() -> None:
+def test_without_tools_it_replies_with_text() -> None:
     reply = next_reply(Request(messages=(Message(role="user", content="hello"),)))
     assert (reply.calls, bool(reply.text)) == ((), True)
 
 
-# --- whatever is asked -------------------------------------------------------------------------------------------
+# --- any request -------------------------------------------------------------------------------------------
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
@@ -307,10 +308,10 @@ CALLS = st.builds(
 )
 CONTENTS = st.sampled_from(
     [
-        TOLD,
+        INSTRUCTION,
         CHANGE,
-        looked("tried up to number 1, 2 left"),
-        looked(change=CHANGE),
+        searched("tried up to number 1, 2 left"),
+        searched(change=CHANGE),
         f"text:\n{SHELF}total_lines: 4\nomitted_chars: 0",
     ]
 )
@@ -336,19 +337,19 @@ REQUESTS = st.builds(
 
 @given(REQUESTS)
 @settings(deadline=None, max_examples=300)
-def test_no_request_is_too_odd(request: Request) -> None:
+def test_any_request_gets_a_reply(request: Request) -> None:
     reply = next_reply(request)
     assert reply.text
     json.dumps([call.arguments for call in reply.calls])
 
 
 @given(st.text(alphabet="ab\n \\+-@", max_size=60), st.text(alphabet="ab\n \\+-@", max_size=200))
-def test_no_diff_is_too_odd(text: str, diff: str) -> None:
+def test_any_diff_can_be_applied(text: str, diff: str) -> None:
     assert isinstance(patched(text, diff), str)
     assert isinstance(patched(text, diff, back=True), str)
 
 
-# --- it knows nothing of the tasks -------------------------------------------------------------------------------
+# --- independence of the tasks -------------------------------------------------------------------------------
 
 
 def _names(text: str) -> Iterator[str]:
@@ -363,8 +364,8 @@ def _names(text: str) -> Iterator[str]:
             yield from re.findall(r"\w+", token.string)
 
 
-def _own_words(name: str) -> bool:
-    """Whether a name is put together from words, so that nobody has it by chance."""
+def _is_compound(name: str) -> bool:
+    """Whether a name is a compound of words, so that it does not occur by chance."""
     return len(name.strip("_")) > 7 and bool(re.search(r"[a-z]_[a-z]|[a-z][A-Z]", name.strip("_")))
 
 
@@ -372,16 +373,16 @@ _PYTHONS = (str, bytes, list, dict, set, int, tuple, ast, re, tokenize, io, argp
 
 
 def test_it_contains_nothing_of_any_task() -> None:
-    """No id, no package or file name, no name of their programs, tests and solutions, apart from Python's."""
+    """No id, no package or file name, and no other name in their programs, tests and solutions, except Python's."""
     tasks = [path.parent for path in ROOT.glob("tasks/*/*/task.yaml")]
     assert len(tasks) > 20
     theirs = {task.name for task in tasks}
     for task in tasks:
         theirs |= {path.name for path in (task / "repo").rglob("*") if (path / "__init__.py").exists()}
         for path in task.rglob("*.py"):
-            theirs |= {name for name in _names(path.read_text(encoding="utf-8")) if _own_words(name)}
+            theirs |= {name for name in _names(path.read_text(encoding="utf-8")) if _is_compound(name)}
         added = [line[1:] for line in (task / "solution.patch").read_text().splitlines() if line[:1] in "+-"]
-        theirs |= {name for name in re.findall(r"\w+", "\n".join(added)) if _own_words(name)}
+        theirs |= {name for name in re.findall(r"\w+", "\n".join(added)) if _is_compound(name)}
     pythons = (
         set(inspect.signature(dataclasses.field).parameters)
         | set(keyword.kwlist)
@@ -391,7 +392,7 @@ def test_it_contains_nothing_of_any_task() -> None:
     for kind in (*_PYTHONS, argparse.ArgumentParser):
         pythons |= set(dir(kind))
     for path in ROOT.glob("agentbench_core/**/*.py"):
-        pythons |= set(_names(path.read_text(encoding="utf-8")))  # the project's own words, used everywhere
+        pythons |= set(_names(path.read_text(encoding="utf-8")))  # the project's own names
     ours = "\n".join(path.read_text(encoding="utf-8") for path in HOME.rglob("*.py"))
     words = set(re.findall(r"[\w-]+", ours)) | set(re.findall(r"\w+", ours))
     assert sorted((theirs - pythons) & words) == []

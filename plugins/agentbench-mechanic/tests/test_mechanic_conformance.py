@@ -1,4 +1,4 @@
-"""The conformance kit: what every provider of a model must do, checked on this one with planned answers."""
+"""The conformance kit for llms, with planned responses."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

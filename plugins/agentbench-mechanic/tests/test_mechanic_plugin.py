@@ -1,4 +1,4 @@
-"""What the distribution registers, what importing it costs, and what its provider does."""
+"""The registered components, the cost of the import, and the provider."""
 
 import subprocess
 import sys
@@ -68,18 +68,18 @@ def test_entry_module_imports_nothing_heavy() -> None:
     assert shown.stdout == "[]\n", shown.stderr
 
 
-def test_it_is_free_and_says_what_it_is() -> None:
+def test_it_is_free_and_warns_about_results() -> None:
     request = Request(messages=(), model=MODEL)
     expected = ExpectedCalls(request=request, workers=1, max_cost_usd=1.0, deadline=Deadline(9.0))
     facts = Mechanic().preflight(expected)
     assert (facts.usd_per_million_input, facts.usd_per_million_output, facts.usd_per_request) == (0, 0, 0)
     assert "say nothing about agents" in " ".join(facts.warnings)
-    with pytest.raises(InputError, match="only the model 'mechanic', and not 'other'"):
+    with pytest.raises(InputError, match="only the model 'mechanic', not 'other'"):
         Mechanic().preflight(attrs.evolve(expected, request=attrs.evolve(request, model="other")))
 
 
-def test_its_own_answers() -> None:
-    """What the planned ones of the kit do not show: ids that no other call has, tokens, and an end."""
+def test_its_own_responses() -> None:
+    """Not covered by the planned responses of the kit: unique ids of calls, tokens, and the end."""
     request = Request(messages=(Message(role="user", content="Vote."),), tools=(VOTE,), model=MODEL)
     first = Mechanic().complete(request, call())
     assert (first.finish, first.model, [made.tool for made in first.message.tool_calls]) == (
@@ -97,7 +97,7 @@ def test_its_own_answers() -> None:
     assert (first.usage.cost_usd, first.usage.completion_tokens > 1) == (0.0, True)
 
 
-def test_each_call_has_an_id_of_its_own() -> None:
+def test_each_call_has_a_unique_id() -> None:
     request = Request(messages=(Message(role="user", content="Vote."),), tools=(VOTE,), model=MODEL)
     made = Mechanic().complete(request, call()).message
     again = attrs.evolve(request, messages=(made, made, *request.messages))
@@ -108,8 +108,8 @@ def test_each_call_has_an_id_of_its_own() -> None:
     assert [one.id for one in (*made.tool_calls, *later.tool_calls)] == ["call-1", "call-3"]
 
 
-def test_it_repairs_a_program_as_it_is_typed(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
-    """With the core alone: the agent `baseline`, in the sandbox that is always there."""
+def test_it_fixes_a_program_with_the_documented_command(make_task: MakeTask, run_agentbench: RunAgentbench) -> None:
+    """With the agent `baseline`, in the default sandbox."""
     task = make_task(
         files={"fits.py": SOURCE, "test_fits.py": TEST},
         patch=PATCH,

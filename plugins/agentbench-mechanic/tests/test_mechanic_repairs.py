@@ -1,4 +1,4 @@
-"""The repair: what it changes, and how it finds the change that helps."""
+"""The package ``repair``: its changes, and the search for one that helps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import agentbench_mechanic.repair as repair_package
 from agentbench_mechanic.guessing import patched
-from agentbench_mechanic.repair.ranking import mended, repairs, source_of
+from agentbench_mechanic.repair.ranking import repaired, repairs, source_of
 from agentbench_mechanic.repair.smells import smells
 from agentbench_mechanic.repair.source import Edit, Repair, Source, unified_diff
 
@@ -25,7 +25,7 @@ def program(text: str) -> str:
 
 def results(text: str) -> set[str]:
     source = Source(program(text))
-    return {after for _, repair in repairs(source) if (after := mended(source, repair)) is not None}
+    return {after for _, repair in repairs(source) if (after := repaired(source, repair)) is not None}
 
 
 # --- single changes ----------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ SMELLS = {
 @pytest.mark.parametrize(("before", "after"), SMELLS.values(), ids=SMELLS)
 def test_a_smell_is_found_and_comes_first(before: str, after: str) -> None:
     source = Source(before)
-    found = [mended(source, repair) for repair in smells(source)]
+    found = [repaired(source, repair) for repair in smells(source)]
     assert after in found
     assert all(repair.is_smell for _, repair in repairs(source)[: len(found)])
 
@@ -136,10 +136,10 @@ def test_chained_unescaping() -> None:
     )
     source = Source(before)
     (repair,) = smells(source)
-    after = mended(source, repair)
+    after = repaired(source, repair)
     assert after is not None
     names: dict[str, object] = {}
-    exec(compile(after, "made", "exec"), names)  # the meaning counts here, not the text
+    exec(compile(after, "made", "exec"), names)  # compare behaviour, not text
     unescape = names["f"]
     assert callable(unescape)
     assert unescape(r"a\\n\n\\\\n") == "a\\n\n\\\\n"
@@ -158,41 +158,41 @@ def test_chained_unescaping() -> None:
         "def f(a, n): return n - len(a)",
     ],
 )
-def test_what_does_not_smell(text: str) -> None:
+def test_code_that_does_not_smell(text: str) -> None:
     assert list(smells(Source(text))) == []
 
 
-def test_a_module_that_is_needed_is_imported_at_a_place_that_is_right() -> None:
+def test_a_required_import_is_added_at_the_right_position() -> None:
     text = '"""Words."""\n\nfrom __future__ import annotations\n\nimport os\n\n\ndef f(a): return a.rstrip(".py")\n'
     source = Source(text)
-    after = mended(source, next(smells(source)))
+    after = repaired(source, next(smells(source)))
     assert after is not None
     assert "import re\nimport os\n" in after
-    compile(after, "made", "exec")  # nothing may stand in front of the future import
+    compile(after, "made", "exec")  # the future import must stay first
     bare = Source('def f(a): return a.rstrip(".py")\n')
-    assert (mended(bare, next(smells(bare))) or "").startswith("import re\n\ndef f")
+    assert (repaired(bare, next(smells(bare))) or "").startswith("import re\n\ndef f")
 
 
 @pytest.mark.parametrize("path", sorted(HOME.glob("*.py")), ids=lambda path: path.name)
-def test_any_change_of_real_programs_is_a_diff_there_and_back(path: Path) -> None:
+def test_any_change_of_real_programs_can_be_applied_as_a_diff(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     source = Source(text)
     found = repairs(source)
     for _, repair in found[::7]:
-        after = mended(source, repair)
+        after = repaired(source, repair)
         if after is not None:
             diff = unified_diff("a.py", text, after)
-            assert patched(text, diff) in (after, text)  # as it is, where the same lines are there twice
+            assert patched(text, diff) in (after, text)  # unchanged if the same lines occur twice
     assert len(found) > 20 or len(text) < 1000
 
 
-def test_no_python_no_repairs() -> None:
+def test_invalid_python_has_no_repairs() -> None:
     assert source_of("def f(:") is None
     assert source_of("x = 1\0") is None
     assert source_of("(" * 5000) is None
 
 
-def test_changes_at_one_place_overlap() -> None:
+def test_changes_at_the_same_position_overlap() -> None:
     one = Repair("a", 1, (Edit(3, 5, ""),), 1)
     assert one.overlaps(Repair("b", 1, (Edit(4, 9, ""),), 1))
     assert one.overlaps(Repair("b", 1, (Edit(3, 3, "x"),), 1))
@@ -231,9 +231,9 @@ TESTS = """
 """
 
 
-def look(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def find(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "agentbench_mechanic.repair", "--seconds", "100", *arguments]
-    # Plugins of pytest that happen to be installed take most of the time.
+    # Installed plugins of pytest take most of the time.
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=200)
 
@@ -247,10 +247,10 @@ def repository(root: Path, source: str, tests: str) -> Path:
     return root
 
 
-def test_it_finds_what_helps_and_leaves_the_repository_alone(tmp_path: Path) -> None:
+def test_it_finds_a_fix_and_does_not_change_the_repository(tmp_path: Path) -> None:
     root = repository(tmp_path, SHELF, TESTS)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    done = look(root, "tests")
+    done = find(root, "tests")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "repair: 1 tests pass, 2 fail" in done.stdout
     diff = done.stdout.partition("begins\n")[2].rpartition("repair: the change ends")[0]
@@ -259,33 +259,33 @@ def test_it_finds_what_helps_and_leaves_the_repository_alone(tmp_path: Path) -> 
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
-def test_it_says_so_when_nothing_helps(tmp_path: Path) -> None:
+def test_nothing_helps(tmp_path: Path) -> None:
     root = repository(
         tmp_path, "def room():\n    return 1\n", "import shelf\n\ndef test():\n    assert shelf.room() == 'x'\n"
     )
-    done = look(root)
+    done = find(root)
     assert done.returncode == 1
     assert ", 0 left" in done.stdout
     assert "the change" not in done.stdout
 
 
-def test_it_says_so_when_nothing_fails(tmp_path: Path) -> None:
+def test_nothing_fails(tmp_path: Path) -> None:
     root = repository(tmp_path, SHELF, "def test():\n    pass\n")
-    assert "repair: 1 tests pass, 0 fail" in look(root).stdout
+    assert "repair: 1 tests pass, 0 fail" in find(root).stdout
 
 
-def test_changes_that_never_end_or_eat_memory_are_ended(tmp_path: Path) -> None:
+def test_changes_that_never_end_or_use_too_much_memory_are_stopped(tmp_path: Path) -> None:
     source = (
         "def count(n):\n    done = []\n    while len(done) < n:\n        done.append(1)\n    return len(done) + 1\n"
     )
     tests = "import shelf\n\ndef test():\n    assert shelf.count(3) == 3\n"
-    done = look(repository(tmp_path, source, tests))
+    done = find(repository(tmp_path, source, tests))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tried up to number" in done.stdout
 
 
-def test_what_breaks_another_test_is_not_chosen(tmp_path: Path) -> None:
-    """What one of them wants, the other does not: each change that mends one breaks the other."""
+def test_a_change_that_breaks_another_test_is_not_chosen(tmp_path: Path) -> None:
+    """The tests contradict each other: each change that fixes one breaks the other."""
     source = "def sign(n):\n    return n > 0\n"
     tests = """
         from shelf import sign
@@ -298,5 +298,5 @@ def test_what_breaks_another_test_is_not_chosen(tmp_path: Path) -> None:
         def test_zero_again():
             assert sign(0)
     """
-    done = look(repository(tmp_path, source, tests))
+    done = find(repository(tmp_path, source, tests))
     assert (done.returncode, "the change" in done.stdout) == (1, False), done.stdout + done.stderr

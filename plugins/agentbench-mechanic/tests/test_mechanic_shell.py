@@ -1,4 +1,4 @@
-"""The mechanic with nothing but a shell, whose commands are run: as an agent would that others wrote."""
+"""The mechanic with only a shell, as in agents of others; its commands are run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pytest
 
 from agentbench_core import Message, Request, ToolCall, ToolSpec
 from agentbench_mechanic.mechanic import next_reply
-from agentbench_mechanic.shell import only_a_shell, understood
+from agentbench_mechanic.shell import from_shell, has_only_a_shell
 from agentbench_mechanic.transcript import Transcript
 
 SOURCE = "def fits(width, text):\n    return len(text) < width\n"
 TEST = "from fits import fits\n\n\ndef test_exactly():\n    assert fits(3, 'abc')\n    assert not fits(2, 'abc')\n"
 COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-END = "echo THAT_IS_ALL"
-TOLD = f"Texts do not fit.\n\nThe command `{COMMAND}` prints:\n\n{{}}\n\nWhen you are done, type this: `{END}`."
+END = "echo DONE"
+INSTRUCTION = f"Texts do not fit.\n\nThe command `{COMMAND}` prints:\n\n{{}}\n\nWhen you are done, run `{END}`."
 BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 SHELL = (ToolSpec(name="bash", description="", parameters=BASH),)
 
 
 def ran(command: str, result: str) -> Request:
-    """A conversation in which one command was typed."""
+    """A conversation with one command."""
     call = ToolCall(tool="bash", arguments={"command": command}, id="a")
     messages = (
         Message(role="assistant", tool_calls=(call,)),
@@ -41,7 +41,7 @@ def as_json(code: int, output: str) -> str:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A function that is off by one; in a directory of a repository that is not its own."""
+    """A function that is off by one, inside another repository."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     root = tmp_path / "program"
     root.mkdir()
@@ -51,11 +51,11 @@ def program(tmp_path: Path) -> Path:
 
 
 class Shell:
-    """A conversation with the mechanic, whose commands are run."""
+    """A conversation with the mechanic; its commands are run."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.messages = [Message(role="user", content=TOLD.format(self.run(COMMAND)[1]))]
+        self.messages = [Message(role="user", content=INSTRUCTION.format(self.run(COMMAND)[1]))]
         self.commands: list[str] = []
 
     @property
@@ -70,7 +70,7 @@ class Shell:
             text=True,
             timeout=120,
             env={
-                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # those that happen to be installed take most of the time
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # installed plugins take most of the time
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "TMPDIR": str(self.root.parent),
                 "PYTHONDONTWRITEBYTECODE": "1",
@@ -79,7 +79,7 @@ class Shell:
         return done.returncode, done.stdout
 
     def turn(self, refuse: Sequence[str] = ()) -> bool:
-        """One command, typed and run; false after the last one. Commands that contain a word of ``refuse`` fail."""
+        """Run one command. Returns false after the last one. Commands that contain a word of ``refuse`` fail."""
         (call,) = next_reply(self.request).calls
         assert call.tool == "bash"
         command: str = call.arguments["command"]
@@ -94,42 +94,42 @@ class Shell:
         return command != END
 
 
-def test_it_tries_repairs_and_makes_the_one_that_helps(program: Path) -> None:
+def test_it_searches_and_applies_the_change_that_helps(program: Path) -> None:
     shell = Shell(program)
     while shell.turn():
         pass
     assert (program / "fits.py").read_text() == SOURCE.replace("<", "<=")
-    tools = [one.tool for one in understood(Transcript.of(shell.request)).exchanges]
+    tools = [one.tool for one in from_shell(Transcript.of(shell.request)).exchanges]
     assert tools[-2:] == ["apply_patch", "run"]
     assert shell.commands[-1] == END
     assert sorted(path.name for path in program.iterdir()) == ["fits.py", "test_fits.py"]
 
 
-def test_where_nothing_can_be_tried_it_reads_and_guesses(program: Path) -> None:
+def test_if_the_search_cannot_run_it_reads_and_guesses(program: Path) -> None:
     odd = SOURCE.replace("    return", "    if width < 0:\n        return False\n    return")
     (program / "fits.py").write_text(odd)
     shell = Shell(program)
     while shell.turn(refuse=["mechanic.packed"]):
         pass
     assert (program / "fits.py").read_text() == odd.replace("(text) <", "(text) <=")
-    transcript = understood(Transcript.of(shell.request))
-    assert sorted(transcript.listed()) == ["fits.py", "test_fits.py"]
+    transcript = from_shell(Transcript.of(shell.request))
+    assert sorted(transcript.listed_paths()) == ["fits.py", "test_fits.py"]
     assert transcript.read() == {"fits.py": odd}
     assert sum(one.tool == "apply_patch" for one in transcript.exchanges) > 1, "the first guess is wrong"
 
 
-def test_a_patch_that_does_not_fit_is_refused(program: Path) -> None:
+def test_a_patch_that_does_not_apply_is_refused(program: Path) -> None:
     shell = Shell(program)
     while "git apply" not in "".join(shell.commands):
         if len(shell.commands) and "repair" in shell.commands[-1]:
             (program / "fits.py").write_text("# changed\n" * 9)
         shell.turn()
-    patch = understood(Transcript.of(shell.request)).made("apply_patch")[-1]
+    patch = from_shell(Transcript.of(shell.request)).calls_of("apply_patch")[-1]
     assert not patch.ok
     assert "does not apply" in patch.result or "patch failed" in patch.result
 
 
-def test_it_gives_up_by_the_same_command(program: Path) -> None:
+def test_it_gives_up_with_the_command_that_ends(program: Path) -> None:
     (program / "test_fits.py").write_text("def test_never():\n    assert 1 == 2\n")
     shell = Shell(program)
     while shell.turn():
@@ -138,28 +138,28 @@ def test_it_gives_up_by_the_same_command(program: Path) -> None:
     assert shell.commands[-1] == END
 
 
-def test_output_that_was_cut_is_not_taken_for_a_file() -> None:
+def test_truncated_output_is_not_used_as_a_file() -> None:
     cut = json.dumps({"returncode": 0, "output_head": "a = 1\n", "output_tail": "b = 2\n", "elided_chars": 9})
-    transcript = understood(Transcript.of(ran("cat -- a.py", cut)))
-    assert transcript.made("read_file")[0].argument("path") == "a.py"
+    transcript = from_shell(Transcript.of(ran("cat -- a.py", cut)))
+    assert transcript.calls_of("read_file")[0].argument("path") == "a.py"
     assert transcript.read() == {}
 
 
 @pytest.mark.parametrize("result", ["", "killed", '{"returncode": -1, "output": "x"}', '{"returncode": "0"}', "[1]"])
 def test_a_command_that_did_not_end(result: str) -> None:
-    (found,) = understood(Transcript.of(ran("sleep 9", result))).exchanges
+    (found,) = from_shell(Transcript.of(ran("sleep 9", result))).exchanges
     assert (found.tool, found.ok) == ("run", False)
 
 
-def test_what_is_a_shell() -> None:
+def test_which_tools_are_a_shell() -> None:
     other = ToolSpec(name="read_file", description="", parameters={})
-    assert only_a_shell(Transcript.of(Request(messages=(), tools=SHELL)))
-    assert not only_a_shell(Transcript.of(Request(messages=(), tools=(*SHELL, other))))
-    assert not only_a_shell(Transcript.of(Request(messages=(), tools=(other,))))
+    assert has_only_a_shell(Transcript.of(Request(messages=(), tools=SHELL)))
+    assert not has_only_a_shell(Transcript.of(Request(messages=(), tools=(*SHELL, other))))
+    assert not has_only_a_shell(Transcript.of(Request(messages=(), tools=(other,))))
 
 
-def test_where_nobody_says_how_to_end_it_says_so_in_words() -> None:
-    reply = next_reply(Request(messages=(Message(role="user", content="Repair."),), tools=SHELL, max_tokens=10))
+def test_without_a_command_that_ends_it_replies_with_text() -> None:
+    reply = next_reply(Request(messages=(Message(role="user", content="Fix it."),), tools=SHELL, max_tokens=10))
     assert [call.tool for call in reply.calls] == ["bash"]
     ended = next_reply(attrs.evolve(ran(reply.calls[0].arguments["command"], as_json(0, "")), max_tokens=10))
     assert (ended.calls, bool(ended.text)) == ((), True)

@@ -1,1 +1,1 @@
-"""A set of rules in the place of a model: the llm ``mechanic``."""
+"""The llm ``mechanic``: rules instead of a model."""

@@ -1,59 +1,59 @@
-"""Moves that look at a repository, and what was learnt by them."""
+"""Replies that read the repository, and guesses from what was read."""
 
 from __future__ import annotations
 
 import re
 
-from agentbench_mechanic.failure_output import diffs_in, failures_in, most_telling, source_paths_in
+from agentbench_mechanic.failure_output import diffs_in, failures_in, most_relevant, source_paths_in
 from agentbench_mechanic.guessing import Guess, next_guess, patched, paths_of
 from agentbench_mechanic.transcript import Reply, Transcript
 
-_WITH_THEM = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
+_WITH_CHANGES = re.compile(r"^With (?:these changes,|them) `", re.MULTILINE)
 """Prompt versions v2 and v1."""
 
 
-def look_around(transcript: Transcript, most: int) -> Reply | None:
-    """The next look at the repository: the list of files, then those that matter; nothing when enough was read."""
-    if "list_files" in transcript.tools and not transcript.made("list_files"):
-        return Reply.call("I look at what there is.", "list_files", {"glob": "**/*.py"})
-    asked = [one.argument("path") for one in transcript.made("read_file")]
-    wanted = [path for path in most_telling(transcript.listed(), transcript.words) if path not in asked]
-    if "read_file" in transcript.tools and wanted and len(asked) < most:
-        return Reply.call("I read what the failure leads to.", "read_file", {"path": wanted[0]})
+def explore(transcript: Transcript, max_files: int) -> Reply | None:
+    """List the files, then read the relevant ones; ``None`` when enough was read."""
+    if "list_files" in transcript.tools and not transcript.calls_of("list_files"):
+        return Reply.call("Listing the files.", "list_files", {"glob": "**/*.py"})
+    requested = [one.argument("path") for one in transcript.calls_of("read_file")]
+    wanted = [path for path in most_relevant(transcript.listed_paths(), transcript.text) if path not in requested]
+    if "read_file" in transcript.tools and wanted and len(requested) < max_files:
+        return Reply.call("Reading the files related to the failure.", "read_file", {"path": wanted[0]})
     return None
 
 
-def look_at_findings(transcript: Transcript, most: int) -> Reply | None:
-    """The same for somebody who was told where to look: what was changed before, then what was found."""
-    told = list(dict.fromkeys(path for diff in diffs_in(transcript.words) for path in paths_of(diff)))
-    found = [path for path in source_paths_in(transcript.words) if path not in told]
-    told += found[: max(most - len(told), 1)]
-    asked = [one.argument("path") for one in transcript.made("read_file")]
-    wanted = [path for path in told if path not in asked]
-    if not told:
-        return look_around(transcript, most)
+def explore_findings(transcript: Transcript, max_files: int) -> Reply | None:
+    """Read the files that were changed before, then those in the findings."""
+    paths = list(dict.fromkeys(path for diff in diffs_in(transcript.text) for path in paths_of(diff)))
+    findings = [path for path in source_paths_in(transcript.text) if path not in paths]
+    paths += findings[: max(max_files - len(paths), 1)]
+    requested = [one.argument("path") for one in transcript.calls_of("read_file")]
+    wanted = [path for path in paths if path not in requested]
+    if not paths:
+        return explore(transcript, max_files)
     if "read_file" in transcript.tools and wanted:
-        return Reply.call("I read what was found.", "read_file", {"path": wanted[0]})
+        return Reply.call("Reading the findings.", "read_file", {"path": wanted[0]})
     return None
 
 
-def mended_a_part(words: str) -> bool:
-    """Whether the changes that words tell of made some tests pass."""
-    began = _WITH_THEM.search(words)
-    before, now = (failures_in(words[: began.start()]), failures_in(words[began.end() :])) if began else (None, None)
+def fixed_a_part(text: str) -> bool:
+    """Whether the changes described in a text made some tests pass."""
+    match = _WITH_CHANGES.search(text)
+    before, now = (failures_in(text[: match.start()]), failures_in(text[match.end() :])) if match else (None, None)
     return before is not None and now is not None and now < before
 
 
-def guessed(transcript: Transcript, handing_in: str) -> Guess | None:
-    """What to change next, after all that was tried: as words tell of it, or handed in by the tool ``handing_in``."""
-    now, made = transcript.read(), diffs_in(transcript.words)
+def guess_from(transcript: Transcript, patch_tool: str) -> Guess | None:
+    """The next change to try, after those in the text and those submitted with ``patch_tool``."""
+    now, applied = transcript.read(), diffs_in(transcript.text)
     refused = []
-    for exchange in transcript.made(handing_in):
+    for exchange in transcript.calls_of(patch_tool):
         diff = exchange.argument("unified_diff")
         if not exchange.ok:
             refused.append(diff)
             continue
         for one in diffs_in(diff):
-            made.append(one)
+            applied.append(one)
             now = {path: patched(text, one) if f"+++ b/{path}\n" in one else text for path, text in now.items()}
-    return next_guess(now, made, refused, transcript.words, keep=mended_a_part(transcript.words))
+    return next_guess(now, applied, refused, transcript.text, keep=fixed_a_part(transcript.text))

@@ -1,4 +1,4 @@
-"""Repairs without trying them: what the sources that were read suggest, one after the other."""
+"""Guess fixes from the sources that were read, without trying them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentbench_mechanic.failure_output import places_in
-from agentbench_mechanic.repair.ranking import is_python, mended, repairs, source_of
+from agentbench_mechanic.failure_output import locations_in
+from agentbench_mechanic.repair.ranking import is_python, repaired, repairs, source_of
 from agentbench_mechanic.repair.source import Repair, Source, unified_diff
 
-_NEAR = 0.2
+_ELSEWHERE = 0.2
 """Suspicion of lines that no traceback names."""
-_SMELLS = 0.5
-"""Suspicion, at least, of what smells."""
+_SMELL = 0.5
+"""Minimum suspicion of code smells."""
 _PATH = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.MULTILINE)
 _HUNK = re.compile(r"^@@ .*\n((?:[ +\-\\].*\n?|\n)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Idea:
-    """A repair of a file, and how good it looks."""
+    """A repair of a file, with its weight."""
 
     path: str
     repair: Repair
@@ -29,51 +29,51 @@ class Idea:
 
 @dataclass(frozen=True)
 class Guess:
-    """A change that could mend the program."""
+    """A change that could fix the program."""
 
     diff: str
     why: str
 
 
 def ideas(sources: Mapping[str, str], output: str) -> list[Idea]:
-    """What could be changed, the most promising first; ``output`` is what the failing command printed."""
-    named = {place: 1.0 - rank * 0.05 for rank, place in enumerate(places_in(output)[:15])}
-    found: list[Idea] = []
+    """Possible repairs, the most promising first; ``output`` is that of the failing command."""
+    named = {location: 1.0 - rank * 0.05 for rank, location in enumerate(locations_in(output)[:15])}
+    result: list[Idea] = []
     for path in sorted(sources):
         source = source_of(sources[path])
         if source is None:
             continue
 
         def suspicion(repair: Repair, path: str = path) -> float:
-            near = max(named.get((path, line), _NEAR) for line in range(repair.line - 1, repair.line + 2))
-            return max(near, _SMELLS) if repair.is_smell else near
+            near = max(named.get((path, line), _ELSEWHERE) for line in range(repair.line - 1, repair.line + 2))
+            return max(near, _SMELL) if repair.is_smell else near
 
-        found += [Idea(path, repair, weight) for weight, repair in repairs(source, suspicion)]
-    return sorted(found, key=lambda idea: -idea.weight)
+        result += [Idea(path, repair, weight) for weight, repair in repairs(source, suspicion)]
+    return sorted(result, key=lambda idea: -idea.weight)
 
 
 def next_guess(
-    read: Mapping[str, str], made: Sequence[str], refused: Collection[str], output: str, *, keep: bool = False
+    read: Mapping[str, str], applied: Sequence[str], refused: Collection[str], output: str, *, keep: bool = False
 ) -> Guess | None:
-    """The next change to make, with the earlier ones taken back; nothing when no idea is left.
+    """The next change to make, including a revert of the earlier ones; ``None`` when no idea is left.
 
     Args:
-        read: sources as they are now: path -> text.
-        made: unified diffs of one file each that are in them, in order.
+        read: current sources: path -> text.
+        applied: unified diffs of one file each that were applied to them, in order.
         refused: unified diffs that could not be applied.
-        output: what the failing command printed before them.
-        keep: they have mended a part. Leave them, and mend what smells as well.
+        output: output of the failing command before them.
+        keep: keep the applied changes, which fixed a part, and only fix code smells as well.
     """
     if keep:
         return _next_smell(read, refused, output)
     originals, seen = dict(read), [dict(read)]
-    for diff in reversed(made):
+    for diff in reversed(applied):
         for path in set(paths_of(diff)) & originals.keys():
             originals[path] = patched(originals[path], diff, back=True)
         seen.append(dict(originals))
     sources = {path: Source(text) for path, text in originals.items() if is_python(text)}
     for idea in ideas(originals, output):
-        after = mended(sources[idea.path], idea.repair)
+        after = repaired(sources[idea.path], idea.repair)
         wanted = originals if after is None else originals | {idea.path: after}
         if after is None or wanted in seen:
             continue
@@ -87,7 +87,7 @@ def next_guess(
 
 def _next_smell(read: Mapping[str, str], refused: Collection[str], output: str) -> Guess | None:
     for idea in ideas(read, output):
-        after = mended(Source(read[idea.path]), idea.repair) if idea.repair.is_smell else None
+        after = repaired(Source(read[idea.path]), idea.repair) if idea.repair.is_smell else None
         diff = unified_diff(idea.path, read[idea.path], after) if after else ""
         if diff and diff not in refused:
             return Guess(diff, f"{idea.repair.kind} at {idea.path}:{idea.repair.line} as well")
@@ -100,12 +100,12 @@ def paths_of(diff: str) -> list[str]:
 
 
 def patched(text: str, diff: str, *, back: bool = False) -> str:
-    """A text with a diff of one file, or without it; as it is where the diff cannot be found in it."""
+    """A text after a diff of one file is applied, or reverted; unchanged where the diff does not match."""
     for hunk in _HUNK.finditer(diff):
         lines = hunk[1].splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))
         new = "".join(line[1:] for line in lines if line[:1] in (" ", "+"))
-        there, wanted = (new, old) if back else (old, new)
-        if there and text.count(there) == 1:
-            text = text.replace(there, wanted)
+        present, wanted = (new, old) if back else (old, new)
+        if present and text.count(present) == 1:
+            text = text.replace(present, wanted)
     return text

@@ -1,9 +1,9 @@
-"""A "model" that repairs programs by rules: what a run needs when there is no model, and nobody to pay for one.
+"""Repairs programs by rules, for runs without a model.
 
-A pure function from a request to an answer. It knows nothing but what the conversation says; what it does in it
-is what a model would do: run the tests, try changes on a copy in the sandbox, send the one that helps as a diff.
-It reads no task, and what it can mend are mistakes of common kinds (see the rooms of ``repair``). A pass of it says
-something about the harness, and nothing about agents.
+A pure function from a request to a response. Its only input is the conversation, and it works like a model: run the
+tests, try changes on a copy in the sandbox, and send the one that helps as a diff. It does not read task files, and it
+fixes common mistakes (see the modules of ``repair``). That it passes a task shows that the harness works; it does not
+measure agents.
 """
 
 from __future__ import annotations
@@ -11,114 +11,115 @@ from __future__ import annotations
 import re
 
 from agentbench_core import Request
-from agentbench_mechanic.exploring import guessed, look_around
+from agentbench_mechanic.exploring import explore, guess_from
 from agentbench_mechanic.failure_output import command_in
-from agentbench_mechanic.shell import only_a_shell, typed, understood
-from agentbench_mechanic.sub_agents import act, filled, role_of
+from agentbench_mechanic.shell import from_shell, has_only_a_shell, to_shell
+from agentbench_mechanic.sub_agents import act, minimal_arguments, role_of
 from agentbench_mechanic.transcript import Exchange, Reply, Transcript
-from agentbench_mechanic.upload import looking, pieces
+from agentbench_mechanic.upload import search_command, upload_commands
 
 _SECONDS = 40.0
-"""For one look: tools may run for two minutes, and attempts for five."""
-_FRUITLESS = 2
-"""Looks without a result after which there is no more hope."""
-_MOST_PIECES = 12
-_MOST_READ = 6  # files
-_LOOKS = "-m repair"
+"""For one search: tools may run for two minutes, and attempts for five."""
+_MAX_FRUITLESS = 2
+"""Searches without a result after which it gives up."""
+_MAX_PARTS = 12
+_MAX_READS = 6  # files
+_SEARCH = "-m repair"
 _CHANGE = re.compile(r"^repair: the change begins\n(.*?)^repair: the change ends$", re.MULTILINE | re.DOTALL)
-_TRIED = re.compile(r"^repair: tried up to number (\d+), (\d+) left$", re.MULTILINE)
+_PROGRESS = re.compile(r"^repair: tried up to number (\d+), (\d+) left$", re.MULTILINE)
 
 
 def next_reply(request: Request) -> Reply:
-    """What the mechanic says to a request."""
+    """The mechanic's response to a request."""
     transcript = Transcript.of(request)
-    if only_a_shell(transcript):
-        return typed(_answer(understood(transcript)), transcript)
-    return _answer(transcript)
+    if has_only_a_shell(transcript):
+        return to_shell(_next(from_shell(transcript)), transcript)
+    return _next(transcript)
 
 
-def _answer(transcript: Transcript) -> Reply:
+def _next(transcript: Transcript) -> Reply:
     if not transcript.tools:
-        return Reply("I repair programs, and need tools to do it.")
+        return Reply("I need tools to fix programs.")
     if role := role_of(transcript):
         return act(role, transcript)
     if "apply_patch" not in transcript.tools:
-        return _only_what_is_asked(transcript)
-    return _repair(transcript) if "run" in transcript.tools and not _search_fails(transcript) else _guess(transcript)
+        return _call_unknown_tool(transcript)
+    return _repair(transcript) if "run" in transcript.tools and not _cannot_search(transcript) else _guess(transcript)
 
 
-def _only_what_is_asked(transcript: Transcript) -> Reply:
-    """Tools that nobody told the mechanic about: the first is called once, as its schema wants."""
+def _call_unknown_tool(transcript: Transcript) -> Reply:
+    """Call the first of unknown tools once, with arguments that match its schema."""
     name = next(iter(transcript.tools))
     if transcript.exchanges:
-        return Reply("There is nothing here that I can repair.")
-    return Reply.call(f"I call {name}.", name, filled(transcript.tools[name]))
+        return Reply("There is nothing here that I can fix.")
+    return Reply.call(f"Calling {name}.", name, minimal_arguments(transcript.tools[name]))
 
 
-def _search_fails(transcript: Transcript) -> bool:
-    """Whether looking for a repair in the sandbox is no use: it did not even begin."""
-    looks = [one for one in transcript.made("run") if _LOOKS in one.argument("command")]
-    begun = any("repair: " in one.result for one in looks)
-    return len(pieces(transcript.cap)) > _MOST_PIECES or (bool(looks) and not begun)
+def _cannot_search(transcript: Transcript) -> bool:
+    """Whether a search in the sandbox is not possible: the upload is too large, or the search did not start."""
+    searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
+    started = any("repair: " in one.result for one in searches)
+    return len(upload_commands(transcript.max_tokens)) > _MAX_PARTS or (bool(searches) and not started)
 
 
 def _repair(transcript: Transcript) -> Reply:
-    """By trying, in the sandbox."""
-    command = command_in(transcript.words)
-    parts = pieces(transcript.cap)
-    brought = [one for one in transcript.made("run") if "mechanic.packed" in one.argument("command")]
-    here = sum(one.ok for one in brought if _LOOKS not in one.argument("command"))
-    if here < len(parts):
-        if any(not one.ok for one in brought):
+    """Search for a fix in the sandbox."""
+    command = command_in(transcript.text)
+    parts = upload_commands(transcript.max_tokens)
+    uploads = [one for one in transcript.calls_of("run") if "mechanic.packed" in one.argument("command")]
+    uploaded = sum(one.ok for one in uploads if _SEARCH not in one.argument("command"))
+    if uploaded < len(parts):
+        if any(not one.ok for one in uploads):
             return _guess(transcript)
-        return Reply.call(f"I bring my tools, part {here + 1} of {len(parts)}.", "run", {"command": parts[here]})
+        text = f"Uploading the search, part {uploaded + 1} of {len(parts)}."
+        return Reply.call(text, "run", {"command": parts[uploaded]})
     last = next((one for one in reversed(transcript.exchanges) if one.tool in ("run", "apply_patch")), None)
-    looks = [one for one in transcript.made("run") if _LOOKS in one.argument("command")]
-    if not looks or last is None:
-        return _look(command, 0, unpack=True)
+    searches = [one for one in transcript.calls_of("run") if _SEARCH in one.argument("command")]
+    if not searches or last is None:
+        return _search(command, 0, unpack=True)
     if last.tool == "apply_patch":
         if last.ok and _passes(last, command):
-            return Reply("The command passes now. I am done.")
-        return _look(command, 0 if last.ok else _tried(looks[-1])[0])
-    if last is looks[-1] and (change := _CHANGE.search(_without_carriage(last.result))):
-        return Reply.call("This makes failing tests pass, and breaks none.", "apply_patch", {"unified_diff": change[1]})
-    if last is not looks[-1]:
-        return _look(command, 0)
+            return Reply("The command passes now.")
+        return _search(command, 0 if last.ok else _progress(searches[-1])[0])
+    if last is searches[-1] and (change := _CHANGE.search(_with_unix_lines(last.result))):
+        return Reply.call("This makes failing tests pass and breaks none.", "apply_patch", {"unified_diff": change[1]})
+    if last is not searches[-1]:
+        return _search(command, 0)
     if re.search(r"^repair: \d+ tests pass, 0 fail$", last.result, re.MULTILINE):
-        return Reply("I find no test that fails.")
-    number, left = _tried(last)
-    fruitless = sum(not _CHANGE.search(_without_carriage(one.result)) for one in looks)
-    if not left or fruitless >= _FRUITLESS:
-        return Reply("I have tried what I know, and nothing helps. I give up.")
-    return _look(command, number)
+        return Reply("No test fails.")
+    number, left = _progress(last)
+    fruitless = sum(not _CHANGE.search(_with_unix_lines(one.result)) for one in searches)
+    if not left or fruitless >= _MAX_FRUITLESS:
+        return Reply("No change that I know helps. I give up.")
+    return _search(command, number)
 
 
-def _look(command: str, skip: int, *, unpack: bool = False) -> Reply:
-    words = "I try small changes on a copy, and let the tests judge."
-    return Reply.call(words, "run", {"command": looking(command, _SECONDS, skip, unpack=unpack)})
+def _search(command: str, skip: int, *, unpack: bool = False) -> Reply:
+    text = "Trying small changes on a copy, and running the tests."
+    return Reply.call(text, "run", {"command": search_command(command, _SECONDS, skip, unpack=unpack)})
 
 
-def _tried(look: Exchange) -> tuple[int, int]:
-    found = _TRIED.search(_without_carriage(look.result))
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+def _progress(search: Exchange) -> tuple[int, int]:
+    match = _PROGRESS.search(_with_unix_lines(search.result))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _without_carriage(text: str) -> str:
+def _with_unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
 def _passes(patch: Exchange, command: str) -> bool:
-    return f"`{command}` passes" in patch.words_after
+    return f"`{command}` passes" in patch.text_after
 
 
 def _guess(transcript: Transcript) -> Reply:
-    """By reading: where nothing can be tried."""
-    if move := look_around(transcript, _MOST_READ):
-        return move
-    patches = transcript.made("apply_patch")
-    if patches and _passes(patches[-1], command_in(transcript.words)):
-        return Reply("The command passes now. I am done.")
-    guess = guessed(transcript, "apply_patch")
+    """Guess a fix from the sources, if commands cannot be run."""
+    if reply := explore(transcript, _MAX_READS):
+        return reply
+    patches = transcript.calls_of("apply_patch")
+    if patches and _passes(patches[-1], command_in(transcript.text)):
+        return Reply("The command passes now.")
+    guess = guess_from(transcript, "apply_patch")
     if guess is None:
-        return Reply("I have no idea left. I give up.")
+        return Reply("I have no ideas left. I give up.")
     return Reply.call(f"Perhaps {guess.why}.", "apply_patch", {"unified_diff": guess.diff})

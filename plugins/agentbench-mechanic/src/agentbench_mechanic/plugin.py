@@ -1,4 +1,4 @@
-"""What this distribution registers. Importing it imports nothing heavy."""
+"""Registers the components of this distribution. It imports as little as possible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentbench_core import NoOptions, hookimpl
 
-if TYPE_CHECKING:  # every command loads this module: it imports no more than it needs
+if TYPE_CHECKING:  # every command loads this module, so it imports as little as possible
     from agentbench_core import LLM, Register
 
 AGENTBENCH_API = 1
@@ -14,18 +14,18 @@ AGENTBENCH_API = 1
 
 @hookimpl
 def agentbench_register_llms(register: Register[LLM]) -> None:
-    """Add the llm ``mechanic``."""
+    """The llm ``mechanic``."""
     register(
         "mechanic",
         mechanic,
         NoOptions,
-        summary="rules in the place of a model, to try things out: no key, no network, no cost",
+        summary="rules instead of a model, to try things out: no key, no network, no cost",
         capabilities={"offline"},
     )
 
 
 def mechanic(options: NoOptions) -> LLM:
-    """Make the provider."""
+    """Make the llm ``mechanic``."""
     from agentbench_mechanic.provider import Mechanic
 
     return Mechanic()

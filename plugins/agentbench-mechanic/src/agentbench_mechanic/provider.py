@@ -1,4 +1,4 @@
-"""The llm ``mechanic``: rules in the place of a model. It needs no server, no key and no network."""
+"""The llm ``mechanic``: rules instead of a model. It needs no server, no key and no network."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from agentbench_core import Completion, ExpectedCalls, InputError, LLMCall, Mess
 from agentbench_mechanic.mechanic import next_reply
 
 MODEL = "mechanic"
-"""The name of the one model that there is."""
+"""The name of its only model."""
 
 _BYTES_PER_TOKEN = 4
 
 
 def answer_to(request: Request) -> Completion:
-    """The mechanic's answer to a request, with ids for its calls, and about as many tokens as a model would count."""
+    """The mechanic's response to a request, with ids for its calls and estimated tokens."""
     reply = next_reply(request)
     before = sum(len(message.tool_calls) for message in request.messages)
     calls = tuple(attrs.evolve(call, id=f"call-{number}") for number, call in enumerate(reply.calls, start=before + 1))
     message = Message(role="assistant", content=reply.text, tool_calls=calls)
-    read = sum(one.size for one in request.messages) + sum(tool.size for tool in request.tools)
+    size = sum(one.size for one in request.messages) + sum(tool.size for tool in request.tools)
     usage = Usage(
-        prompt_tokens=read // _BYTES_PER_TOKEN, completion_tokens=message.size // _BYTES_PER_TOKEN, cost_usd=0.0
+        prompt_tokens=size // _BYTES_PER_TOKEN, completion_tokens=message.size // _BYTES_PER_TOKEN, cost_usd=0.0
     )
     return Completion(message=message, finish="tool_calls" if calls else "stop", usage=usage, model=MODEL)
 
 
 @attrs.frozen
 class Mechanic:
-    """Implements ``LLM``. It remembers nothing, so any number of threads may ask it."""
+    """Implements ``LLM``. It is stateless and thread-safe."""
 
     answer: Callable[[Request], Completion] = answer_to
 
     def preflight(self, expected: ExpectedCalls) -> ModelFacts:
-        """It is free, reads whatever it is given, and is no measure of an agent."""
+        """No cost and no context limit; warns that results do not measure agents."""
         if expected.request.model != MODEL:
             raise InputError(
-                f"llm 'mechanic' has only the model {MODEL!r}, and not {expected.request.model!r}",
-                remedy=f"Leave out --model. If a file names the other model, type --model {MODEL}",
+                f"llm 'mechanic' has only the model {MODEL!r}, not {expected.request.model!r}",
+                remedy=f"Omit --model, or pass --model {MODEL} if a file sets another model.",
             )
         return ModelFacts(
             usd_per_million_input=0.0,
@@ -53,4 +53,4 @@ class Mechanic:
         return self.answer(request)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""How the mechanic gets its search for a repair into a sandbox: as text, by shell commands."""
+"""Upload the package ``repair`` to a sandbox as text, with shell commands."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import zlib
 _UNPACK = """\
 {python} - <<'END'
 import base64, json, os, tempfile, zlib
-place = os.path.join(tempfile.gettempdir(), "mechanic")
-packed = open(place + ".packed").read()
-os.makedirs(os.path.join(place, "repair"), exist_ok=True)
+directory = os.path.join(tempfile.gettempdir(), "mechanic")
+packed = open(directory + ".packed").read()
+os.makedirs(os.path.join(directory, "repair"), exist_ok=True)
 for name, text in json.loads(zlib.decompress(base64.b85decode(packed))).items():
-    with open(os.path.join(place, "repair", name), "w") as file:
+    with open(os.path.join(directory, "repair", name), "w") as file:
         file.write(text)
 END
 """
@@ -26,43 +26,43 @@ _PACKED = '"${TMPDIR:-/tmp}/mechanic.packed"'
 _RUN = 'PYTHONPATH="${{TMPDIR:-/tmp}}/mechanic" {python} -m repair --seconds {seconds} --skip {skip}{tests}'
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _WITH_VALUE = ("-p", "-k", "-m", "-c", "-o", "-n", "-W", "-r")
-"""Short options of pytest whose value is a word of its own."""
-_SHARE = 3
-"""Bytes of a piece per token that an answer may have; four would leave no room for the rest."""
+"""Short options of pytest with a separate value."""
+_BYTES_PER_TOKEN = 3
+"""Bytes of a part per token of the response limit; four would leave no room for the rest."""
 
 
 @functools.cache
 def packed() -> str:
-    """The package ``repair`` as ASCII text: its files without comments, compressed."""
+    """The package ``repair`` as compressed ASCII text, without comments."""
     files = {}
     for entry in importlib.resources.files("agentbench_mechanic.repair").iterdir():
         if entry.name.endswith(".py"):
-            files[entry.name] = _bare(entry.read_text(encoding="utf-8"))
+            files[entry.name] = _stripped(entry.read_text(encoding="utf-8"))
     text = json.dumps(dict(sorted(files.items())), ensure_ascii=True)
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def _bare(text: str) -> str:
+def _stripped(text: str) -> str:
     """A program without comments and docstrings."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            kept = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+            retained = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+            node.body = retained or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.unparse(tree)
 
 
-def pieces(cap: int) -> list[str]:
-    """Shell commands that bring the package ``repair``, each short enough for an answer of ``cap`` tokens."""
-    text, size = packed(), max(cap * _SHARE, 500)
+def upload_commands(max_tokens: int) -> list[str]:
+    """Shell commands that upload the package ``repair``, each short enough for a response of ``max_tokens``."""
+    text, size = packed(), max(max_tokens * _BYTES_PER_TOKEN, 500)
     parts = [text[start : start + size] for start in range(0, len(text), size)]
     return [f"printf %s '{part}' {'>>' if number else '>'} {_PACKED}" for number, part in enumerate(parts)]
 
 
-def looking(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
-    """The shell command that looks for a repair which makes ``command`` pass."""
-    words = _words(command)
+def search_command(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
+    """The shell command that searches for a fix for ``command``."""
+    words = _split(command)
     python = next((word for word in words if _PYTHON.fullmatch(word)), "python3")
     tests = "".join(f" {shlex.quote(word)}" for word in _tests(words))
     run = _RUN.format(python=python, seconds=seconds, skip=skip, tests=tests)
@@ -70,13 +70,13 @@ def looking(command: str, seconds: float, skip: int, *, unpack: bool) -> str:
 
 
 def _tests(words: list[str]) -> list[str]:
-    """What pytest is given, apart from options and their values."""
+    """The arguments of pytest without options and their values."""
     after = words[words.index("pytest") + 1 :] if "pytest" in words else []
     pairs = zip(["", *after], after, strict=False)
     return [word for before, word in pairs if not word.startswith("-") and before not in _WITH_VALUE]
 
 
-def _words(command: str) -> list[str]:
+def _split(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError:

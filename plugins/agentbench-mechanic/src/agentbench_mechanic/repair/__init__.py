@@ -1,5 +1,5 @@
-"""Program repair by trying: where a program may be wrong, small changes that could mend it, and tests that judge.
+"""Search-based program repair: suspicious lines, small changes that could fix them, and test runs.
 
-Stands alone: needs the standard library, and pytest where it runs tests. The mechanic sends it into the sandbox as
+Self-contained: it needs only the standard library, and pytest to run tests. The mechanic uploads it to the sandbox as
 text, and runs it there as ``python -m repair``.
 """

@@ -1,7 +1,6 @@
 """``python -m repair [TESTS...]``: find a change that makes failing tests pass, and print it as a unified diff.
 
-Works on copies of the current directory. What it prints is for somebody who reads only this: lines that begin with
-``repair:``, and a diff between two marks.
+Works on copies of the current directory. Prints lines that start with ``repair:``, and a diff between two markers.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ BEGIN, END = "repair: the change begins", "repair: the change ends"
 
 
 def main(arguments: list[str]) -> int:
-    """Look for a change; 0 when there is one."""
+    """Search for a change. Returns 0 if one was found."""
     parser = argparse.ArgumentParser(prog="repair")
-    parser.add_argument("tests", nargs="*", help="what pytest is to be given")
-    parser.add_argument("--seconds", type=float, default=60.0, help="time for everything")
-    parser.add_argument("--skip", type=int, default=0, help="candidates that were tried before")
-    parser.add_argument("--at-once", type=int, default=2, help="processes")
-    chosen = parser.parse_args(arguments)
-    with Search(Path.cwd(), chosen.tests, chosen.seconds, chosen.at_once) as search:
-        found = search.look(chosen.skip)
-    for line in search.told:
+    parser.add_argument("tests", nargs="*", help="arguments of pytest")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit")
+    parser.add_argument("--skip", type=int, default=0, help="number of candidates to skip, which were tried before")
+    parser.add_argument("--parallel", type=int, default=2, help="number of processes")
+    options = parser.parse_args(arguments)
+    with Search(Path.cwd(), options.tests, options.seconds, options.parallel) as search:
+        diff = search.find(options.skip)
+    for line in search.messages:
         print(f"repair: {line}")
-    if found:
-        print(f"{BEGIN}\n{found}{END}")
-    return 0 if found else 1
+    if diff:
+        print(f"{BEGIN}\n{diff}{END}")
+    return 0 if diff else 1
 
 
 if __name__ == "__main__":

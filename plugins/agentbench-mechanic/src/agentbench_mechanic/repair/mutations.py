@@ -1,4 +1,4 @@
-"""Changes of expressions: a wrong operator, a bound that is off by one, a wrong name, a missing copy.
+"""Changes of expressions: wrong operators, off-by-one bounds, wrong names, missing copies.
 
 The operators are those of the literature on program repair and mutation testing; the weights are guesses.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .source import Edit, Repair, Source
 
-_COMPARED: dict[type[ast.cmpop], tuple[str, ...]] = {
+_COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
     ast.Lt: ("<=", ">", ">="),
     ast.LtE: ("<", ">=", ">"),
     ast.Gt: (">=", "<", "<="),
@@ -22,7 +22,7 @@ _COMPARED: dict[type[ast.cmpop], tuple[str, ...]] = {
     ast.In: ("not in",),
     ast.NotIn: ("in",),
 }
-_CALCULATED: dict[type[ast.operator], tuple[str, ...]] = {
+_OPERATORS: dict[type[ast.operator], tuple[str, ...]] = {
     ast.Add: ("-",),
     ast.Sub: ("+",),
     ast.Mult: ("/", "//"),
@@ -34,7 +34,7 @@ _CALCULATED: dict[type[ast.operator], tuple[str, ...]] = {
     ast.LShift: (">>",),
     ast.RShift: ("<<",),
 }
-_INSTEAD = {
+_ALTERNATIVES = {
     "min": ("max",),
     "max": ("min",),
     "any": ("all",),
@@ -70,11 +70,11 @@ _INSTEAD = {
     "keys": ("values",),
     "values": ("keys",),
 }
-_BUILTIN_COPIES = ("list({})", "dict({})", "copy.copy({})", "copy.deepcopy({})")
+_COPIES = ("list({})", "dict({})", "copy.copy({})", "copy.deepcopy({})")
 
 
 def mutations(source: Source) -> Iterator[Repair]:
-    """Every such change of a file."""
+    """All such changes of a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Compare):
             yield from _comparison(source, node)
@@ -97,7 +97,7 @@ def mutations(source: Source) -> Iterator[Repair]:
 
 
 def _swap(source: Source, left: ast.AST, right: ast.AST, old: str, new: str, weight: float) -> Iterator[Repair]:
-    """Another operator between two operands: only its own characters change."""
+    """Another operator between two operands; only the operator's characters change."""
     start, end = source.span(left)[1], source.span(right)[0]
     between = source.text[start:end]
     at = between.find(old)
@@ -117,7 +117,7 @@ def _comparison(source: Source, node: ast.Compare) -> Iterator[Repair]:
     left = node.left
     for operator, right in zip(node.ops, node.comparators, strict=True):
         old = _symbol(operator)
-        for rank, new in enumerate(_COMPARED.get(type(operator), ())):
+        for rank, new in enumerate(_COMPARISONS.get(type(operator), ())):
             yield from _swap(source, left, right, old, new, 1.0 - 0.3 * rank)
         if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             for change in (" + 1", " - 1"):
@@ -128,33 +128,33 @@ def _comparison(source: Source, node: ast.Compare) -> Iterator[Repair]:
 
 def _calculation(source: Source, node: ast.BinOp) -> Iterator[Repair]:
     old = _symbol(node.op)
-    for new in _CALCULATED.get(type(node.op), ()):
+    for new in _OPERATORS.get(type(node.op), ()):
         yield from _swap(source, node.left, node.right, old, new, 0.7)
     if isinstance(node.op, (ast.Add, ast.Sub)):
         small = isinstance(node.right, ast.Constant) and node.right.value == 1
         (start, end), (first, last) = source.span(node), source.span(node.left)
         if start == first:  # without parentheses
-            yield Repair("without the right", node.lineno, (Edit(last, end, ""),), 0.9 if small else 0.4)
-        yield Repair("without the left", node.lineno, (source.replace(node, source.code(node.right)),), 0.3)
+            yield Repair("without the right operand", node.lineno, (Edit(last, end, ""),), 0.9 if small else 0.4)
+        yield Repair("without the left operand", node.lineno, (source.replace(node, source.code(node.right)),), 0.3)
     if isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod)):
-        turned = f"{source.code(node.right)} {old} {source.code(node.left)}"
-        yield Repair("operands turned round", node.lineno, (source.replace(node, turned),), 0.4)
+        swapped = f"{source.code(node.right)} {old} {source.code(node.left)}"
+        yield Repair("operands swapped", node.lineno, (source.replace(node, swapped),), 0.4)
     if isinstance(node.op, ast.Add):
-        yield from _into_the_call(source, node)
+        yield from _sum_before_call(source, node)
 
 
-def _into_the_call(source: Source, node: ast.BinOp) -> Iterator[Repair]:
-    """``v = f(a, b)`` and then ``v + d``: perhaps ``f(a + d, b)`` was meant, where f does not keep sums."""
+def _sum_before_call(source: Source, node: ast.BinOp) -> Iterator[Repair]:
+    """``v = f(a, b)`` and then ``v + d``: perhaps ``f(a + d, b)`` was meant, if f is not linear."""
     function = source.function_of(node)
     if function is None or not isinstance(node.left, ast.Name):
         return
     for statement in function.body:
-        made = statement.value if isinstance(statement, ast.Assign) else None
-        if not isinstance(made, ast.Call) or not made.args or not isinstance(statement, ast.Assign):
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not call.args or not isinstance(statement, ast.Assign):
             continue
         if source.code(statement.targets[0]) == node.left.id:
-            start, end = (place - source.span(made)[0] for place in source.span(made.args[0]))
-            text = source.code(made)
+            start, end = (offset - source.span(call)[0] for offset in source.span(call.args[0]))
+            text = source.code(call)
             inside = f"{text[:start]}{text[start:end]} + {source.code(node.right)}{text[end:]}"
             yield Repair("sum before call", node.lineno, (source.replace(node, inside),), 0.8)
 
@@ -164,12 +164,12 @@ def _connection(source: Source, node: ast.BoolOp) -> Iterator[Repair]:
     for left, right in zip(node.values, node.values[1:], strict=False):
         yield from _swap(source, left, right, old, new, 0.8)
     if len(node.values) == 2:
-        for kept in node.values:
-            yield Repair("one of two conditions", node.lineno, (source.replace(node, source.code(kept)),), 0.5)
+        for value in node.values:
+            yield Repair("one of two conditions", node.lineno, (source.replace(node, source.code(value)),), 0.5)
         if isinstance(node.op, ast.Or) and not isinstance(source.parents.get(node), (ast.If, ast.While)):
             first, second = map(source.code, node.values)
-            given = f"({first} if {first} is not None else {second})"
-            yield Repair("none is not empty", node.lineno, (source.replace(node, given),), 0.8)
+            text = f"({first} if {first} is not None else {second})"
+            yield Repair("None check", node.lineno, (source.replace(node, text),), 0.8)
 
 
 def _constant(source: Source, node: ast.Constant) -> Iterator[Repair]:
@@ -177,21 +177,21 @@ def _constant(source: Source, node: ast.Constant) -> Iterator[Repair]:
     if isinstance(source.parents.get(node), (ast.Expr, ast.JoinedStr, ast.FormattedValue)):
         return  # documentation, and parts of f-strings
     if isinstance(value, bool):
-        yield Repair("other truth", node.lineno, (source.replace(node, str(not value)),), 0.7)
+        yield Repair("other boolean", node.lineno, (source.replace(node, str(not value)),), 0.7)
     elif isinstance(value, int) and abs(value) < 1000:
         for other in dict.fromkeys((value + 1, value - 1, 0, 1)):
             if other != value:
                 yield Repair("other number", node.lineno, (source.replace(node, str(other)),), 0.6)
     elif value is None:
         for literal in ("[]", "0", '""'):
-            yield Repair("not none", node.lineno, (source.replace(node, literal),), 0.15)
+            yield Repair("value instead of None", node.lineno, (source.replace(node, literal),), 0.15)
 
 
 def _call(source: Source, node: ast.Call) -> Iterator[Repair]:
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     end = source.span(node.func)[1]
-    for other in _INSTEAD.get(name, ()):
-        yield Repair(f"{other} for {name}", node.lineno, (Edit(end - len(name), end, other),), 0.6)
+    for other in _ALTERNATIVES.get(name, ()):
+        yield Repair(f"{other} instead of {name}", node.lineno, (Edit(end - len(name), end, other),), 0.6)
     for one, two in zip(node.args, node.args[1:], strict=False):
         edits = (source.replace(one, source.code(two)), source.replace(two, source.code(one)))
         yield Repair("arguments swapped", node.lineno, edits, 0.6)
@@ -209,26 +209,26 @@ def _call(source: Source, node: ast.Call) -> Iterator[Repair]:
         yield Repair("without the call", node.lineno, (source.replace(node, source.code(node.func.value)),), 0.3)
 
 
-def _order(source: Source, node: ast.Call, given: set[str | None]) -> Iterator[Repair]:
+def _order(source: Source, node: ast.Call, keywords: set[str | None]) -> Iterator[Repair]:
     end = source.span(node)[1] - 1
     comma = ", " if node.args or node.keywords else ""
-    if "key" not in given:
+    if "key" not in keywords:
         for key in ("len", "int", "str.lower", 'lambda text: [int(part) for part in str(text).split(".")]'):
             yield Repair(f"ordered by {key}", node.lineno, (Edit(end, end, f"{comma}key={key}"),), 0.5)
-    if "reverse" not in given and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("sorted", "sort"):
+    if "reverse" not in keywords and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("sorted", "sort"):
         yield Repair("order reversed", node.lineno, (Edit(end, end, f"{comma}reverse=True"),), 0.5)
 
 
 def _index(source: Source, node: ast.Subscript | ast.Slice) -> Iterator[Repair]:
     if isinstance(node, ast.Slice):
-        places = [place for place in (node.lower, node.upper) if place is not None]
+        bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
     else:
-        places = [] if isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant)) else [node.slice]
-    for place in places:
-        if not isinstance(place, ast.Constant):
+        bounds = [] if isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant)) else [node.slice]
+    for bound in bounds:
+        if not isinstance(bound, ast.Constant):
             for change in (" + 1", " - 1"):
-                edit = Edit(source.span(place)[1], source.span(place)[1], change)
-                yield Repair("index" + change, place.lineno, (edit,), 0.7)
+                edit = Edit(source.span(bound)[1], source.span(bound)[1], change)
+                yield Repair("index" + change, bound.lineno, (edit,), 0.7)
 
 
 def _sign(source: Source, node: ast.UnaryOp) -> Iterator[Repair]:
@@ -241,13 +241,13 @@ def _condition(source: Source, test: ast.expr) -> Iterator[Repair]:
     text = source.code(test)
     yield Repair("negated condition", test.lineno, (source.replace(test, f"not ({text})"),), 0.6)
     if isinstance(test, (ast.Name, ast.Attribute)):
-        yield Repair("none is not empty", test.lineno, (source.replace(test, f"{text} is not None"),), 0.8)
+        yield Repair("None check", test.lineno, (source.replace(test, f"{text} is not None"),), 0.8)
 
 
 def _copy(source: Source, value: ast.expr) -> Iterator[Repair]:
     if not isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
         return
-    for form in _BUILTIN_COPIES:
-        edits: tuple[Edit, ...] = (source.replace(value, form.format(source.code(value))),)
-        edits += source.importing("copy") if form.startswith("copy.") else ()
-        yield Repair("a copy", value.lineno, edits, 0.5 if isinstance(value, (ast.Name, ast.Attribute)) else 0.2)
+    for template in _COPIES:
+        edits: tuple[Edit, ...] = (source.replace(value, template.format(source.code(value))),)
+        edits += source.importing("copy") if template.startswith("copy.") else ()
+        yield Repair("copy", value.lineno, edits, 0.5 if isinstance(value, (ast.Name, ast.Attribute)) else 0.2)

@@ -1,4 +1,4 @@
-"""All repairs of a file, the promising ones first."""
+"""All repairs of a file, the most promising first."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .statements import statements
 
 
 def repairs(source: Source, suspicion: Callable[[Repair], float] | None = None) -> list[tuple[float, Repair]]:
-    """What could mend a file, each with its weight, the heaviest first. Not all of it is Python: see :func:`mended`.
+    """Possible repairs with their weights, the heaviest first. Some give invalid Python: see :func:`repaired`.
 
     Args:
         source: the file.
-        suspicion: how suspicious the place of a repair is, 0 to 1; ``None``: all places alike.
+        suspicion: how suspicious the location of a repair is, 0 to 1; ``None``: 1 for all.
     """
-    found: dict[tuple[Edit, ...], tuple[float, Repair]] = {}
+    best: dict[tuple[Edit, ...], tuple[float, Repair]] = {}
     for repair in (*smells(source), *mutations(source), *statements(source)):
         weight = repair.weight * (1.0 if suspicion is None else suspicion(repair))
-        if weight > 0 and (repair.edits not in found or found[repair.edits][0] < weight):
-            found[repair.edits] = (weight, repair)
-    return sorted(found.values(), key=lambda entry: -entry[0])
+        if weight > 0 and (repair.edits not in best or best[repair.edits][0] < weight):
+            best[repair.edits] = (weight, repair)
+    return sorted(best.values(), key=lambda entry: -entry[0])
 
 
-def mended(source: Source, repair: Repair) -> str | None:
-    """The file with a repair; nothing if that is no Python, or what it was."""
+def repaired(source: Source, repair: Repair) -> str | None:
+    """The file with a repair; ``None`` if that is not valid Python, or unchanged."""
     text = source.after(repair.edits)
     return text if text != source.text and is_python(text) else None
 
 
 def source_of(text: str) -> Source | None:
-    """A file as a source; nothing if it is no Python."""
+    """The source of a file; ``None`` if it is not valid Python."""
     try:
         return Source(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -41,7 +41,7 @@ def source_of(text: str) -> Source | None:
 
 
 def is_python(text: str) -> bool:
-    """Whether a text is a Python program."""
+    """Whether a text is valid Python."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Patterns that are suspicious by themselves, whatever the tests say, and what was meant instead."""
+"""Code smells: patterns that are suspicious by themselves, and their repairs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _UNDONE_BY = {"append": "{0}.pop()", "add": "{0}.discard({1})", "push": "{0}.pop
 
 
 def smells(source: Source) -> Iterator[Repair]:
-    """What smells in a file, and its repair."""
+    """The code smells of a file, as repairs."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
-            yield from _strip_of_a_word(source, node)
+            yield from _strip_of_word(source, node)
             yield from _shared_default(source, node)
             yield from _first_alternative(source, node)
             yield from _escaped_escape(source, node)
@@ -40,8 +40,8 @@ def _text(node: ast.AST) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _strip_of_a_word(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``strip`` takes a set of characters; of two different ones, a word was meant, as often as it is there."""
+def _strip_of_word(source: Source, node: ast.Call) -> Iterator[Repair]:
+    """``strip`` takes a set of characters; two or more different ones were probably meant as a word."""
     word = _text(node.args[0]) if len(node.args) == 1 else None
     if _method(node) not in ("lstrip", "rstrip") or not word or len(set(word)) < 2 or word.isspace():
         return
@@ -60,7 +60,7 @@ def _strip_of_a_word(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _shared_default(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``x = d.setdefault(k, [])``, and x is changed: the list may belong to somebody who gave it away."""
+    """``x = d.setdefault(k, [])``, and x is changed: the list may be shared with its owner."""
     statement = source.parents.get(node)
     if _method(node) != "setdefault" or len(node.args) != 2 or not isinstance(statement, ast.Assign):
         return
@@ -79,19 +79,19 @@ def _first_alternative(source: Source, node: ast.Call) -> Iterator[Repair]:
     assert isinstance(node.func, ast.Attribute)
     if _text(node.func.value) != "|":
         return
-    given = node.args[0]
-    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "map":
-        given = given.args[-1]
-    elif isinstance(given, (ast.GeneratorExp, ast.ListComp)):
-        given = given.generators[0].iter
-    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id in ("sorted", "reversed"):
+    words = node.args[0]
+    if isinstance(words, ast.Call) and isinstance(words.func, ast.Name) and words.func.id == "map":
+        words = words.args[-1]
+    elif isinstance(words, (ast.GeneratorExp, ast.ListComp)):
+        words = words.generators[0].iter
+    if isinstance(words, ast.Call) and isinstance(words.func, ast.Name) and words.func.id in ("sorted", "reversed"):
         return
-    longest = f"sorted({source.code(given)}, key=len, reverse=True)"
-    yield Repair("long_before_short", node.lineno, (source.replace(given, longest),), _SURE)
+    longest = f"sorted({source.code(words)}, key=len, reverse=True)"
+    yield Repair("long_before_short", node.lineno, (source.replace(words, longest),), _SURE)
 
 
 def _escaped_escape(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """What ends with a backslash ends with an escape only if the number of them is odd."""
+    """A text ends with an escape only if it ends with an odd number of backslashes."""
     if _method(node) != "endswith" or len(node.args) != 1 or _text(node.args[0]) != "\\":
         return
     text, mark = _receiver(source, node), source.code(node.args[0])
@@ -101,11 +101,11 @@ def _escaped_escape(source: Source, node: ast.Call) -> Iterator[Repair]:
 
 
 def _chained_unescape(source: Source, function: Function) -> Iterator[Repair]:
-    """One ``replace`` after the other takes the second half of an escaped backslash for the start of an escape."""
-    taken = [argument.arg for argument in function.args.args]
-    if len(taken) != 1 or not any(map(_takes_an_escape_away, ast.walk(function))):
+    """Chained ``replace`` calls take the second half of an escaped backslash for the start of an escape."""
+    parameters = [argument.arg for argument in function.args.args]
+    if len(parameters) != 1 or not any(map(_removes_an_escape, ast.walk(function))):
         return
-    text = taken[0]
+    text = parameters[0]
     first = function.body[1] if ast.get_docstring(function) and len(function.body) > 1 else function.body[0]
     indent, start = source.indent(first), source.line_start(first.lineno)
     guard = f'{indent}if "\\\\\\\\" in {text}:\n'
@@ -113,7 +113,7 @@ def _chained_unescape(source: Source, function: Function) -> Iterator[Repair]:
     yield Repair("unescape_in_pairs", first.lineno, (Edit(start, start, guard),), _SURE)
 
 
-def _takes_an_escape_away(node: ast.AST) -> bool:
+def _removes_an_escape(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or _method(node) != "replace" or len(node.args) != 2:
         return False
     sought = node.args[0].left if isinstance(node.args[0], ast.BinOp) else node.args[0]
@@ -121,7 +121,7 @@ def _takes_an_escape_away(node: ast.AST) -> bool:
 
 
 def _mixed_measures(source: Source, node: ast.Call) -> Iterator[Repair]:
-    """``len`` beside a measure of its own that the same function takes of other things."""
+    """``len`` in a function that measures other values with its own function."""
     if not isinstance(node.func, ast.Name) or node.func.id != "len" or len(node.args) != 1:
         return
     function, measured = source.function_of(node), _compared_to(source, node)
@@ -148,7 +148,7 @@ def _compared_to(source: Source, node: ast.Call) -> set[str]:
 
 
 def _mutable_defaults(source: Source, function: Function) -> Iterator[Repair]:
-    """A default value is made once; a list in it is shared by all calls."""
+    """A mutable default value is shared by all calls."""
     named = function.args.args[len(function.args.args) - len(function.args.defaults) :]
     pairs = [
         *zip(named, function.args.defaults, strict=True),
@@ -166,16 +166,16 @@ def _mutable_defaults(source: Source, function: Function) -> Iterator[Repair]:
 
 
 def _never_undone(source: Source, function: Function) -> Iterator[Repair]:
-    """What is put on a trail of the object on the way in, and never taken off on the way out."""
+    """An item is added to a collection of the object on entry, and never removed on exit."""
     for index, statement in enumerate(function.body):
         call = statement.value if isinstance(statement, ast.Expr) else None
         rest = function.body[index + 1 :]
         if not isinstance(call, ast.Call) or _method(call) not in ("append", "add") or len(call.args) != 1 or not rest:
             continue
         holder, item = _receiver(source, call), source.code(call.args[0])
-        looked_at = any(source.code(node) == holder for early in function.body[:index] for node in _places(early))
+        checked = any(source.code(node) == holder for early in function.body[:index] for node in _references(early))
         undone = any(f"{holder}.{word}" in source.code(function) for word in ("pop", "remove", "discard", "clear"))
-        if not holder.startswith("self.") or undone or not looked_at:
+        if not holder.startswith("self.") or undone or not checked:
             continue
         indent = source.indent(statement)
         start, end = source.line_start(rest[0].lineno), source.span(rest[-1])[1]
@@ -185,5 +185,5 @@ def _never_undone(source: Source, function: Function) -> Iterator[Repair]:
         yield Repair("undo_at_the_end", statement.lineno, (Edit(start, end, wrapped),), _SURE)
 
 
-def _places(statement: ast.stmt) -> Iterator[ast.AST]:
+def _references(statement: ast.stmt) -> Iterator[ast.AST]:
     return (node for node in ast.walk(statement) if isinstance(node, (ast.Attribute, ast.Name)))

@@ -1,4 +1,4 @@
-"""A source file as text and as a tree, and changes of it that leave the rest as it was written."""
+"""A source file as text and syntax tree, and edits that leave the rest of the text unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 @dataclass(frozen=True)
 class Edit:
-    """Characters ``start`` to ``end`` become ``text``."""
+    """Replaces the characters ``start`` to ``end`` with ``text``."""
 
     start: int
     end: int
@@ -23,19 +23,18 @@ class Edit:
 
 @dataclass(frozen=True)
 class Repair:
-    """A small change that could mend the program."""
+    """A small change that could fix the program."""
 
     kind: str
     line: int
-    """Where it is, from 1."""
+    """Line number, from 1."""
     edits: tuple[Edit, ...]
     weight: float
-    """How often such a change mends something, in the author's experience; more than 1 for a pattern that is
-    suspicious by itself."""
+    """How often such a change is a fix, by the author's estimate; more than 1 for a code smell."""
 
     @property
     def is_smell(self) -> bool:
-        """Whether the place is suspicious by itself."""
+        """Whether the code is suspicious by itself."""
         return self.weight > 1
 
     def overlaps(self, other: Repair) -> bool:
@@ -48,7 +47,7 @@ class Repair:
 
 
 class Source:
-    """One file. Raises SyntaxError when it is no Python."""
+    """A Python file. Raises SyntaxError if it is not valid Python."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,46 +58,46 @@ class Source:
             self._starts.append(self._starts[-1] + len(line))
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
-    def place(self, line: int, column: int) -> int:
-        """The character at a line (from 1) and a column that counts bytes, as syntax trees do."""
+    def offset(self, line: int, column: int) -> int:
+        """The character offset of a line (from 1) and a column in bytes, as in syntax trees."""
         before = self._lines[line - 1].encode()[:column].decode() if line <= len(self._lines) else ""
         return self._starts[line - 1] + len(before)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Where a node begins and ends."""
-        start = self.place(node.lineno, node.col_offset)  # type: ignore[attr-defined]
-        return start, self.place(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        """Start and end of a node."""
+        start = self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        return start, self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
     def code(self, node: ast.AST) -> str:
-        """A node as it is written."""
+        """The source text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def replace(self, node: ast.AST, text: str) -> Edit:
-        """Write something else in place of a node."""
+        """The edit that replaces a node."""
         return Edit(*self.span(node), text)
 
     def line_start(self, line: int) -> int:
-        """The first character of a line."""
+        """The offset of the first character of a line."""
         return self._starts[min(line, len(self._starts)) - 1]
 
     def indent(self, node: ast.AST) -> str:
-        """The white space in front of a statement."""
+        """The indentation of a statement."""
         line = self._lines[node.lineno - 1]  # type: ignore[attr-defined]
         return line[: len(line) - len(line.lstrip())]
 
     def within(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What a node lies in, from the inside to the outside."""
+        """The nodes that contain a node, from the inside out."""
         while node in self.parents:
             node = self.parents[node]
             yield node
 
     def function_of(self, node: ast.AST) -> Function | None:
-        """The function around a node."""
+        """The innermost function that contains a node."""
         return next((outer for outer in self.within(node) if isinstance(outer, FUNCTIONS)), None)
 
     def function_at(self, line: int) -> tuple[int, int]:
-        """First and last line of the innermost function around a line; of the line alone, outside of any."""
+        """First and last line of the innermost function that contains a line; the line itself outside of functions."""
         spans = [
             (node.lineno, node.end_lineno or node.lineno) for node in ast.walk(self.tree) if isinstance(node, FUNCTIONS)
         ]
@@ -106,7 +105,7 @@ class Source:
         return max(around, default=(line, line))
 
     def top_lines(self) -> Iterator[int]:
-        """Lines that run when the module is imported."""
+        """Lines that run at import."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.expr | ast.stmt | ast.arg) and self.function_of(node) is None:
                 yield node.lineno
@@ -116,11 +115,11 @@ class Source:
                 yield from (one.lineno for one in defaults if one is not None)
 
     def names(self) -> set[str]:
-        """Names that the module knows at its top: imported, defined or assigned."""
+        """Top-level names of the module: imported, defined or assigned."""
         return {name for statement in self.tree.body for name in _bound(statement)}
 
     def importing(self, module: str) -> tuple[Edit, ...]:
-        """What is to be added so that ``module`` can be used."""
+        """The edit that imports ``module``, if needed."""
         if module in self.names():
             return ()
         body = self.tree.body
@@ -135,7 +134,7 @@ class Source:
         return (Edit(start, start, f"{lead}import {module}\n" + ("" if start else "\n")),)
 
     def after(self, edits: tuple[Edit, ...]) -> str:
-        """The text with changes, which must not overlap."""
+        """The text after edits, which must not overlap."""
         text = self.text
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
             text = text[: edit.start] + edit.text + text[edit.end :]
@@ -154,7 +153,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 def unified_diff(path: str, before: str, after: str) -> str:
-    """The change of one file, for ``apply_patch``."""
+    """A unified diff of one file, for ``apply_patch``."""
     lines = []
     for line in difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{path}", f"b/{path}"

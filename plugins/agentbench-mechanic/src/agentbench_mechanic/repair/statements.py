@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from .source import FUNCTIONS, Edit, Function, Repair, Source
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Delete)
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 
 
 def statements(source: Source) -> Iterator[Repair]:
-    """Every such change of a file."""
+    """All such changes of a file."""
     for node in ast.walk(source.tree):
         if isinstance(node, FUNCTIONS):
             yield from _function(source, node)
@@ -28,16 +28,16 @@ def _statement(source: Source, node: ast.stmt) -> Iterator[Repair]:
     if isinstance(node, (ast.Break, ast.Continue)):
         other = "continue" if isinstance(node, ast.Break) else "break"
         yield Repair(f"{other} instead", node.lineno, (source.replace(node, other),), 0.6)
-    if isinstance(node, _SIMPLE) and not _documents(source, node):
+    if isinstance(node, _SIMPLE) and not _is_docstring(source, node):
         yield Repair("without the statement", node.lineno, (source.replace(node, "pass"),), 0.4)
     if isinstance(node, ast.AugAssign):
         plain = f"{source.code(node.target)} = {source.code(node.value)}"
-        yield Repair("assigned, not added", node.lineno, (source.replace(node, plain),), 0.4)
+        yield Repair("assignment instead of addition", node.lineno, (source.replace(node, plain),), 0.4)
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         more = f"{source.code(node.targets[0])} += {source.code(node.value)}"
-        yield Repair("added, not assigned", node.lineno, (source.replace(node, more),), 0.3)
+        yield Repair("addition instead of assignment", node.lineno, (source.replace(node, more),), 0.3)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        yield from _lost_result(source, node, node.value)
+        yield from _unused_result(source, node, node.value)
     if isinstance(node, ast.If) and node.orelse == []:
         yield Repair("always", node.lineno, (source.replace(node.test, "True"),), 0.2)
     after = _next(source, node)
@@ -46,7 +46,7 @@ def _statement(source: Source, node: ast.stmt) -> Iterator[Repair]:
         yield Repair("statements swapped", node.lineno, edits, 0.4)
 
 
-def _documents(source: Source, node: ast.stmt) -> bool:
+def _is_docstring(source: Source, node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
@@ -59,16 +59,16 @@ def _next(source: Source, node: ast.stmt) -> ast.stmt | None:
     return None
 
 
-def _lost_result(source: Source, node: ast.Expr, call: ast.Call) -> Iterator[Repair]:
-    """A call whose result nobody takes: to be returned, or to be kept."""
+def _unused_result(source: Source, node: ast.Expr, call: ast.Call) -> Iterator[Repair]:
+    """A call whose result is unused: return it, or assign it to its object."""
     yield Repair("returned", node.lineno, (source.replace(node, f"return {source.code(call)}"),), 0.5)
     if isinstance(call.func, ast.Attribute):
-        kept = f"{source.code(call.func.value)} = {source.code(call)}"
-        yield Repair("kept", node.lineno, (source.replace(node, kept),), 0.5)
+        assigned = f"{source.code(call.func.value)} = {source.code(call)}"
+        yield Repair("assigned", node.lineno, (source.replace(node, assigned),), 0.5)
 
 
 def _function(source: Source, node: Function) -> Iterator[Repair]:
-    yield from _no_memory(source, node)
+    yield from _without_cache(source, node)
     yield from _mirrored(source, node)
     last = node.body[-1]
     if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
@@ -77,8 +77,8 @@ def _function(source: Source, node: Function) -> Iterator[Repair]:
         yield Repair("result returned", last.lineno, (Edit(end, end, text),), 0.5)
 
 
-def _no_memory(source: Source, node: Function) -> Iterator[Repair]:
-    """A result that is kept although it changes."""
+def _without_cache(source: Source, node: Function) -> Iterator[Repair]:
+    """A cached result that changes."""
     for decorator in node.decorator_list:
         name = source.code(decorator).split("(")[0].split(".")[-1]
         if name in ("lru_cache", "cache"):
@@ -89,18 +89,18 @@ def _no_memory(source: Source, node: Function) -> Iterator[Repair]:
 
 
 def _mirrored(source: Source, node: Function) -> Iterator[Repair]:
-    """What holds for positive numbers holds for negative ones with the sign changed."""
+    """Handle negative numbers like positive ones, with the sign changed."""
     inside = isinstance(source.parents.get(node), ast.ClassDef)
-    taken = [argument.arg for argument in node.args.args]
+    parameters = [argument.arg for argument in node.args.args]
     rounds = any(
         isinstance(part, ast.FloorDiv) or (isinstance(part, ast.Name) and part.id in ("floor", "ceil", "round", "int"))
         for part in ast.walk(node)
     )
-    if inside or not taken or not rounds or node.decorator_list or node.args.kwonlyargs:
+    if inside or not parameters or not rounds or node.decorator_list or node.args.kwonlyargs:
         return
     first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
     indent, start = source.indent(first), source.line_start(first.lineno)
-    number, mirrored = taken[0], f"{node.name}({', '.join([f'-{taken[0]}', *taken[1:]])})"
+    number, mirrored = parameters[0], f"{node.name}({', '.join([f'-{parameters[0]}', *parameters[1:]])})"
     many = node.returns is not None and source.code(node.returns).lower().startswith(("list", "sequence"))
     result = f"[-each for each in {mirrored}]" if many else f"-{mirrored}"
     guard = f"{indent}if {number} < 0:\n{indent}    return {result}\n"
@@ -119,7 +119,7 @@ def _other_name(source: Source, node: ast.Name | ast.Attribute) -> Iterator[Repa
         if node.id not in local:
             return
         others = [name for name in dict.fromkeys(local) if name not in (node.id, "self", "cls", "_")]
-        near = others[:_MOST_NAMES]
+        near = others[:_MAX_NAMES]
         for name in near:
             yield Repair("other name", node.lineno, (source.replace(node, name),), 0.3)
     elif isinstance(node.value, ast.Name) and node.value.id == "self":
@@ -129,5 +129,5 @@ def _other_name(source: Source, node: ast.Name | ast.Attribute) -> Iterator[Repa
             for one in ast.walk(owner or function)
             if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self"
         ]
-        for name in [name for name in dict.fromkeys(used) if name != node.attr][:_MOST_NAMES]:
+        for name in [name for name in dict.fromkeys(used) if name != node.attr][:_MAX_NAMES]:
             yield Repair("other attribute", node.lineno, (source.replace(node, f"self.{name}"),), 0.25)

@@ -1,4 +1,4 @@
-"""Tests run in forked processes, so that each starts at once and none can harm the next."""
+"""Run tests in forked processes, so that runs start fast and do not affect each other."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-_MEMORY = 1 << 30  # bytes: a changed loop may collect without end
+_MEMORY = 1 << 30  # bytes: a changed loop may use memory without limit
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How tests ended. Not ``complete``: the tests did not end in time, or took Python down."""
+class Results:
+    """The results of tests. Not ``complete`` if the run did not finish in time, or crashed."""
 
     passed: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     lines: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    """Test -> path -> lines that it executed; only when traced."""
+    """Test -> path -> executed lines; only if traced."""
     complete: bool = False
 
 
-class Trial:
-    """One run of tests that is under way in a process of its own."""
+class Run:
+    """A run of tests in its own process."""
 
     def __init__(
         self, tree: Path, tests: Sequence[str], seconds: float, *, traced: bool = False, compiled: bool = False
     ) -> None:
-        """Begin.
+        """Start.
 
         Args:
             tree: the project's root.
-            tests: what pytest is given; nothing: all tests.
-            seconds: from now on; whoever waits must look at ``until``.
-            traced: tell which lines each test executes.
-            compiled: leave compiled files behind, for the runs to come.
+            tests: arguments of pytest; empty for all tests.
+            seconds: time limit from now; the caller must check ``until``.
+            traced: record the lines that each test executes.
+            compiled: write compiled files, for later runs.
         """
         self._reader, writer = os.pipe()
         self.until = time.monotonic() + seconds
-        self._said = b""
+        self._data = b""
         self._pid = os.fork()
         if self._pid == 0:
             with contextlib.suppress(BaseException):
@@ -59,55 +59,55 @@ class Trial:
         os.close(writer)
 
     def fileno(self) -> int:
-        """For ``select``: readable when there is something to take in."""
+        """For ``select``: readable when there is output."""
         return self._reader
 
-    def take_in(self) -> bool:
-        """Take in what the tests have said; says whether they are done."""
+    def read(self) -> bool:
+        """Read output of the tests. Returns whether they have finished."""
         piece = os.read(self._reader, 1 << 16)
-        self._said += piece
+        self._data += piece
         return not piece
 
-    def verdict(self) -> Verdict:
-        """End it, and say how it went."""
+    def results(self) -> Results:
+        """End the run, and return its results."""
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(OSError):
                 kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._reader)
         try:
-            said = json.loads(self._said)
+            data = json.loads(self._data)
         except ValueError:
-            return Verdict()
-        return Verdict(frozenset(said["passed"]), frozenset(said["failed"]), said["lines"], complete=True)
+            return Results()
+        return Results(frozenset(data["passed"]), frozenset(data["failed"]), data["lines"], complete=True)
 
 
-def warm_up(place: Path) -> None:
-    """Load pytest and its plugins into this process: those that are forked have them then."""
+def warm_up(directory: Path) -> None:
+    """Load pytest and its plugins into this process, so that forked processes have them loaded."""
     import pytest
 
-    empty = place / "empty"
+    empty = directory / "empty"
     empty.mkdir()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(empty), str(empty)])
     gc.freeze()
 
 
-def run(tree: Path, tests: Sequence[str], seconds: float, *, traced: bool = False, compiled: bool = False) -> Verdict:
-    """Run tests and wait for them; see :class:`Trial`."""
-    trial = Trial(tree, tests, seconds, traced=traced, compiled=compiled)
-    while (left := trial.until - time.monotonic()) > 0:
-        if select.select([trial], [], [], left)[0] and trial.take_in():
+def run(tree: Path, tests: Sequence[str], seconds: float, *, traced: bool = False, compiled: bool = False) -> Results:
+    """Run tests and wait for them; see :class:`Run`."""
+    run_ = Run(tree, tests, seconds, traced=traced, compiled=compiled)
+    while (left := run_.until - time.monotonic()) > 0:
+        if select.select([run_], [], [], left)[0] and run_.read():
             break
-    return trial.verdict()
+    return run_.results()
 
 
 def _child(tree: Path, tests: Sequence[str], writer: int, traced: bool, compiled: bool) -> None:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
+        os.dup2(null, stream)
     os.chdir(tree)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(tree), str(tree / "src"), os.environ.get("PYTHONPATH", "")])
     sys.dont_write_bytecode = not compiled
@@ -118,14 +118,14 @@ def _child(tree: Path, tests: Sequence[str], writer: int, traced: bool, compiled
 
     recorder = _Recorder(tree, traced)
     pytest.main([*tests, "-q", "-p", "no:cacheprovider"], plugins=[recorder])
-    said = {"passed": sorted(recorder.passed), "failed": sorted(recorder.failed), "lines": recorder.lines}
+    data = {"passed": sorted(recorder.passed), "failed": sorted(recorder.failed), "lines": recorder.lines}
     with os.fdopen(writer, "w") as out:
-        json.dump(said, out)
+        json.dump(data, out)
     os._exit(0)
 
 
 class _Recorder:
-    """A plugin of pytest that remembers how each test ended, and which lines it executed."""
+    """A pytest plugin that records the result of each test, and the lines that it executed."""
 
     def __init__(self, tree: Path, traced: bool) -> None:
         self.passed: set[str] = set()
@@ -133,17 +133,17 @@ class _Recorder:
         self.lines: dict[str, dict[str, list[int]]] = {}
         self._inside = f"{tree}{os.sep}"
         self._traced = traced
-        self._now: set[tuple[str, int]] = set()
-        self._ours: dict[CodeType, str] = {}
+        self._executed: set[tuple[str, int]] = set()
+        self._paths: dict[CodeType, str] = {}
 
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> None:
-        """Begin to trace."""
-        self._now = set()
+        """Start tracing."""
+        self._executed = set()
         if self._traced:
             sys.settrace(self._trace)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Remember."""
+        """Record the result."""
         if report.failed:
             self.failed.add(report.nodeid)
             self.passed.discard(report.nodeid)
@@ -151,26 +151,26 @@ class _Recorder:
             self.passed.add(report.nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
-        """Write down what was executed."""
+        """Record the executed lines."""
         sys.settrace(None)
-        found: dict[str, list[int]] = {}
-        for path, line in sorted(self._now):
-            found.setdefault(path, []).append(line)
+        executed: dict[str, list[int]] = {}
+        for path, line in sorted(self._executed):
+            executed.setdefault(path, []).append(line)
         if self._traced:
-            self.lines[nodeid] = found
+            self.lines[nodeid] = executed
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file that cannot be collected has failed."""
+        """A file that cannot be collected counts as failed."""
         if report.failed:
             self.failed.add(report.nodeid)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        path = self._ours.get(code)
+        path = self._paths.get(code)
         if path is None:
             inside = code.co_filename.startswith(self._inside)
-            path = self._ours[code] = code.co_filename[len(self._inside) :] if inside else ""
+            path = self._paths[code] = code.co_filename[len(self._inside) :] if inside else ""
         if not path:
             return None
-        self._now.add((path, frame.f_lineno))
+        self._executed.add((path, frame.f_lineno))
         return self._trace
