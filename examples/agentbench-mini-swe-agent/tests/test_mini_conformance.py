@@ -1,4 +1,4 @@
-"""The conformance kit, on an agent whose loop nobody here wrote."""
+"""The conformance kit, on an agent with an external loop."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from agentbench_mini_swe_agent.options import MiniSweAgentOptions
 from agentbench_mini_swe_agent.plugin import mini_swe_agent
 from agentbench_testing import Answer, ModelAgentConformance, calls
 
-REPAIR = "sed -i 's/left - right/left + right/' adding.py"
+FIX = "sed -i 's/left - right/left + right/' adding.py"
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
-def types(command: str) -> Answer:
-    return calls(ToolCall(tool="bash", arguments={"command": command}), text="I go on.")
+def runs(command: str) -> Answer:
+    return calls(ToolCall(tool="bash", arguments={"command": command}), text="Continuing.")
 
 
 class TestMiniSweAgent(ModelAgentConformance):
@@ -22,10 +22,10 @@ class TestMiniSweAgent(ModelAgentConformance):
 
     @classmethod
     def fixing(cls, request: Request) -> Answer:
-        """By shell commands: first the repair, then the one that ends it."""
-        typed = [call.arguments.get("command") for message in request.messages for call in message.tool_calls]
-        return types(SUBMIT if REPAIR in typed else REPAIR)
+        """As shell commands: first the fix, then the one that submits."""
+        commands = [call.arguments.get("command") for message in request.messages for call in message.tool_calls]
+        return runs(SUBMIT if FIX in commands else FIX)
 
     @classmethod
     def flooding(cls, request: Request) -> Answer:
-        return types("seq 1 4000")
+        return runs("seq 1 4000")

@@ -1,4 +1,4 @@
-"""The agent ``outline-first``: the harness's own tools over real files, and a model that is scripted."""
+"""The agent ``outline-first``, with the harness's own tools, real files and a scripted model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from agentbench_core import AgentResult, ModelFacts, Prompt, Tool, ToolCall, Warning_
 from agentbench_outline.agent import OutlineFirst
-from agentbench_outline.naming import imported, named
 from agentbench_outline.options import OutlineFirstOptions, OutlineOptions
+from agentbench_outline.paths import imported, named
 from agentbench_outline.tool import Outline
 from agentbench_testing import FIX, ContextDouble, builtin_tools, make_context
 
@@ -56,11 +56,11 @@ def test_the_option_chooses_the_prompts(version: str, beginning: str) -> None:
         assert prompt.version == f"outline_first_v1@sha256:{digest}"
 
 
-def test_without_its_tool_it_says_so_and_works_all_the_same() -> None:
+def test_without_its_tool_it_warns_and_continues() -> None:
     with make_context([PATCH]) as attempt:
         assert solve(attempt).ended == "completed"
         warnings = [event.message for event in attempt.events if isinstance(event, Warning_)]
-    assert warnings == ["nothing is outlined without the tools outline: use --variant outline-first"]
+    assert warnings == ["no outlines: missing tools: outline; use --variant outline-first"]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_it_outlines_within_its_share_of_the_steps(max_steps: int | None, max_fi
 
 
 @pytest.mark.parametrize(("max_chars", "window"), [(190, None), (9000, 253)])
-def test_no_more_than_there_is_room_for(max_chars: int, window: int | None) -> None:
-    """By its option, or by the model's window; what does not fit is left out as a whole."""
+def test_outlines_stay_within_the_limit(max_chars: int, window: int | None) -> None:
+    """The option, or the model's context window; outlines that do not fit are omitted completely."""
     with make_context([], tools=OFFERED, facts=ModelFacts(context_tokens=window)) as attempt:
         text = OutlineFirst(OutlineFirstOptions(max_chars=max_chars)).outlines(attempt.context)
     assert "test_adding.py" in text
@@ -82,8 +82,8 @@ def test_no_more_than_there_is_room_for(max_chars: int, window: int | None) -> N
     assert len(text) <= 190
 
 
-def test_a_file_that_cannot_be_parsed_is_passed_over() -> None:
-    """It may well be the bug."""
+def test_a_file_that_cannot_be_parsed_is_skipped() -> None:
+    """It may be the file with the bug."""
     files = {"broken.py": "def f(:\n", "test_it.py": "import broken\n"}
     with make_context([], tools=OFFERED, files=files, failing_command="python3 broken.py test_it.py") as attempt:
         text = OutlineFirst(OutlineFirstOptions()).outlines(attempt.context)

@@ -1,4 +1,4 @@
-"""The conformance kit, on the tool and on the agent."""
+"""The conformance kit, on the tool and the agent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What the distribution registers, what importing it costs, and what its README says."""
+"""The registered components, the cost of the import, and the tables of the README."""
 
 import subprocess
 import sys
@@ -17,10 +17,10 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 def registered(hook: Any) -> Any:
-    """What a hook gives to ``register`` for its one component."""
-    found: list[Any] = []
-    hook(lambda *arguments, **more: found.append((*arguments, more)))
-    (one,) = found
+    """The arguments that a hook passes to ``register`` for its only component."""
+    calls: list[Any] = []
+    hook(lambda *arguments, **more: calls.append((*arguments, more)))
+    (one,) = calls
     return one
 
 
@@ -35,7 +35,7 @@ def test_a_tool_an_agent_and_a_variant() -> None:
     assert "outline" in settings["tools"]
 
 
-def test_the_entry_module_leaves_the_rest_for_later() -> None:
+def test_the_entry_module_imports_only_the_options() -> None:
     code = "import sys, agentbench_outline.plugin; print(sorted(n for n in sys.modules if 'outline' in n))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     names = ["agentbench_outline", "agentbench_outline.options", "agentbench_outline.plugin"]

@@ -1,4 +1,4 @@
-"""The tool ``outline``: what it says of good files, and that no file can hurt it."""
+"""The tool ``outline``: results for valid files, and robustness against others."""
 
 from collections.abc import Iterator
 
@@ -57,7 +57,7 @@ def outline(workbench: Workbench, content: str | bytes, **options: int) -> ToolR
 
 
 def test_classes_functions_lines_docstrings_and_imports(workbench: Workbench) -> None:
-    """What stands in functions is part of those; a decorator is the first line of what it decorates."""
+    """Definitions inside functions are not listed; a decorator is the first line of its definition."""
     result = outline(workbench, CART)
     assert result.ok
     assert result.fields == {
@@ -75,13 +75,13 @@ def test_classes_functions_lines_docstrings_and_imports(workbench: Workbench) ->
     }
 
 
-def test_what_is_more_is_counted(workbench: Workbench) -> None:
+def test_omitted_definitions_are_counted(workbench: Workbench) -> None:
     result = outline(workbench, CART, max_definitions=2)
     assert (len(result.fields["definitions"]), result.fields["omitted"]) == (2, 3)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("def f(:\n    pass\n", "line 1: "),
         ("x = 1\n\n   y = 2\n", "line 3: unexpected indent"),
@@ -94,10 +94,10 @@ def test_what_is_more_is_counted(workbench: Workbench) -> None:
     ],
     ids=["syntax", "indentation", "binary", "utf-16", "brackets", "signs", "dots", "classes"],
 )
-def test_what_is_not_python_is_refused(workbench: Workbench, content: str | bytes, said: str) -> None:
+def test_files_that_are_not_python_are_refused(workbench: Workbench, content: str | bytes, message: str) -> None:
     result = outline(workbench, content)
     assert (result.ok, result.error_type) == (False, "not_python"), result
-    assert said in result.error_message
+    assert message in result.error_message
     assert len(result.error_message) < 400
 
 
@@ -107,8 +107,8 @@ def test_a_long_file_is_refused_before_it_is_parsed(workbench: Workbench) -> Non
     assert (result.error_type, "120 bytes" in result.error_message) == ("too_large", True)
 
 
-def test_odd_encodings(workbench: Workbench) -> None:
-    """A byte order mark, a declared codec that is not there or slow, and bytes of Latin-1 in a docstring."""
+def test_encodings(workbench: Workbench) -> None:
+    """A byte order mark, a declared codec that is unknown or slow, and a docstring in Latin-1."""
     assert outline(workbench, b"\xef\xbb\xbfdef f(): pass\n").fields["definitions"] == ["1: def f"]
     assert outline(workbench, "# coding: idna\ndef f(): pass\n").fields["definitions"] == ["2: def f"]
     latin = '# coding: latin-1\ndef f():\n    """Größe."""\n'.encode("latin-1")
@@ -117,14 +117,14 @@ def test_odd_encodings(workbench: Workbench) -> None:
     assert outline(workbench, "").fields["definitions"] == []
 
 
-def test_names_and_docstrings_are_cut_short() -> None:
-    found = outlined(f"class {'C' * 5000}:\n    def f(self): '''\n\n{'d' * 5000}\nmore'''\n")
-    assert all(len(str(each)) < 300 for each in found.definitions)
-    assert found.definitions[1].doc == "d" * 120
+def test_names_and_docstrings_are_truncated() -> None:
+    outline_ = outlined(f"class {'C' * 5000}:\n    def f(self): '''\n\n{'d' * 5000}\nmore'''\n")
+    assert all(len(str(each)) < 300 for each in outline_.definitions)
+    assert outline_.definitions[1].doc == "d" * 120
 
 
-def test_odd_escapes_are_nobodys_warning() -> None:
-    """Warnings are errors in these tests: one that came out would fail here."""
+def test_invalid_escapes_cause_no_warning() -> None:
+    """Warnings are errors in these tests."""
     assert [each.name for each in outlined("def f(): return '\\d'\n").definitions] == ["f"]
     with pytest.raises(NotPythonError, match="line 1"):
         outlined("?")

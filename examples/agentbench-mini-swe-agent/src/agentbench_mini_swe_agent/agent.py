@@ -1,4 +1,4 @@
-"""The agent: mini-swe-agent's own loop between two adapters. See :mod:`.importing` for how this is imported."""
+"""The agent: mini-swe-agent's own loop with two adapters. :mod:`.importing` imports this module."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentbench_mini_swe_agent.model import AttemptModel
 from agentbench_mini_swe_agent.options import MiniSweAgentOptions
 
 _OFF = {"step_limit": 0, "cost_limit": 0.0, "wall_time_limit_seconds": 0, "output_path": None}
-"""The variant's limits count, and AgentBench keeps the evidence."""
-_MEANINGS = {
-    "Refusal": "the model refuses",
-    "ContextWindowExceeded": "the conversation no longer fits into the model",
-    "RepeatedFormatError": "the model calls no command that can be run, again and again",
+"""AgentBench enforces the limits of the variant, and records the evidence."""
+_MESSAGES = {
+    "Refusal": "the model refused",
+    "ContextWindowExceeded": "the conversation exceeds the model's context window",
+    "RepeatedFormatError": "the model repeatedly called no valid command",
 }
 
 
@@ -32,19 +32,19 @@ class MiniSweAgent:
         return Configuration.read(self.options.config)
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Run it on what the task says. What ends an attempt comes out as it went in."""
+        """Run it with the task's instruction. Errors that end the attempt propagate unchanged."""
         configuration = self.configuration
         context.report_prompt_version(configuration.version)
         if not any(tool.name == "run" for tool in context.tools.specs):
-            message = "the variant does not offer the tool `run`, by which commands reach the sandbox"
+            message = "the variant does not offer the tool `run`, which is needed to run commands"
             return AgentResult(ended="tool_error", message=message, prompt_version=configuration.version)
         environment = SandboxEnvironment(context.tools, configuration.env, self.options.timeout_sec)
         model = AttemptModel(context, configuration.model)
         mini = DefaultAgent(model, environment, **{**configuration.agent, **_OFF})
-        ended = mini.run(context.instruction)
-        status = ended.get("exit_status", "")
+        result = mini.run(context.instruction)
+        status = result.get("exit_status", "")
         return AgentResult(
             ended="completed" if status == "Submitted" else "gave_up",
-            message=ended.get("submission") or _MEANINGS.get(status, status),
+            message=result.get("submission") or _MESSAGES.get(status, status),
             prompt_version=configuration.version,
         )

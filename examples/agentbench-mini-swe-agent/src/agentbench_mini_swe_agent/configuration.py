@@ -1,4 +1,4 @@
-"""mini-swe-agent's own configuration, read from the installed package: prompts, templates, variables of commands."""
+"""mini-swe-agent's configuration, from the installed package: prompts, templates, environment variables."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from minisweagent.config import builtin_config_dir
 from agentbench_core import InputError, Prompt, read_yaml
 
 _TEXT_MODE = "mswea_bash_command"
-"""Marks commands in the words of a model; the configurations for tool calls do not have it."""
-_NEEDED = ("observation_template", "format_error_template")
+"""Marks commands in the text of a response; configurations for tool calls do not contain it."""
+_REQUIRED = ("observation_template", "format_error_template")
 
 
 @attrs.frozen(kw_only=True)
 class Configuration:
-    """One YAML file. ``version`` names its text and the release of mini-swe-agent."""
+    """A YAML file. ``version`` is the release of mini-swe-agent, with the name and digest of the file."""
 
     version: str
     agent: Mapping[str, Any]
     model: Mapping[str, Any]
     env: Mapping[str, str]
-    """Variables that every command gets."""
+    """Environment variables of every command."""
 
     @classmethod
     def read(cls, name: str) -> Configuration:
-        """A file of the package, or one by its absolute path. Raises InputError where it is none for tool calls."""
+        """A file of the package, or an absolute path. Raises InputError if it is not for tool calls."""
         path = Path(builtin_config_dir) / name
         if not path.is_file():
-            known = ", ".join(sorted(found.name for found in Path(builtin_config_dir).glob("*.yaml")))
-            raise InputError(f"mini-swe-agent has no configuration {name!r}", remedy=f"It has: {known}")
-        text, given = path.read_text(encoding="utf-8"), read_yaml(path)
-        sections = {section: _section(given, section) for section in ("agent", "model", "environment")}
-        if missing := [key for key in _NEEDED if key not in sections["model"]]:
-            raise InputError(f"{path}: `model` lacks {', '.join(missing)}", remedy="See mini.yaml of mini-swe-agent.")
+            known = ", ".join(sorted(file.name for file in Path(builtin_config_dir).glob("*.yaml")))
+            raise InputError(f"mini-swe-agent has no configuration {name!r}", remedy=f"Available: {known}")
+        text, data = path.read_text(encoding="utf-8"), read_yaml(path)
+        sections = {section: _section(data, section) for section in ("agent", "model", "environment")}
+        if missing := [key for key in _REQUIRED if key not in sections["model"]]:
+            raise InputError(f"{path}: `model` has no {', '.join(missing)}", remedy="See mini.yaml of mini-swe-agent.")
         if _TEXT_MODE in text or "action_regex" in sections["model"]:
             raise InputError(
-                f"{path}: is for models that write commands into their words",
-                remedy="The model gets a tool here: take mini.yaml, or a copy of it.",
+                f"{path}: is for models that write commands as text",
+                remedy="Use a configuration for tool calls: mini.yaml, or a copy of it.",
             )
         try:
             AgentConfig(**sections["agent"])
@@ -56,6 +56,6 @@ class Configuration:
         )
 
 
-def _section(given: object, name: str) -> Mapping[str, Any]:
-    found = given.get(name) if isinstance(given, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+def _section(data: object, name: str) -> Mapping[str, Any]:
+    section = data.get(name) if isinstance(data, Mapping) else None
+    return section if isinstance(section, Mapping) else {}

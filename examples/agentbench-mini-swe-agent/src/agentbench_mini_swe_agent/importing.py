@@ -1,7 +1,7 @@
-"""Imports mini-swe-agent without what that does to a process that is not its own.
+"""Imports mini-swe-agent without side effects on this process.
 
-At its import it prints a banner, makes a directory in the user's home, and loads variables (keys of models, as a rule)
-from a file there into the environment of this process. Two variables keep it from that.
+Its import prints a banner, creates a directory in the user's home, and loads environment variables, usually API keys,
+from a file there. Two variables prevent that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from agentbench_mini_swe_agent.agent import MiniSweAgent
 
 _LOCK = threading.Lock()
-"""Attempts begin in threads, and the environment is one for all of them."""
+"""Attempts start in threads, and all threads share the environment."""
 
 
 def agent_class() -> type[MiniSweAgent]:
-    """The agent, with everything that it needs imported."""
+    """The class of the agent, after the import of mini-swe-agent."""
     with _LOCK:
         if "minisweagent" in sys.modules:
             from agentbench_mini_swe_agent.agent import MiniSweAgent
@@ -34,9 +34,9 @@ def agent_class() -> type[MiniSweAgent]:
 
 @contextmanager
 def _variables(config_directory: str) -> Iterator[None]:
-    wanted = {"MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": config_directory}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    variables = {"MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": config_directory}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""mini-swe-agent's contract for models, kept by the model of an attempt."""
+"""mini-swe-agent's interface for models, implemented with the model of an attempt."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agentbench_core import AgentTurnStarted, AttemptContext, Completion, Message, Request, ToolCall, ToolSpec
-from agentbench_mini_swe_agent.fitting import Fitting
+from agentbench_mini_swe_agent.window import Window
 
 _BASH = ToolSpec(**BASH_TOOL["function"], effect="runs")
-_GIVEN_UP = {"refusal": "Refusal", "context_overflow": "ContextWindowExceeded"}
-"""Answers after which there is no use in asking again, and the exit status that they become."""
+_FINAL = {"refusal": "Refusal", "context_overflow": "ContextWindowExceeded"}
+"""Finish reasons that end the attempt, with the exit status."""
 
 
 class AttemptModel:
-    """Asks the model of an attempt, by tool calls. What stops the attempt and what fails passes through."""
+    """Calls the model of an attempt, with a tool. Errors propagate."""
 
     def __init__(self, context: AttemptContext, config: Mapping[str, Any]) -> None:
         assert context.llm is not None, "registered with the capability needs_llm"
         self.config = config
         self._llm = context.llm
         self._log = context.log
-        self._fitting = Fitting()
+        self._window = Window()
         self._turns = 0
 
     def query(self, messages: Sequence[Mapping[str, Any]], **kwargs: Any) -> dict[str, Any]:
-        """The model's answer with its commands, as a message of mini-swe-agent. Raises FormatError for others."""
+        """The model's response with its commands, as a message of mini-swe-agent. Raises FormatError if it has none."""
         self._turns += 1
         self._log.emit(AgentTurnStarted(turn=self._turns))
-        answer = self._ask([_message(message) for message in messages])
-        if status := _GIVEN_UP.get(answer.finish):
-            ended = {"exit_status": status, "submission": ""}
-            raise InterruptAgentFlow({"role": "exit", "content": answer.message.content, "extra": ended})
+        answer = self._complete([_message(message) for message in messages])
+        if status := _FINAL.get(answer.finish):
+            final = {"exit_status": status, "submission": ""}
+            raise InterruptAgentFlow({"role": "exit", "content": answer.message.content, "extra": final})
         cost = (answer.usage.cost_usd if answer.usage else None) or 0.0
         extra: dict[str, Any] = {"message": answer.message, "cost": cost, "timestamp": time.time()}
-        said = {"role": "assistant", "content": answer.message.content, "extra": extra}
-        extra["actions"] = self._actions(answer, said)
-        return said
+        message = {"role": "assistant", "content": answer.message.content, "extra": extra}
+        extra["actions"] = self._actions(answer, message)
+        return message
 
-    def _ask(self, messages: Sequence[Message]) -> Completion:
+    def _complete(self, messages: Sequence[Message]) -> Completion:
         while True:
-            request = Request(messages=self._fitting.shown(messages), tools=(_BASH,))
+            request = Request(messages=self._window.shown(messages), tools=(_BASH,))
             answer = self._llm.complete(request)
-            if answer.finish != "context_overflow" or not self._fitting.shrink(messages):
+            if answer.finish != "context_overflow" or not self._window.shrink(messages):
                 return answer
 
-    def _actions(self, answer: Completion, said: dict[str, Any]) -> list[dict[str, Any]]:
-        """The commands. What cannot be read is answered where the model expects it: as the results of its calls."""
+    def _actions(self, answer: Completion, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The commands. If calls are invalid, the error is the result of each call, as models expect."""
         calls = answer.message.tool_calls
         try:
             if problem := next((call.problem for call in calls if call.problem), ""):
-                raise FormatError({"role": "user", "content": self._complaint(problem, answer.finish)})
+                raise FormatError({"role": "user", "content": self._format_error(problem, answer.finish)})
             actions: list[dict[str, Any]] = parse_toolcall_actions(
                 [_as_parsed(call) for call in calls],
                 format_error_template=self.config["format_error_template"],
@@ -69,19 +69,19 @@ class AttemptModel:
             )
         except FormatError as error:
             if not calls:
-                error.messages[0].setdefault("extra", {})["cost"] = said["extra"]["cost"]
+                error.messages[0].setdefault("extra", {})["cost"] = message["extra"]["cost"]
                 raise
             content = error.messages[0]["content"]
             results = [{"role": "tool", "tool_call_id": call.id, "content": content} for call in calls]
-            raise FormatError(said, *results) from None
+            raise FormatError(message, *results) from None
         return actions
 
-    def _complaint(self, problem: str, finish: str) -> str:
+    def _format_error(self, problem: str, finish: str) -> str:
         template = Template(self.config["format_error_template"], undefined=StrictUndefined)
         return str(template.render(error=problem, actions=[], has_tool_calls=True, finish_reason=finish))
 
     def format_message(self, **kwargs: Any) -> dict[str, Any]:
-        """A message as it is: there are no pictures."""
+        """The message unchanged: images are not supported."""
         return kwargs
 
     def format_observation_messages(
@@ -90,33 +90,33 @@ class AttemptModel:
         outputs: list[dict[str, Any]],
         template_vars: dict[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """What commands gave, by mini-swe-agent's own template."""
-        found: list[dict[str, Any]] = format_toolcall_observation_messages(
+        """The results of commands, formatted with mini-swe-agent's own template."""
+        formatted: list[dict[str, Any]] = format_toolcall_observation_messages(
             actions=message["extra"]["actions"],
             outputs=outputs,
             observation_template=self.config["observation_template"],
             template_vars=template_vars,
         )
-        return found
+        return formatted
 
     def get_template_vars(self, **kwargs: Any) -> dict[str, Any]:
-        """What prompts may name."""
+        """Variables for templates."""
         return {**self.config, **kwargs}
 
     def serialize(self) -> dict[str, Any]:
-        """Nothing: AgentBench keeps the evidence."""
+        """Nothing: AgentBench records the evidence."""
         return {}
 
 
-def _message(given: Mapping[str, Any]) -> Message:
-    answer = given.get("extra", {}).get("message")
+def _message(data: Mapping[str, Any]) -> Message:
+    answer = data.get("extra", {}).get("message")
     if isinstance(answer, Message):
-        return answer  # with what its provider wants to see again
-    return Message(role=given["role"], content=given["content"], tool_call_id=given.get("tool_call_id", ""))
+        return answer  # with opaque data of its provider
+    return Message(role=data["role"], content=data["content"], tool_call_id=data.get("tool_call_id", ""))
 
 
 def _as_parsed(call: ToolCall) -> SimpleNamespace:
-    """A call in the form in which mini-swe-agent's parser meets one."""
+    """A call in the form that mini-swe-agent's parser expects."""
     return SimpleNamespace(
         id=call.id, function=SimpleNamespace(name=call.tool, arguments=json.dumps(dict(call.arguments)))
     )

@@ -1,4 +1,4 @@
-"""The agent's options; apart, so that listing them loads nothing else."""
+"""The agent's options, in their own module so that listing them loads nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from agentbench_core import option
 
 @attrs.frozen(kw_only=True)
 class MiniSweAgentOptions:
-    """How mini-swe-agent is set up here."""
+    """Options of agent ``mini-swe-agent``."""
 
     config: str = option("mini.yaml", help="YAML file in mini-swe-agent's own config directory, or an absolute path")
-    timeout_sec: float | None = option(None, help="for one command; null: the task's limit for a call", minimum=0.1)
+    timeout_sec: float | None = option(
+        None, help="time limit of one command; null: the task's limit for a call", minimum=0.1
+    )

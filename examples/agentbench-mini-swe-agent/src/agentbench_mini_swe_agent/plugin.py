@@ -1,4 +1,4 @@
-"""What this distribution adds to AgentBench; mini-swe-agent is imported when its agent is made."""
+"""Registers the agent. mini-swe-agent itself is imported when the agent is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AGENTBENCH_API = 1
 
 
 def mini_swe_agent(options: MiniSweAgentOptions) -> Agent:
-    """An agent for one attempt."""
+    """Make the agent ``mini-swe-agent``."""
     from agentbench_mini_swe_agent.importing import agent_class
 
     return agent_class()(options)
@@ -17,11 +17,11 @@ def mini_swe_agent(options: MiniSweAgentOptions) -> Agent:
 
 @hookimpl
 def agentbench_register_agents(register: Register[Agent]) -> None:
-    """Agents that work with a model."""
+    """The agent ``mini-swe-agent``."""
     register(
         "mini-swe-agent",
         mini_swe_agent,
         MiniSweAgentOptions,
-        summary="mini-swe-agent as it is: a model with a shell",
+        summary="mini-swe-agent, unmodified: a model with a shell",
         capabilities=("needs_llm",),
     )

@@ -1,4 +1,4 @@
-"""The agent ``outline-first``: outlines what the failure names, and then works as ``baseline`` does."""
+"""The agent ``outline-first``: outlines the files that the failure names, then works like ``baseline``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 from agentbench_core import AgentResult, AttemptContext, Conversation, Prompt, ToolCall, Warning_, repair_loop
-from agentbench_outline.naming import imported, named
 from agentbench_outline.options import OutlineFirstOptions
+from agentbench_outline.paths import imported, named
 
-_NEEDED = {"list_files", "outline"}
+_REQUIRED = {"list_files", "outline"}
 _HEADINGS = {
     "v1": "Outlines of files that the failure leads to (lines: definition - what it says of itself):",
     "v2": "Outlines of files related to the failure (lines: definition - docstring):",
@@ -26,9 +26,9 @@ class OutlineFirst:
     options: OutlineFirstOptions
 
     def solve(self, context: AttemptContext) -> AgentResult:
-        """Outline, then work until the command passes, or the model gets no further."""
+        """Outline files, then work until the command passes, or the model makes no more progress."""
         prompt = Prompt.read("agentbench_outline", f"outline_first_{self.options.prompt_version}")
-        context.report_prompt_version(prompt.version)  # outlining may already end the attempt
+        context.report_prompt_version(prompt.version)  # outlining can end the attempt
         chat = Conversation(context, prompt.text)
         chat.add_user(context.instruction)
         if outlines := self.outlines(context):
@@ -36,16 +36,16 @@ class OutlineFirst:
         return repair_loop(chat, context, self.options, prompt.version)
 
     def outlines(self, context: AttemptContext) -> str:
-        """What the files that the failure names define, then what those define that they import; or nothing.
+        """Outlines of the files that the failure names, then of the files that they import; empty if there are none.
 
-        Takes a step for the list of files, and one for each outline.
+        Uses a step for the list of files, and one for each outline.
         """
-        if missing := _NEEDED - {spec.name for spec in context.tools.specs}:
-            said = f"nothing is outlined without the tools {', '.join(sorted(missing))}: use --variant outline-first"
-            context.log.emit(Warning_(message=said))
+        if missing := _REQUIRED - {spec.name for spec in context.tools.specs}:
+            message = f"no outlines: missing tools: {', '.join(sorted(missing))}; use --variant outline-first"
+            context.log.emit(Warning_(message=message))
             return ""
         parts = [_HEADINGS[self.options.prompt_version]]
-        room = self._room(context) - len(parts[0])
+        room = self._max_chars(context) - len(parts[0])
         for path, fields in self._outlined(context):
             heading = f"\n\n{path}\n"
             lines = "\n".join(fields["definitions"]) or "(no classes, no functions)"
@@ -59,25 +59,25 @@ class OutlineFirst:
 
     def _outlined(self, context: AttemptContext) -> Iterator[tuple[str, Mapping[str, Any]]]:
         left = context.budget.steps_left
-        most = self.options.max_files if left is None else min(self.options.max_files, left // 4 - 1)
-        if most < 1:
+        remaining = self.options.max_files if left is None else min(self.options.max_files, left // 4 - 1)
+        if remaining < 1:
             return
         listed = context.tools.call(ToolCall(tool="list_files", arguments={"glob": "**/*.py"}))
         paths = list(listed.fields.get("paths", ()))
-        waiting = named(f"{context.failing_command}\n{context.failure_output}", paths)
-        known = set(waiting)
-        while waiting and most > 0:
-            path = waiting.pop(0)
-            most -= 1
+        pending = named(f"{context.failing_command}\n{context.failure_output}", paths)
+        known = set(pending)
+        while pending and remaining > 0:
+            path = pending.pop(0)
+            remaining -= 1
             result = context.tools.call(ToolCall(tool="outline", arguments={"path": path}))
             if not result.ok:
-                continue  # a file that cannot be parsed may be the bug: the failure's own words are in the instruction
+                continue  # it may be the file with the bug; the instruction has the error
             yield path, result.fields
             new = [each for each in imported(result.fields["imports"], path, paths) if each not in known]
             known.update(new)
-            waiting += new
+            pending += new
 
-    def _room(self, context: AttemptContext) -> int:
-        """Characters for all outlines; a token is taken for 3 of them, which is on the careful side."""
+    def _max_chars(self, context: AttemptContext) -> int:
+        """Characters for all outlines, with a conservative estimate of 3 characters per token."""
         window = context.llm.facts.context_tokens if context.llm else None
         return self.options.max_chars if window is None else min(self.options.max_chars, 3 * window // 4)

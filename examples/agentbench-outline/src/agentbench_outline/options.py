@@ -1,4 +1,4 @@
-"""Options of the tool and the agent; light, because every command imports them."""
+"""Options of the tool and the agent, in their own module so that listing them loads nothing else."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from agentbench_core import RepairOptions, option
 class OutlineOptions:
     """Options of tool ``outline``."""
 
-    max_bytes: int = option(1 << 19, help="bytes of a file that is parsed; longer ones are refused", minimum=1)
-    max_definitions: int = option(300, help="classes and functions of one file that are shown", minimum=1, maximum=2000)
+    max_bytes: int = option(1 << 19, help="maximum size of a file in bytes; larger files are refused", minimum=1)
+    max_definitions: int = option(
+        300, help="maximum number of classes and functions in one result", minimum=1, maximum=2000
+    )
 
 
 @attrs.frozen(kw_only=True)
 class OutlineFirstOptions(RepairOptions):
-    """Options of agent ``outline-first``: how much it outlines, and when it gives up."""
+    """Options of agent ``outline-first``: how much it outlines, its prompts, and when it gives up."""
 
     max_files: int = option(6, help="files to outline; at most a quarter of the steps", minimum=0)
     max_chars: int = option(9000, help="characters of all outlines; at most a quarter of the model's window", minimum=0)

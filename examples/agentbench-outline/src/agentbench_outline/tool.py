@@ -14,42 +14,44 @@ from agentbench_outline.outlining import NotPythonError, outlined
 
 @attrs.frozen(kw_only=True)
 class OutlineArguments:
-    """What a model may say."""
+    """Arguments of the tool."""
 
     path: str = option(help="Python file, relative to the workspace")
 
 
 @attrs.frozen
 class Outline:
-    """Shows what is in a file without showing the file. Reads one, writes none, runs none."""
+    """Lists the definitions of a file. Reads one file, and neither writes nor runs anything."""
 
     options: OutlineOptions
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told."""
-        said = "List the classes and functions of a Python file: lines, name, first line of the docstring; its imports."
-        return ToolSpec.of("outline", said, OutlineArguments, "reads")
+        """The description for models."""
+        description = (
+            "List the classes and functions of a Python file: lines, name, first line of the docstring; its imports."
+        )
+        return ToolSpec.of("outline", description, OutlineArguments, "reads")
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (how many more), ``imports``.
+        """``definitions`` (``12-30: def Cart.total - The sum.``), ``omitted`` (number of further ones), ``imports``.
 
-        Raises ToolError: ``too_large``, ``not_python``, and what reading raises; InputError for bad arguments.
+        Raises ToolError (``too_large``, ``not_python``, and errors of reading); InputError for invalid arguments.
         """
-        asked = load(arguments, OutlineArguments, where="outline")
-        most = self.options.max_bytes
-        data = context.workspace.read(asked.path, limit=most + 1)
-        if len(data) > most:
-            raise ToolError("too_large", f"{asked.path!r} has more than {most} bytes; read some of its lines instead")
+        wanted = load(arguments, OutlineArguments, where="outline")
+        limit = self.options.max_bytes
+        data = context.workspace.read(wanted.path, limit=limit + 1)
+        if len(data) > limit:
+            raise ToolError("too_large", f"{wanted.path!r} has more than {limit} bytes; read some of its lines instead")
         context.deadline.check()
         try:
-            # Whatever coding it declares: names are ASCII nearly always, and of odd codecs some take for ever.
-            found = outlined(data.decode("utf-8", "replace"))
+            # The declared encoding is ignored: names are nearly always ASCII, and some codecs are very slow.
+            outline = outlined(data.decode("utf-8", "replace"))
         except NotPythonError as error:
-            raise ToolError("not_python", f"{asked.path!r} cannot be parsed: {error}") from None
-        shown = found.definitions[: self.options.max_definitions]
+            raise ToolError("not_python", f"{wanted.path!r} cannot be parsed: {error}") from None
+        shown = outline.definitions[: self.options.max_definitions]
         return ToolResult.success(
             definitions=[str(each) for each in shown],
-            omitted=len(found.definitions) - len(shown),
-            imports=list(found.imports),
+            omitted=len(outline.definitions) - len(shown),
+            imports=list(outline.imports),
         )

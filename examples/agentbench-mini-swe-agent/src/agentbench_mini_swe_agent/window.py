@@ -1,4 +1,4 @@
-"""Keeps a conversation inside a model's window, as mini-swe-agent does not."""
+"""Keeps a conversation within the model's context window, which mini-swe-agent does not do."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import attrs
 
 from agentbench_core import Message
 
-_SHORTEST = 400  # characters of output that are not worth dropping
+_SHORTEST = 400  # characters; shorter output is never dropped
 
 
 @attrs.define
-class Fitting:
-    """Which observations of one conversation are left out. Messages are only added to it."""
+class Window:
+    """The dropped observations of a conversation, to which messages are only added."""
 
     _dropped: set[int] = attrs.field(factory=set)
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The conversation without what was dropped."""
+        """The conversation without the dropped observations."""
         return tuple(_short(message) if index in self._dropped else message for index, message in enumerate(messages))
 
     def shrink(self, messages: Sequence[Message]) -> bool:
-        """Drop the oldest observations until half is left; says whether any went."""
+        """Drop the oldest observations until half of the size is left. Returns whether any was dropped."""
         sizes = [message.size for message in self.shown(messages)]
         over = sum(sizes) / 2
         before = len(self._dropped)
@@ -36,5 +36,5 @@ class Fitting:
 
 
 def _short(message: Message) -> Message:
-    said = f"[{len(message.content)} characters of output dropped: the conversation grew too long]"
-    return attrs.evolve(message, content=said)
+    note = f"[{len(message.content)} characters of output dropped: the conversation grew too long]"
+    return attrs.evolve(message, content=note)
