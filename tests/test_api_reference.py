@@ -22,7 +22,7 @@ INTERFACES = {
 OPAQUE = {
     *("DiskGuard", "OpenModel", "PreparedTasks", "RunModel", "Snapshot"),  # of a session: passed on as they are
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
-    *("Court", "Hooks", "Stage"),  # of the checks themselves, not of their authors
+    *("ScorerStage", "Hooks", "Stage"),  # of the checks themselves, not of their authors
 }
 """Classes of fields and results that the reference does not show."""
 _DIRECTIVE = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.MULTILINE)

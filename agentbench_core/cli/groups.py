@@ -129,7 +129,7 @@ def _older_prompts(app: App, run: RunDirectory) -> Sequence[Layer]:
     """Runs recorded before ``agent.prompt_version`` existed used v1."""
     config = run.manifest.config
     name = config["agent.name"].value if "agent.name" in config else ""
-    if "agent.prompt_version" in config or not name or not app.registry.knows("agent", name):
+    if "agent.prompt_version" in config or not name or not app.registry.has("agent", name):
         return ()
     if not issubclass(app.registry.find("agent", name).options or object, RepairOptions):
         return ()
