@@ -75,7 +75,7 @@ def test_its_options_are_shown_and_checked(site: Path, agentbench_process: Proce
     make_task()
     shown = agentbench_process("plugins", "show", "fixer", PYTHONPATH=str(site))
     assert "word" in shown.out
-    assert "what to write" in shown.out
+    assert "the word to write" in shown.out
     arguments = ("run", "--suite", "mini", "--agent", "fixer", "--set", "agent.wrod=x")
     refused = agentbench_process(*arguments, PYTHONPATH=str(site))
     assert (refused.code, refused.out) == (2, "")
