@@ -257,13 +257,13 @@ class Supervision:
 
     def start(self, order: Order) -> Command:
         """Start a command. Raises SandboxError on failure."""
-        control, theirs = socket.socketpair()
+        control, remote = socket.socketpair()
         out, out_writer = os.pipe()
         err, err_writer = os.pipe()
         command = Command(control, out, err)
         try:
-            self._ask((theirs.fileno(), out_writer, err_writer, out, err))
-            theirs.close()
+            self._ask((remote.fileno(), out_writer, err_writer, out, err))
+            remote.close()
             control.settimeout(KILL_GRACE)
             control.sendall(order.frame())
             control.setblocking(False)
@@ -271,7 +271,7 @@ class Supervision:
             command.release()
             raise SandboxError(f"a command could not be started: {error}") from error
         finally:
-            theirs.close()
+            remote.close()
             os.close(out_writer)
             os.close(err_writer)
         return command
@@ -291,16 +291,16 @@ class Supervision:
 
     def _serving(self) -> socket.socket:
         if self._channel is None:
-            self._channel, theirs = socket.socketpair()
-            with theirs:
+            self._channel, remote = socket.socketpair()
+            with remote:
                 # No variables of this machine: the command could read them in /proc.
                 env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
                 self._server = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-X", "utf8", str(SUPERVISE), str(theirs.fileno())],
+                    [sys.executable, "-I", "-S", "-X", "utf8", str(SUPERVISE), str(remote.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(remote.fileno(),),
                     env=env,
                     cwd="/",
                     start_new_session=True,

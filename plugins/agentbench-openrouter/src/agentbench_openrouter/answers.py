@@ -47,18 +47,18 @@ class Reader:
             wall: seconds since 1970, for retry hints that are dates.
         """
         try:
-            got = self._read(response, wall)
+            result = self._read(response, wall)
         except RecursionError:
-            got = Failure(
+            result = Failure(
                 error="protocol",
                 message="the answer is nested too deeply",
                 status=response.status,
                 retry=Retry.TRANSIENT,
             )
-        if isinstance(got, Failure):
-            shown = attrs.evolve(got, message=self.shown(got.message))
-            return attrs.evolve(shown, outcome=got.outcome and self._noted(got.outcome))
-        return self._noted(got)
+        if isinstance(result, Failure):
+            shown = attrs.evolve(result, message=self.shown(result.message))
+            return attrs.evolve(shown, outcome=result.outcome and self._noted(result.outcome))
+        return self._noted(result)
 
     def _noted(self, completion: Completion) -> Completion:
         note = completion.message.opaque.get("note")
@@ -82,15 +82,15 @@ class Reader:
         choice = _first(data.get("choices"))
         usage = self._usage(data.get("usage"))
         error = _error_of(data, choice, response.status)
-        got: Completion | Failure
+        result: Completion | Failure
         if choice is not None and _is_malformed(choice):
-            got = _empty("malformed_call", "the provider could not parse the model's tool call", usage)
+            result = _empty("malformed_call", "the provider could not parse the model's tool call", usage)
         elif error is not None:
-            got = classify(server_error(error, response.status, response.headers), usage=usage, wall=wall)
+            result = classify(server_error(error, response.status, response.headers), usage=usage, wall=wall)
         elif response.status >= 300:
             return self._unreadable(response, wall)
         elif choice is None or not isinstance(choice.get("message"), dict):
-            got = Failure(
+            result = Failure(
                 error="protocol",
                 message="the response contains no message",
                 status=response.status,
@@ -98,8 +98,8 @@ class Reader:
                 usage=usage,
             )
         else:
-            got = _answer(choice, choice["message"], usage)
-        return self._named(got, data, response)
+            result = _answer(choice, choice["message"], usage)
+        return self._named(result, data, response)
 
     def _unreadable(self, response: Response, wall: float) -> Completion | Failure:
         text = response.body[:_READ_BYTES].decode("utf-8", "replace").strip()
@@ -151,16 +151,16 @@ class Reader:
             cost_usd=None if cost is None else fee + cost,
         )
 
-    def _named(self, got: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
+    def _named(self, result: Completion | Failure, data: Mapping[str, Any], response: Response) -> Completion | Failure:
         """With the model and provider named in the response."""
         served_by, model = self.shown(_text(data.get("provider"))), self.shown(_text(data.get("model")))
         response_id = self.shown(_text(data.get("id")) or response.headers.get("x-generation-id", ""))
-        if isinstance(got, Completion):
-            return attrs.evolve(got, served_by=served_by, response_id=response_id, model=model)
-        answer = got.outcome
+        if isinstance(result, Completion):
+            return attrs.evolve(result, served_by=served_by, response_id=response_id, model=model)
+        answer = result.outcome
         if answer is not None:
             answer = attrs.evolve(answer, served_by=served_by, response_id=response_id, model=model)
-        return attrs.evolve(got, served_by=served_by, response_id=response_id, outcome=answer)
+        return attrs.evolve(result, served_by=served_by, response_id=response_id, outcome=answer)
 
 
 def _error_of(data: Mapping[str, Any], choice: Mapping[str, Any] | None, status: int) -> Any:

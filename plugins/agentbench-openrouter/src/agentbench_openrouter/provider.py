@@ -118,10 +118,10 @@ class OpenRouter:
 
         def exchange() -> Completion | Failure:
             nonlocal sent
-            got = self._exchange(sent, call, total)
-            if isinstance(got, Failure) and got.retry is Retry.SHORTER:
+            result = self._exchange(sent, call, total)
+            if isinstance(result, Failure) and result.retry is Retry.SHORTER:
                 sent = self._body(request, call, halved=True)
-            return got
+            return result
 
         return self._retrying.complete(exchange, call, total)
 
@@ -154,10 +154,10 @@ class OpenRouter:
                 remedy=error.remedy,
                 blame=Blame.STOPS_RUN,
             )
-        got = self._reader.read(response, wall=self._timing.wall())
-        if isinstance(got, Failure) and got.status in (404, 405):  # the base URL may be wrong
-            return attrs.evolve(got, message=f"{self._client.base_url}/{_PATH}: {got.message or 'no message'}")
-        return got
+        result = self._reader.read(response, wall=self._timing.wall())
+        if isinstance(result, Failure) and result.status in (404, 405):  # the base URL may be wrong
+            return attrs.evolve(result, message=f"{self._client.base_url}/{_PATH}: {result.message or 'no message'}")
+        return result
 
     def _listed(self, expected: ExpectedCalls, warnings: list[str]) -> list[Mapping[str, Any]]:
         try:

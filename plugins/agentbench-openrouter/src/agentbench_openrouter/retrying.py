@@ -72,41 +72,41 @@ class _Call:
     def complete(self) -> Completion:
         timing = self.rules.timing
         again = tenacity.Retrying(
-            retry=tenacity.retry_if_result(lambda got: isinstance(got, Failure)),
+            retry=tenacity.retry_if_result(lambda result: isinstance(result, Failure)),
             wait=self._wait,
             stop=self._must_stop,
             before_sleep=self._before_sleep,
             sleep=lambda seconds: timing.sleep(float(seconds), self.call.deadline),
             retry_error_callback=self._give_up,
         )
-        got = again(self._exchange)
-        assert isinstance(got, Completion), "a failure is tried again, or given up"
-        return got
+        result = again(self._exchange)
+        assert isinstance(result, Completion), "a failure is tried again, or given up"
+        return result
 
     def _exchange(self) -> Completion | Failure:
-        got = self._once()
-        if isinstance(got, Failure) and got.stale and not self.stale:
+        result = self._once()
+        if isinstance(result, Failure) and result.stale and not self.stale:
             # The idle connection was closed. The server may have seen the request anyway.
             self.stale = True
-            self.call.failed(got.exchange)
-            got = self._once(free=True)
-        return got
+            self.call.failed(result.exchange)
+            result = self._once(free=True)
+        return result
 
-    def _learn(self, got: Completion | Failure) -> None:
+    def _share(self, result: Completion | Failure) -> None:
         """Share what this failure implies for other calls, while this call still holds its slot."""
         limiter = self.rules.limiter
-        if isinstance(got, Completion):
+        if isinstance(result, Completion):
             self._succeeded()
             if self.exchanges == 1:
                 limiter.clean()
             return
-        if got.stale:
+        if result.stale:
             return
-        if got.hint is not None:
-            limiter.pause(got.hint)
-        if got.retry is Retry.RATE_LIMIT:
+        if result.hint is not None:
+            limiter.pause(result.hint)
+        if result.retry is Retry.RATE_LIMIT:
             limiter.overloaded()
-        if got.outage or got.retry is Retry.TRANSIENT:
+        if result.outage or result.retry is Retry.TRANSIENT:
             limiter.unhealthy()
 
     def _succeeded(self) -> None:
@@ -130,14 +130,14 @@ class _Call:
                 self.exchanges += not free
                 sent = True
                 began = self.rules.timing.clock()
-                got = self.send()
+                result = self.send()
                 self.duration = self.rules.timing.clock() - began
-                self._learn(got)
+                self._share(result)
         except (AttemptStop, LLMError) as error:
             if entered and not sent:
                 self.call.failed(FailedExchange(error="not_sent", message=error.message, usage=Usage(cost_usd=0.0)))
             raise
-        return got
+        return result
 
     def _check(self) -> None:
         self.call.deadline.check()

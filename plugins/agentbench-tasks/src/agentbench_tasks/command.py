@@ -202,9 +202,9 @@ def _add_flakes(suite: Path, findings: Sequence[TaskReport], sandbox: str) -> It
             why = broken if finding.tally.checks else "no check reached a verdict"
             yield f"{name}: nothing written: {why}"
         else:
-            fate = "quarantined" if now.quarantined else "not quarantined"
+            state = "quarantined" if now.quarantined else "not quarantined"
             rate = rate_text(now.flaky, now.checks)
-            yield f"{name}: {fate} in {sandbox}: {now.flaky} of {now.checks} checks were flaky, {rate}"
+            yield f"{name}: {state} in {sandbox}: {now.flaky} of {now.checks} checks were flaky, {rate}"
     yield f"{suite / FLAKES_FILE}: {len(written)} of {len(findings)} tasks written"
 
 
@@ -270,14 +270,14 @@ def _write(finding: TaskReport) -> str:
     if not result.fail_to_pass:
         return "nothing written: no test fails before the fix and passes after it"
     lists = {"fail_to_pass": result.fail_to_pass, "pass_to_pass": result.pass_to_pass}
-    wrote = write_expected_tests(finding.task, lists)
+    changes = write_expected_tests(finding.task, lists)
     excluded = ""
     if result.failing:
         names = name_some(result.failing)
         excluded += f"; excluded {len(result.failing)} that do not pass with the reference solution: {names}"
     if result.unsteady:
         excluded += f"; excluded {result.unsteady} with inconsistent results"
-    return f"{f'wrote {wrote}' if wrote else 'nothing to write'}{excluded}"
+    return f"{f'wrote {changes}' if changes else 'nothing to write'}{excluded}"
 
 
 @click.command("new")

@@ -61,8 +61,8 @@ def _only_in(name: str, hidden: bytes | None, public: Tree, path: str) -> bool:
     """Whether the hidden file defines a test, or a class of tests, that the public one does not."""
     if hidden is None:
         return False
-    defines = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%b\b" % re.escape(name.encode()), re.MULTILINE)
-    return bool(defines.search(hidden)) and not defines.search(_beginning(public, path))
+    definition = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%b\b" % re.escape(name.encode()), re.MULTILINE)
+    return bool(definition.search(hidden)) and not definition.search(_beginning(public, path))
 
 
 def _beginning(public: Tree, path: str) -> bytes:

@@ -49,8 +49,8 @@ class CheckCounts:
         return 0 < self.checks == self.flaky
 
     def __add__(self, other: CheckCounts) -> CheckCounts:
-        mine, theirs = attrs.asdict(self), attrs.asdict(other)
-        return CheckCounts(**{name: mine[name] + theirs[name] for name in mine})
+        counts, added = attrs.asdict(self), attrs.asdict(other)
+        return CheckCounts(**{name: counts[name] + added[name] for name in counts})
 
 
 def add_checks(

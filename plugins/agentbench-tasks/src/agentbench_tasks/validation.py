@@ -83,16 +83,16 @@ class TaskReport:
         rules = {problem.rule for problem, _ in self.problems}
         if not rules <= {Rule.FAIL_TO_PASS, Rule.PASS_TO_PASS, Rule.ORACLE_PASSES}:
             return False
-        return Rule.ORACLE_PASSES not in rules or all(map(self._passes_what_is_left, self.checks))
+        return Rule.ORACLE_PASSES not in rules or all(map(self._passes_without_missing, self.checks))
 
-    def _passes_what_is_left(self, check: TaskCheck) -> bool:
+    def _passes_without_missing(self, check: TaskCheck) -> bool:
         """Whether the solution only fails because of missing tests, except those of a file that fails to load."""
         if Rule.ORACLE_PASSES not in {problem.rule for problem in check.problems}:
             return True
         tests = check.after or {}
         absent = set(hidden_paths(self.task)) - {test.partition("::")[0] for test in tests}
-        bad = [test for test in self.task.spec.validation.expected_tests if tests.get(test) != "passed"]
-        return bool(bad) and not any(test in tests or test.partition("::")[0] in absent for test in bad)
+        failed = [test for test in self.task.spec.validation.expected_tests if tests.get(test) != "passed"]
+        return bool(failed) and not any(test in tests or test.partition("::")[0] in absent for test in failed)
 
     @property
     def notes(self) -> Sequence[Note]:

@@ -30,20 +30,20 @@ class Supervisor:
 
     def __init__(self, badness: int) -> None:
         """``badness`` is a descriptor of this process's ``oom_score_adj``. Children inherit 1000: killed first."""
-        self.control, theirs = socket.socketpair()
+        self.control, remote = socket.socketpair()
         try:
             os.pwrite(badness, b"1000", 0)
             self.pid = os.fork()
         except OSError as error:
             self.control.close()
-            theirs.close()
+            remote.close()
             raise RefusedError(str(error)) from error
         finally:
             if os.getpid() == 1:
                 os.pwrite(badness, b"0", 0)
         if self.pid == 0:
-            supervise(theirs)
-        theirs.close()
+            supervise(remote)
+        remote.close()
         self.control.settimeout(GRACE)
         self.code: int | None = None
         self.failure = ""

@@ -141,12 +141,12 @@ class Server:
                 quiet_at = quiet_at or now + DRAIN_GRACE
                 if not command.open or now >= quiet_at:
                     return False
-            mine = command.sources()
-            for descriptor in ready([0, *mine, *self.background_sources()], quiet_at - now if quiet_at else 60.0):
+            sources = command.sources()
+            for descriptor in ready([0, *sources, *self.background_sources()], quiet_at - now if quiet_at else 60.0):
                 if descriptor == 0:
                     if receive()["op"] == "kill":
                         return not command.ended
-                elif descriptor in mine:
+                elif descriptor in sources:
                     command.read(descriptor)
                 else:
                     self.handle_background(descriptor)
