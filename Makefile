@@ -1,5 +1,5 @@
 # Start with `make demo`, then `make test`. Everything is installed into .venv, and nothing elsewhere. With another
-# Python: `make demo PYTHON=python3.13`. Some of the tests: `make test TESTS=tests/core`.
+# Python: `make demo PYTHON=python3.13`. Some of the tests: `make test TESTS=tests/values`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -50,8 +50,8 @@ test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --times $(TESTS)
 
 # Tests without engine, index or browser that find most errors; types and tests run in parallel.
-QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/test_docs.py \
-         tests/test_api_reference.py tests/test_language.py
+QUICK := tests/core tests/evidence tests/workspace tests/test_structure.py tests/docs/test_tables.py \
+         tests/docs/test_api_reference.py tests/docs/test_language.py
 check: lint
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 
@@ -99,7 +99,7 @@ attack: $(READY)
 
 # Test suites of real projects with the hardened scorer: needs the package index and a Docker engine.
 real-suites: $(READY)
-	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/run/test_real_suites.py
+	@AGENTBENCH_REAL_SUITES=all $(BIN)/pytest -v --durations 0 tests/integrity/test_real_suites.py
 
 # The lock file contains versions and hashes but no host, so it works with every mirror.
 lock: $(READY)

@@ -2,7 +2,7 @@
 
 If a task is in several files, the last one counts. Exit code 1 if an adversary passed where none may, a control or an
 adversary failed to run, a reference solution got a label, or the adversaries that pass in the sandbox `local` differ
-from tests/run/attack.yaml.
+from tests/integrity/attack.yaml.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/attack.md"
 BEGIN, END = (f"<!-- made by make attack: {word} -->" for word in ("begin", "end"))
-LOCAL = yaml.safe_load((ROOT / "tests/run/attack.yaml").read_text(encoding="utf-8"))["local"]
+LOCAL = yaml.safe_load((ROOT / "tests/integrity/attack.yaml").read_text(encoding="utf-8"))["local"]
 
 Trials = dict[tuple[str, str], dict[str, list[tuple[str, dict[str, Any]]]]]
 """By sandbox and scorer, then by agent: task and trial."""

@@ -1,4 +1,4 @@
-"""A griffe extension for the API reference. It is loaded by mkdocs.yml and by tests/test_api_reference.py.
+"""A griffe extension for the API reference. It is loaded by mkdocs.yml and by tests/docs/test_api_reference.py.
 
 Descriptions are read from ``option(help=...)`` and from ``#:`` comments at the end of a line, as Sphinx does, in
 addition to docstrings. Tables show the fields of value classes, the members of enumerations, and the checks of the

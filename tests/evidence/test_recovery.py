@@ -15,7 +15,7 @@ from agentbench_core.evidence.recovery import lock_run
 from agentbench_core.evidence.redaction import Redactor
 from agentbench_core.evidence.store import Store
 from agentbench_core.values.events import RunResumed
-from tests.run.forked import exit_code
+from tests.forked import exit_code
 
 KILLED = -9
 

@@ -16,7 +16,7 @@ import agentbench_core
 
 PAGE = (Path(agentbench_core.__file__).parent.parent / "docs/write-a-plugin.md").read_text(encoding="utf-8")
 PROJECT, FIXER, *_ = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
-"""The two files that are a plugin. What the page says of them is run by `tests/test_docs_plugins.py`."""
+"""The two files that are a plugin. What the page says of them is run by `tests/docs/test_plugin_pages.py`."""
 
 MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
 

@@ -26,7 +26,7 @@ import yaml
 from agentbench_core.workspace.repos import directory_commit
 from agentbench_testing.doubles.sample_program import write_files
 from tests.conftest import Ended
-from tests.run.test_hardened_scorer import PATCHER
+from tests.integrity.test_hardened_scorer import PATCHER
 
 pytestmark = [pytest.mark.index, pytest.mark.docker]
 

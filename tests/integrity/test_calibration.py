@@ -20,7 +20,7 @@ from agentbench_integrity.scorer.blinding.expectations import VERSION, Expectati
 from agentbench_local.plugin import LocalOptions
 from agentbench_local.provider import LocalProvider
 from tests.conftest import Ended
-from tests.scoring.benches import Bench, Scored
+from tests.integrity.benches import Bench, Scored
 
 APP = """\
 class Top:

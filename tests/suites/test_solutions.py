@@ -1,6 +1,6 @@
 """Independent solutions of the bundled tasks: verdicts must not depend on the shape of a correct solution.
 
-They were written without looking at the reference solutions; see ``tests/solutions/``.
+They were written without looking at the reference solutions; see ``tests/suites/solutions/``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import agentbench_core
 from agentbench_core.inputs.suite import read_suite
 
 ROOT = Path(agentbench_core.__file__).parent.parent
-SOLUTIONS = Path(__file__).parent.parent / "solutions"
+SOLUTIONS = Path(__file__).parent / "solutions"
 
 SOLVER = """
     import json, pathlib, attrs

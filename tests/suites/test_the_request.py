@@ -13,7 +13,7 @@ import pytest
 from agentbench_core.workspace.repos import directory_commit
 from agentbench_testing.chat_server import LoopbackServer
 from tests.chat_server import mechanic
-from tests.docs_runner import run_page
+from tests.docs.runner import run_page
 
 pytestmark = [pytest.mark.docker, pytest.mark.index]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentbench_core import open_run
-from tests.run.doubles_models import MODELS
-from tests.run.forked import exit_code
+from tests.forked import exit_code
+from tests.run.metering.doubles_models import MODELS
 
 FLAGS = ("--llm", "told", "--model", "m", "--allow-unisolated", "--workers", "1")
 

@@ -13,7 +13,7 @@ import griffe
 import pytest
 import yaml
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 INTERFACES = {
     "agentbench_core": ROOT / "agentbench_core/__init__.pyi",
     "agentbench_core.harness": ROOT / "agentbench_core/harness.pyi",

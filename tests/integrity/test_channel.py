@@ -25,7 +25,7 @@ from agentbench_docker.provider import DockerProvider
 from agentbench_integrity.scorer import results as reading
 from agentbench_integrity.scorer.inside import recorder as recording
 from agentbench_integrity.scorer.results import Results, parse_results
-from tests.scoring.benches import Bench
+from tests.integrity.benches import Bench
 
 KEY = bytes(range(32))
 INSIDE = Path(recording.__file__).parent

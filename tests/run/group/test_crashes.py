@@ -24,7 +24,7 @@ import pytest
 
 from agentbench_core import open_run
 from agentbench_core.converter import dump
-from tests.run.forked import begin
+from tests.forked import begin
 
 KILLED = -9
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from agentbench_core import open_run
-from tests.run.doubles_models import MODELS
+from tests.run.metering.doubles_models import MODELS
 
 FLAGS = ("--suite", "mini", "--llm", "told", "--model", "m", "--allow-unisolated")
 

@@ -29,7 +29,7 @@ from agentbench_core import (
 )
 from agentbench_core.plugin.kinds import KINDS, REGISTRATIONS
 from agentbench_testing import builtin_tools
-from tests.docs_runner import PLUGIN_PAGES, has_commands, run_page
+from tests.docs.runner import PLUGIN_PAGES, has_commands, run_page
 from tests.environments import Environment as CleanEnvironment, built, environment
 
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}

@@ -17,7 +17,7 @@ import pytest
 from agentbench_core.cli.app import App
 from agentbench_core.cli.main import cli
 from agentbench_testing.chat_server import LoopbackServer, always, answer
-from tests.docs_runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
+from tests.docs.runner import PAGES, PLUGIN_PAGES, ROOT, blocks, commands, has_commands, run_page
 
 RUN = [page for page in PAGES if page not in PLUGIN_PAGES and has_commands(page)]
 
