@@ -1,8 +1,8 @@
-"""The hooks: what a plugin can add to AgentBench. Read this page first.
+"""The hooks: what a plugin can add to AgentBench. Read this page first, then the contract of your component.
 
 A plugin is a module named by an entry point of the group ``agentbench``. It implements any of these hooks with
-:data:`hookimpl`. Each hook is called once per command, when plugins are loaded, with a ``register`` function to call
-for every component::
+:data:`hookimpl`. Each hook is called once per invocation of ``agentbench``, when plugins are loaded, with a
+``register`` function to call for every component::
 
     @hookimpl
     def agentbench_register_agents(register: Register[Agent]) -> None:
@@ -48,7 +48,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)  #: decorator for implementations of hooks
 
 C_contra = TypeVar("C_contra", contravariant=True)
-O = TypeVar("O")  # noqa: E741 - O for options, like C for components
+O = TypeVar("O")  # noqa: E741 - the class of its options
 
 
 class Register(Protocol[C_contra]):
@@ -64,7 +64,7 @@ class Register(Protocol[C_contra]):
         capabilities: Collection[str] = (),
         aliases: Collection[str] = (),
     ) -> None:
-        """Register ``factory`` under ``name``. ``capabilities`` are words defined by the contract of the kind.
+        """Register ``factory`` under ``name``. ``capabilities`` are words that ``plugin/kinds.py`` describes.
 
         ``aliases`` are alternative names; records contain ``name``.
         """

@@ -3,14 +3,15 @@
 ::
 
     source       pristine tree at the commit, without later history
-    environment  setup, once per task, cached
-    baseline     fresh start: failing_command must fail
-    agent        fresh sandbox: agent.solve(context) -> llm, tools
-    freeze       agent processes are dead; filtered change against the prepared tree
-    score        fresh start of the same environment + change + original protected files
+    environment  setup, once per task, cached: the prepared tree, of which every later phase gets a fresh copy
+    baseline     failing_command must fail without a change
+    agent        agent.solve(context) -> llm, tools; at its end, the sandbox kills all its processes
+    freeze       the change of the copy against the prepared tree, without protected and non-editable files
+    score        another fresh copy + the frozen change + the hidden tests
+    audit        labels for the record; they do not change the score
 
-Every attempt of a run ends in exactly one record. ``validate-tasks`` and ``tasks attack`` make attempts the same
-way, without recording them.
+Every attempt of a run ends in exactly one record, unless the run itself has to stop: then a resumed run makes it.
+``validate-tasks`` and ``tasks attack`` make attempts the same way, without recording them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from agentbench_core.values.record import AttemptRecord, Score
 
 
 def record_attempt(plan: AttemptPlan, session: Session, store: Store) -> AttemptRecord:
-    """Make one attempt and record it. Raises RunStoppedError when records cannot be written any more."""
+    """Make one attempt and record it. Raises RunStoppedError if the run cannot continue."""
     task = plan.task.spec
     session.observer.attempt_started(plan.attempt_id, plan.variant.name, task.id, plan.repeat)
     log = AttemptLog(store, plan.attempt_id)
@@ -83,7 +84,8 @@ def run_attempt(
         per_test: also report the result of each test if the task names no tests.
 
     Raises:
-        RunStoppedError: records cannot be written any more. All other errors are part of the result.
+        RunStoppedError: records cannot be written any more, or the environment differs from that of the recorded
+            attempts. All other errors are part of the result.
     """
     attempt = _Attempt(
         plan=plan, session=session, recording=recording, baseline=baseline, judge_empty=judge_empty, per_test=per_test
@@ -123,11 +125,12 @@ class _Attempt:
         with self._phase("baseline"):
             baseline = self.baseline or shared.baseline(task, prepared.environment, log, self.monitor)
             result.baseline = baseline
-            problem = None if self.baseline else baseline.problem or self._calibration_problem(prepared)
-        if problem:
-            result.outcome, result.problem = problem
+            early_end = None if self.baseline else (baseline.problem or self._calibration_problem(prepared))
+        if early_end:
+            result.outcome, result.problem = early_end
             return
         with self._fork(prepared) as workspace:
+            # One deadline for agent, freeze and score.
             deadline = self.deadline = self.session.stop.within(self.plan.limits.timeout_sec)
             with self._phase("agent"):
                 model = self.session.models.get(self.plan.variant.name)

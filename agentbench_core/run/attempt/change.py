@@ -1,4 +1,4 @@
-"""The change of an agent: frozen, filtered, and ready to be applied to a fresh copy."""
+"""The change of an agent: frozen, and filtered for scoring."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ _LISTED = 20  # excluded files listed by name
 
 @attrs.frozen(kw_only=True)
 class FrozenChange:
-    """The change of an attempt. Part of it is scored; everything else is excluded and labelled."""
+    """The change of an attempt. Part of it is scored; everything else but tool caches is excluded and labelled."""
 
     included: tuple[Change, ...]  #: what is scored
     excluded: tuple[str, ...]  #: paths of everything else
-    diff: bytes  #: unified diff of what is included
-    labels: tuple[Label, ...]  #: labels for what is excluded
+    diff: bytes  #: unified diff of what is included, for readers
+    labels: tuple[Label, ...]  #: labels for what is excluded, and for protected files that the task allows to edit
 
 
 def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec) -> FrozenChange:
     """The change of a workspace relative to the prepared tree.
 
-    Tool caches are ignored. Excluded are links, protected files, paths of hidden tests, and files that the task does
-    not allow the agent to edit. A path in ``editable_globs`` overrides the protection, with a label. A workspace that
-    cannot be frozen (removed, unreadable, unlimited) is the agent's fault and counts as no change.
+    Tool caches are ignored. Excluded are links, protected files (paths of hidden tests are protected), and files that
+    the task does not allow the agent to edit. A path spelled out in ``editable_globs``, not a pattern, overrides the
+    protection, with a label. A workspace that cannot be frozen (removed, unreadable, too large) is the agent's fault
+    and counts as no change.
     """
     try:
         frozen = snapshots.freeze(base, workspace)
@@ -47,43 +48,41 @@ def freeze(snapshots: Snapshots, base: Snapshot, workspace: Path, task: TaskSpec
         return FrozenChange(
             included=(), excluded=(), diff=b"", labels=(Label(name="odd_files", evidence=error.message),)
         )
-    protected = protected_paths(task)
-    editable = editable_paths(task)
-    named = task.agent.editable_globs
-    retained: list[Change] = []
-    dropped: dict[str, list[str]] = {}
+    is_protected, is_editable = protected_paths(task), editable_paths(task)
+    spelled_out = task.agent.editable_globs
+    included: list[Change] = []
+    labelled: dict[str, list[str]] = {}
     for change in frozen.changes:
         if not TOOL_CACHES.isdisjoint(change.path.split("/")):
             continue
-        is_protected = protected(change.path)
-        if is_protected:
-            dropped.setdefault("touched_protected", []).append(change.path)
-        if is_protected and change.path not in named:
-            continue
+        if is_protected(change.path):
+            labelled.setdefault("touched_protected", []).append(change.path)
+            if change.path not in spelled_out:
+                continue
         if LINK in (change.old_mode, change.new_mode):
-            dropped.setdefault("dropped_link", []).append(change.path)
-        elif not editable(change.path):
-            dropped.setdefault("dropped_not_editable", []).append(change.path)
+            labelled.setdefault("dropped_link", []).append(change.path)
+        elif not is_editable(change.path):
+            labelled.setdefault("dropped_not_editable", []).append(change.path)
         else:
-            retained.append(change)
-    labels = [Label(name=name, evidence=name_some(paths)) for name, paths in sorted(dropped.items())]
+            included.append(change)
+    labels = [Label(name=name, evidence=name_some(paths)) for name, paths in sorted(labelled.items())]
     if frozen.oddities:
         labels.append(Label(name="odd_files", evidence=name_some(frozen.oddities)))
-    judged = {change.path for change in retained}
+    excluded = {*itertools.chain(*labelled.values())} - {change.path for change in included}
     return FrozenChange(
-        included=tuple(retained),
-        excluded=(*sorted({*itertools.chain(*dropped.values())} - judged), *frozen.oddities),
-        diff=snapshots.diff(base, frozen.snapshot, retained),
+        included=tuple(included),
+        excluded=(*sorted(excluded), *frozen.oddities),
+        diff=snapshots.diff(base, frozen.snapshot, included),
         labels=tuple(labels),
     )
 
 
 def editable_python(task: TaskSpec, workspace: Path) -> tuple[str, ...]:
     """The Python files of a workspace whose changes would be scored."""
-    editable, protected, named = editable_paths(task), protected_paths(task), task.agent.editable_globs
+    is_editable, is_protected, spelled_out = editable_paths(task), protected_paths(task), task.agent.editable_globs
     with Tree(workspace) as tree:
-        results = [path for path in tree.files() if path.endswith(".py") and editable(path)]
-    return tuple(path for path in results if path in named or not protected(path))
+        results = [path for path in tree.files() if path.endswith(".py") and is_editable(path)]
+    return tuple(path for path in results if path in spelled_out or not is_protected(path))
 
 
 def save_workspace(workspace: Path, files: Evidence) -> list[str]:

@@ -35,7 +35,7 @@ class ScoringRun:
     monitor: PhaseMonitor = attrs.field(factory=PhaseMonitor)
 
     def score(self, change: FrozenChange, deadline: Deadline) -> Score:
-        """Score a change; a timeout is a result. Raises SandboxError, Interrupted."""
+        """Score a change until the deadline of the attempt; a timeout is a result. Raises SandboxError, Interrupted."""
         spec = self.plan.task.spec
         known = calibration(
             self.plan, self.prepared, self.shared, self.recording.log, waited=lambda sec: self._waited(deadline, sec)
@@ -86,7 +86,7 @@ class ScoringRun:
         )
         with Tree(workspace) as tree:
             self.shared.snapshots.restore(change.included, tree)
-        self.shared.add_hidden(self.plan.task, workspace)
+        self.shared.add_hidden(self.plan.task, workspace)  # last, so that the change cannot replace them
         return workspace
 
     def _waited(self, deadline: Deadline, seconds: float) -> None:

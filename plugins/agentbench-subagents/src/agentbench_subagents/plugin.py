@@ -1,4 +1,4 @@
-"""Registers the components of this distribution. It imports as little as possible."""
+"""Registers the components of this distribution: a tool, two agents and their variants."""
 
 from __future__ import annotations
 

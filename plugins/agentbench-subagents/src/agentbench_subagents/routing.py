@@ -116,7 +116,7 @@ class Subagents:
     def solve(self, context: AttemptContext) -> AgentResult:
         """Work until the command passes, the router stops, or there is no more progress."""
         version = roles(self.options.prompt_version).version
-        context.report_prompt_version(version)
+        context.report_prompt_version(version)  # recorded even if the attempt ends by an exception
         if missing := list(_missing(context.tools.specs)):
             message = f"agent 'subagents' requires {' and '.join(missing)}"
             return AgentResult(ended="tool_error", message=message, prompt_version=version)
@@ -159,9 +159,9 @@ class _Repair:
         return AgentResult(message=message) if self._known.last.passed else _gave_up(message)
 
     def _do(self, decision: Decision) -> str:
-        """Carry out a decision. Returns its outcome, for the router. Raises BudgetExceeded without a step left."""
+        """Carry out a decision, and return a message about it for the router. Raises BudgetExceeded without steps."""
         if self._context.budget.steps_left == 0:
-            rerun(self._context)  # anything that needs a step is refused now, and the harness records why
+            rerun(self._context)  # raises BudgetExceeded, which the harness records as the end of the attempt
         if problem := self._obstacle(decision):
             self._futile += 1
             return problem
@@ -195,6 +195,10 @@ class _Repair:
         return self._text.findings(report)
 
     def _patch(self, task: str) -> str:
+        """Let the patcher report a diff, apply it, and rerun the command.
+
+        The patcher itself cannot change files. A diff that does not apply goes back to it, with the problem.
+        """
         role, options = self._roles.patcher, self._options
         applied = ToolResult.success()
 
@@ -224,6 +228,7 @@ class _Repair:
         return self._text.reverted(self._known)
 
     def _test(self, task: str) -> str:
+        """Ask the tester for advice on the latest output; nothing is run."""
         role = self._roles.tester
         child = self._delegated(role, self._options.tester_tokens, 0)
         report = self._consult(role, child, self._text.evaluation(self._known, task))
