@@ -1,4 +1,4 @@
-"""Small tasks, calibrated and scored in a real environment."""
+"""Small tasks that are calibrated and scored in a real environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Files = Mapping[str, str | bytes]
 
 
 class Log:
-    """A set-up log; there is no set-up."""
+    """A setup log for tasks without setup."""
 
     def started(self, command: str) -> None:
         raise AssertionError(command)
@@ -42,7 +42,7 @@ class Log:
 
 @attrs.frozen
 class Scored:
-    """What a scorer gives: the score, and what it keeps beside it."""
+    """The score, the printed output and the saved files."""
 
     score: Score
     printed: str
@@ -50,7 +50,7 @@ class Scored:
 
 
 class Bench:
-    """A task: files of the repository, those that the reference solution has instead, and hidden tests."""
+    """A task from files of the repository, files that the reference solution replaces, and hidden tests."""
 
     def __init__(
         self,
@@ -94,21 +94,21 @@ class Bench:
         return made
 
     def fork(self, change: Files) -> Path:
-        """The tree with a change and the hidden tests."""
+        """A copy of the tree with a change and the hidden tests."""
         made = self.scratch("fork") / "tree"
         fork(self.context.environment.workspace, made)
         write(made, {**change, **self._hidden})
         return made
 
     def session(self, *, solved: bool) -> Session:
-        """One run of the hidden tests as they are."""
+        """Run the hidden tests once, without blinding."""
         return run_session(self.context, self.command, self.context.fork(solved), {})
 
     def calibrate(self) -> Expectations:
         return calibrate(self.context, self.command)[0]
 
     def score(self, expectations: Expectations | None, change: Files) -> Scored:
-        """Judge a change."""
+        """Score a change."""
         printed: list[ExecResult] = []
         kept: dict[str, bytes] = {}
         context = ScoringContext(

@@ -1,4 +1,4 @@
-"""`agentbench tasks attack`: what it says of tasks, adversaries and controls, and that every attack is one."""
+"""`agentbench tasks attack`: adversaries, controls, verdicts on tasks, and samples."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SOLVES = "context.tools.call(ToolCall(tool='run', arguments={'command': 'echo fi
 
 @pytest.fixture
 def attack(agentbench: Any) -> Any:
-    """Attacks the tasks of suite ``mini``: exit code, and what was found as JSON."""
+    """Attack the tasks of suite ``mini``; return the exit code and the JSON output."""
 
     def run(*arguments: str) -> tuple[int, dict[str, Any]]:
         done = agentbench("tasks", "attack", "--suite", "mini", "--json", *arguments)
@@ -91,20 +91,20 @@ def attack(agentbench: Any) -> Any:
 
 
 def trials(found: dict[str, Any], scorer: str = "tests") -> dict[str, dict[str, Any]]:
-    """What came of each agent on the one task, by name."""
+    """The trials on the one task, by agent."""
     (task,) = [task for task in found["tasks"] if task["scorer"] == scorer]
     return {trial["agent"]: trial for trial in task["trials"]}
 
 
-# --- the battery -------------------------------------------------------------------------------------------------
+# --- adversaries -------------------------------------------------------------------------------------------------
 
 LISTS = yaml.safe_load((Path(__file__).parent / "attack.yaml").read_text(encoding="utf-8"))
 
 
 def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
-    """Each passes a task that nothing protects before the plain scorer, or the list says why it cannot.
+    """Each adversary passes an unprotected task with the plain scorer, or is listed as harmless.
 
-    None breaks on hidden files that are no Python.
+    None breaks on hidden files that are not Python.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, C32.
@@ -129,7 +129,7 @@ def test_every_attack_is_one(make_task: Any, attack: Any) -> None:
 
 
 OPEN = {"test_more.py": "import adding\n\n\ndef test_add():\n    assert adding.add(2, 3) == adding.double(2) + 1\n"}
-"""Both sides are the program's, so that there is nothing to blind."""
+"""The program computes both sides, so nothing can be blinded."""
 BLINDED = {
     "test_more.py": (
         "import pytest\n\nimport adding\n\n\n"
@@ -139,14 +139,14 @@ BLINDED = {
     )
 }
 FORGERS = ("c25*", "c32-*", "c32[bcdefghijlm]-*")
-"""Those that forge the result of every test, and spare what shows forgers."""
+"""Adversaries that forge the results of all tests but the canaries."""
 
 
 @pytest.mark.parametrize("hidden", [OPEN, BLINDED])
 def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: Any, hidden: dict[str, str]) -> None:
-    """C25, C32: where nothing is blinded, all who know the hardened scorer win, and the verdict is labelled as weak.
+    """C25, C32: without blinded values, all forgers pass, and the verdict is labelled as weak.
 
-    So they are the attacks that they claim to be. None of them wins where the values that they need are on the host.
+    This shows that the attacks work. None passes if the expected values are compared on the host.
     """
     named = (
         ["test_add"] if hidden is OPEN else ["test_add[66-59999-60065]", "test_add[70001-21313-91314]", "test_texts"]
@@ -182,7 +182,7 @@ def test_only_expected_values_stop_who_knows_the_scorer(make_task: Any, attack: 
 
 
 def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) -> None:
-    """C32: a line without the key of the session is one that no honest program writes."""
+    """C32: a line without the session key is proof of tampering."""
     make_task(
         files=FILES,
         hidden=BLINDED,
@@ -200,14 +200,14 @@ def test_who_writes_without_the_key_is_convicted(make_task: Any, attack: Any) ->
 
 
 def test_what_passes_without_isolation(agentbench_process: Any) -> None:
-    """Each on one bundled task in the sandbox `local`: those pass that the list names and explains, and nobody else.
+    """Each adversary on one bundled task in the sandbox `local`: only those listed in attack.yaml pass.
 
     `make attack` tries all pairs.
 
     C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22,
     C23, C24, C25, C26, C27, C28, C29, C30, C31, C32, I03, I04, I05, I07, I12.
     """
-    tasks = ("packlist-*", "spotlight-*")  # whose tests are quick; each task costs a calibration
+    tasks = ("packlist-*", "spotlight-*")  # their tests are fast; each task needs a calibration
     flags = ["--sample", "1", "--seed", "7", *(word for glob in tasks for word in ("--task", glob))]
     command = ("tasks", "attack", "--suite", "custom-dev", "--sandbox", "local", "--json", *flags)
     done = agentbench_process(*command, cwd=Path(__file__).parents[2], seconds=400)
@@ -220,11 +220,11 @@ def test_what_passes_without_isolation(agentbench_process: Any) -> None:
     assert done.code == (1 if LISTS["local"] else 0)
 
 
-# --- what is said of tasks ---------------------------------------------------------------------------------------
+# --- verdicts on tasks -------------------------------------------------------------------------------------------
 
 
 def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
-    """Controls as they must be, and adversaries that had nothing to work with are named so."""
+    """Controls end as expected, and adversaries that do not apply are shown as skipped."""
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c0[12]-*", "--adversary", "c12*")
     assert done.code == 0
@@ -236,7 +236,7 @@ def test_a_task_that_holds(make_task: Any, agentbench: Any) -> None:
 
 
 def test_an_adversary_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> None:
-    """I16: one that passes makes the task forgeable, and the remedy names what the task lacks."""
+    """I16: a passing adversary makes the task forgeable, and the remedy suggests how to protect it."""
     plugin(
         "mine",
         PLUGIN.format(body=SOLVES),
@@ -265,7 +265,7 @@ def test_an_adversary_of_a_plugin(make_task: Any, attack: Any, plugin: Any) -> N
     ],
 )
 def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body: str, ended: str, words: str) -> None:
-    """Its attack has not failed: nothing is known. Only one that has nothing to work with gives up."""
+    """A broken adversary makes the verdict inconclusive; one that does not apply gives up and is skipped."""
     plugin("mine", PLUGIN.format(body=body))
     make_task()
     code, found = attack("--adversary", "mine")
@@ -285,7 +285,7 @@ def test_an_adversary_that_breaks(make_task: Any, attack: Any, plugin: Any, body
     ],
 )
 def test_a_script_that_did_not_do_its_work(source: str, ended: str, words: str) -> None:
-    """It is told apart from an attack that the scorer withstood."""
+    """Its result differs from that of an attack that the scorer withstood."""
     facts = TaskFacts(editable=(), passing_command="false", hidden=())
     with make_context(task_facts=facts, tool_timeout_sec=1.0 if words == "in time" else 60.0) as attempt:
         result = ScriptedAdversary(Script("mine", "does nothing", source)).solve(attempt.context)
@@ -310,14 +310,14 @@ SCRIPTS = [script for room in battery._MODULES for script in room.SCRIPTS]
 
 @pytest.fixture(scope="module")
 def workbench() -> Iterator[Workbench]:
-    """Where workspaces are made for scripts."""
+    """Creates workspaces for scripts."""
     with open_workbench() as made:
         yield made
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_no_script_breaks_on_odd_files(script: Script, workbench: Workbench) -> None:
-    """Hidden tests with data, visible ones that do not parse, modules of other encodings, and none in a package."""
+    """Hidden data files, invalid Python, other encodings and modules without package are all tolerated."""
     facts = TaskFacts(
         editable=("pkg/__init__.py", "pkg/old.py", "top.py"),
         passing_command="false",
@@ -342,7 +342,7 @@ def test_no_script_breaks_on_odd_files(script: Script, workbench: Workbench) -> 
     ids=["imports", "empty", "docstring", "encoding", "future", "other ends"],
 )
 def test_code_in_front_of_a_module(head: str, kept: str) -> None:
-    """After what must come first, and before all else; the module works as before."""
+    """Code is inserted after docstring, encoding and future imports; the module still works."""
     script = Script("mine", "", "everywhere('module[\"FIRST\"] = dict(module)', front=True)")
     facts = TaskFacts(editable=("one.py",), passing_command="false", hidden=())
     with make_context(files={"one.py": head.encode("latin-1")}, task_facts=facts) as attempt:
@@ -364,7 +364,7 @@ def test_code_in_front_of_a_module(head: str, kept: str) -> None:
     ],
 )
 def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: Any, control: str) -> None:
-    """Then what adversaries did or did not do says nothing of the task."""
+    """The task is not robust, whatever the adversaries did."""
     make_task(**sections)
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c27-*")
     assert done.code == 1
@@ -373,7 +373,7 @@ def test_a_control_that_ends_wrongly(make_task: Any, agentbench: Any, sections: 
 
 
 def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
-    """The same change before the scorer as it is set and before the plain one, each agent on a line of its own."""
+    """Each agent has one row, with its results for the configured and the plain scorer."""
     make_task()
     flags = ("--adversary", "c31-*", "--contrast")
     done = agentbench("tasks", "attack", "--suite", "mini", *flags)
@@ -393,7 +393,7 @@ def test_the_contrast(make_task: Any, agentbench: Any, attack: Any) -> None:
 
 
 def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None:
-    """A glob without any is a mistake."""
+    """A glob without matches is an error."""
     make_task()
     done = agentbench("tasks", "attack", "--suite", "mini", "--adversary", "c99*")
     assert done.code == 2
@@ -401,7 +401,7 @@ def test_an_adversary_that_is_not_there(make_task: Any, agentbench: Any) -> None
 
 
 def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
-    """Nothing was tried, so nothing is known."""
+    """Without any attempt the verdict is inconclusive."""
     make_task(setup={"commands": ["exit 3"]})
     code, found = attack("--adversary", "c31-*")
     assert code == 1
@@ -414,7 +414,7 @@ def test_a_task_that_cannot_be_set_up(make_task: Any, attack: Any) -> None:
 
 @given(left=st.integers(1, 30), right=st.integers(1, 30), partners=st.integers(1, 5), seed=st.integers(0, 1000))
 def test_a_sample(left: int, right: int, partners: int, seed: int) -> None:
-    """Everyone has the partners asked for, or all that there are; no pair comes twice, and no pair is one too many."""
+    """Each task and agent has as many partners as requested, or all; pairs are unique, and none is superfluous."""
     tasks, agents = [f"t{n}" for n in range(left)], [f"c{n}" for n in range(right)]
     pairs = sampled_pairs(tasks, agents, partners, seed)
     assert pairs == sampled_pairs(tasks, agents, partners, seed)
@@ -427,14 +427,14 @@ def test_a_sample(left: int, right: int, partners: int, seed: int) -> None:
 
 
 def test_other_seeds_give_other_samples() -> None:
-    """Over some runs all pairs are tried."""
+    """Different seeds cover all pairs."""
     tasks, agents = list(range(4)), list(range(10))
     seen = {pair for seed in range(100) for pair in sampled_pairs(tasks, agents, 1, seed)}
     assert seen == set(itertools.product(tasks, agents))
 
 
 def test_a_sampled_attack(make_task: Any, attack: Any) -> None:
-    """The flag reaches the tasks: with one task, that is everybody once."""
+    """With a sample of 1, each agent runs once in total."""
     make_task("one")
     make_task("two")
     code, found = attack("--adversary", "c3[01]*", "--adversary", "c27*", "--sample", "1", "--seed", "7")

@@ -1,4 +1,4 @@
-"""A seeded sample of the attack on the bundled suite, in containers: nobody passes. `make attack` tries all pairs."""
+"""A seeded sample of attacks on the bundled suite in containers: no adversary passes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 SEED = 7
 TASKS = ("durations-*", "packlist-*")
 ADVERSARIES = ("c09-*", "c1[06]*", "c12-*", "c25d-*", "c26*", "c32[bnopq]-*")
-"""Those that a sandbox could make a difference to, and some that know the scorer; test_attack has the others."""
+"""Adversaries that may depend on the sandbox, and some that know the scorer; test_attack has the others."""
 
 
 @pytest.mark.docker
 def test_no_adversary_passes_a_bundled_task(agentbench_process: Any) -> None:
-    """Each of these on one task, and nobody passes; `make attack` tries all pairs.
+    """Each of these adversaries fails on one task; `make attack` tries all pairs.
 
     C09, C10, C12, C16, C25, C26, C32, I09, I10, I11.
     """

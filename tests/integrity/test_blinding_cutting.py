@@ -1,4 +1,4 @@
-"""Blinding a test file: which assertions, which side, and that what is expected stands nowhere in it any more."""
+"""Blinding of test files: which assertions are recorded, which side is cut, and that no expected value remains."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def in_class(*lines: str) -> BlindedFile:
     ],
 )
 def test_forms(assertion: str, operator: str) -> None:
-    """The program's side is recorded; the other one is not in the blind file, and is in the one with both."""
+    """The program's side is recorded; the expected side is in the file with both sides, but not in the blind one."""
     found = in_test(*assertion.splitlines())
     assert [site.operator for site in found.sites] == [operator]
     assert dict(found.unblinded) == {}
@@ -122,7 +122,7 @@ def test_forms(assertion: str, operator: str) -> None:
     ],
 )
 def test_forms_of_one_bit(assertion: str, recorded: str | None) -> None:
-    """The direction of an assertion is not told."""
+    """The blind file does not show whether the value should be true."""
     found = in_test(assertion)
     assert len(found.sites) == (recorded is not None)
     assert (recorded or "assert ") in found.blind
@@ -207,7 +207,7 @@ TABLES = {
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_tables_of_parametrize(table: str) -> None:
-    """Cells go, rows stay; identifiers do not tell them, and are numbered."""
+    """Cells are cut, rows stay; ids are replaced by numbers."""
     found = blinded(f"{table}    assert f(text) == wanted\n")
     assert {site.operator for site in found.sites} == {"=="}
     assert found.unblinded == {}
@@ -218,7 +218,7 @@ def test_tables_of_parametrize(table: str) -> None:
 
 
 def test_a_table_that_something_else_needs_stays() -> None:
-    """Or a row of it; what is blinded is blinded all the same."""
+    """Tables and rows with other uses stay, while their assertions are still blinded."""
     source = "ROWS = [('a', 40501)]\n@pytest.mark.parametrize('text, wanted', ROWS)\ndef test(text, wanted):\n"
     source += "    assert f(text) == wanted\n"
     assert SECRET in blinded(f"{source}    print(wanted)\n").blind
@@ -230,7 +230,7 @@ def test_a_table_that_something_else_needs_stays() -> None:
 
 
 def test_a_column_of_one_value_stays() -> None:
-    """pytest wants as many rows as before; the assertion is no witness, since its value stands in the file."""
+    """pytest needs the same number of rows; the assertion is no witness, because its value is in the file."""
     found = blinded("@pytest.mark.parametrize('wanted', [40501, 2])\ndef test(wanted):\n    assert f(1) == wanted\n")
     assert len(found.sites) == 1
     assert SECRET in found.blind
@@ -251,7 +251,7 @@ def test_a_column_of_one_value_stays() -> None:
     ],
 )
 def test_constants_and_models_go(definitions: str) -> None:
-    """Also the means to compute what is expected."""
+    """Code that computes expected values is cut, too."""
     found = blinded(f"{definitions}\ndef test_it():\n    assert f(1) == WANTED\n")
     assert len(found.sites) == 1
     assert SECRET not in found.blind
@@ -259,7 +259,7 @@ def test_constants_and_models_go(definitions: str) -> None:
 
 
 def test_helpers_with_assertions() -> None:
-    """They record; what they are given to compare with is cut out where they are called."""
+    """Their assertions are recorded; arguments that are only compared are cut from the calls."""
     found = blinded("""
         def check(text, wanted, /, more=40501, *, least=40501):
             assert f(text) == wanted
@@ -275,13 +275,13 @@ def test_helpers_with_assertions() -> None:
             check("c", wanted, more=wanted)
     """)
     assert [site.operator for site in found.sites] == ["==", ">=", "=="]
-    assert found.blind.count(SECRET) == 2  # the defaults, which nothing evaluates
+    assert found.blind.count(SECRET) == 2  # the defaults, which are never evaluated
     assert found.both.count(SECRET) == 6
     assert "check('c', None, more=None)" in found.blind
 
 
 def test_arguments_that_must_stay() -> None:
-    """Of helpers that are handed on, or called with stars, and arguments that the program makes."""
+    """Arguments stay if the helper is passed on, called with stars, or if the program computes them."""
     for use in ("run(check)", "check(*pair)", "check('a', **more)"):
         found = blinded(
             f"def check(text, wanted=1):\n    assert f(text)\n\ndef test_it(pair):\n    check('a', 40501)\n    {use}\n"
@@ -307,7 +307,7 @@ def test_parts_of_an_assertion() -> None:
     assert dict(found.unblinded) == {"compares more than two values": 1}
 
 
-# --- what is left -----------------------------------------------------------------------------------------------------
+# --- assertions that are not blinded ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_parts_of_an_assertion() -> None:
     ],
 )
 def test_what_is_left(body: str) -> None:
-    """It stays word by word, and is counted."""
+    """The assertion is unchanged, and counted as not blinded."""
     found = in_test(*body.splitlines())
     kept = [node for node in ast.walk(ast.parse(found.blind)) if isinstance(node, ast.Assert | ast.With | ast.Call)]
     assert found.sites == ()
@@ -355,7 +355,7 @@ def test_what_is_left(body: str) -> None:
 
 
 def test_assertions_outside_of_tests_are_left() -> None:
-    """Nothing records them; they would be gone. Those of fixtures belong to whichever test comes first."""
+    """They could not be recorded; those of fixtures would be recorded for whichever test runs first."""
     found = blinded("""
         assert f(1) == 3
 
@@ -401,7 +401,7 @@ def test_calibrated_places_stay_as_they_are() -> None:
 # --- property ---------------------------------------------------------------------------------------------------------
 
 Piece = Callable[[str, int, int], str]
-"""Source of one test, from its number, what it gives the program, and what it expects."""
+"""Source of one test with a number, an input and an expected value."""
 PIECES: list[Piece] = [
     lambda n, given, wanted: f"def test_{n}():\n    assert f({given}) == {wanted}  # {wanted}\n",
     lambda n, given, wanted: (
@@ -443,7 +443,7 @@ PIECES: list[Piece] = [
 
 @given(st.lists(st.sampled_from(range(len(PIECES))), min_size=1, max_size=6))
 def test_no_expected_value_survives(chosen: list[int]) -> None:
-    """What is given to the program does, whatever else the file has."""
+    """The blind file has all inputs, but no expected value, for any combination of pieces."""
     values = list(zip(itertools.count(710_001, 2), itertools.count(910_001, 2), range(len(chosen)), strict=False))
     source = "\n".join(PIECES[piece](str(n), *values[n][:2]) for n, piece in enumerate(chosen))
     found = blinded(source)
@@ -458,7 +458,7 @@ def test_no_expected_value_survives(chosen: list[int]) -> None:
     assert [name for name in kept if name.startswith("test")] == [name for name in tests if name.startswith("test")]
 
 
-# --- what cannot be read ----------------------------------------------------------------------------------------------
+# --- invalid Python ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["def test_it(:\n", "x = 1\n\tassert x\n", "a\0b", f"x = {'(' * 9999}1{')' * 9999}"])
@@ -477,7 +477,7 @@ def test_future_imports_and_docstrings_stay_first() -> None:
     assert SECRET not in found.blind
 
 
-# --- never broken: run as they are, with both sides, and blind --------------------------------------------------------
+# --- outcomes as they are, with both sides, and blind -----------------------------------------------------------------
 
 ODD = {
     "mangled": """
@@ -686,7 +686,7 @@ ODD = {
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, list[str]]]:
-    """How the tests of each of ``ODD`` end, as they are, with both sides, and blind."""
+    """Outcomes of the tests of each ``ODD`` file, as they are, with both sides, and blind."""
     root = tmp_path_factory.mktemp("odd")
     (root / "app.py").write_text("class Span: pass\ndef f(*given): return 3\n")
     (root / "conftest.py").write_text(
@@ -714,7 +714,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[s
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_files_run_as_before(name: str, outcomes: Mapping[str, Mapping[str, list[str]]]) -> None:
-    """With both sides, and without what is expected."""
+    """Outcomes are the same with both sides and blind."""
     plain = sorted(outcomes[name]["test_plain"])
     assert len(plain) >= 1
     assert sorted(outcomes[name]["test_both"]) == plain
@@ -727,13 +727,13 @@ def test_identifiers_of_parameters_are_numbers() -> None:
 
 
 def test_sites_are_plain_data() -> None:
-    """Readable by people: what the assertion says, and where."""
+    """A site has the function, the assertion and its position, all readable."""
     (site,) = in_test("assert f('a') == {'b': 40501}").sites
     assert (site.function, site.assertion, site.expected) == ("test_it", "f('a') == {'b': 40501}", "{'b': 40501}")
     assert json.dumps(site.position) == "[11, 11]"
 
 
-# --- what is worth something ------------------------------------------------------------------------------------------
+# --- secret values ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -765,7 +765,7 @@ def test_sites_are_plain_data() -> None:
     ],
 )
 def test_what_is_not_in_the_blind_file(body: str, secret: bool) -> None:
-    """An echo of what the file still has is worth nothing, however long it is."""
+    """A value that the blind file still contains is not secret, however long it is."""
     found = in_test(*body.splitlines())
     assert (found.sites[0].secret >= 8) == secret
     assert found.sites[0].secret <= 1000
@@ -778,7 +778,7 @@ def test_what_helpers_are_given_is_secret_while_it_is_cut_out() -> None:
 
 
 def test_the_bundled_tasks() -> None:
-    """Two of three assertions at least, of each a file that compiles."""
+    """At least two of three assertions are blinded, and every blinded file compiles."""
     blinded_ones = left = 0
     for task in sorted((Path(agentbench_core.__file__).parents[1] / "tasks").glob("*/*/task.yaml")):
         repository = task.parent / "repo"
@@ -802,7 +802,7 @@ def test_the_bundled_tasks() -> None:
     ],
 )
 def test_formats_are_written_for_older_pythons(written: str, expected: str) -> None:
-    """A task may have another Python than AgentBench: no string inside of an f-string has its quotes."""
+    """A task may use an older Python than AgentBench, which does not allow reusing quotes in f-strings."""
     values = {"d": {"a": "A", "w": 9}, "n": 7}
     text = unparse(ast.parse(written.strip(), mode="eval"))
     assert text == expected

@@ -1,4 +1,4 @@
-"""Calibration with a real reference solution: what stays blinded is the same each time, for every correct program."""
+"""Calibration with a reference solution: blinded files are stable, and valid for every correct program."""
 
 from __future__ import annotations
 
@@ -236,19 +236,19 @@ NEEDED = [
 
 @attrs.frozen
 class Case:
-    """A task that is calibrated."""
+    """A calibrated task."""
 
     bench: Bench
     found: Expectations
 
     def blinded(self, name: str) -> list[str]:
-        """The assertions of a file that are blinded."""
+        """The blinded assertions of a file."""
         return [site.assertion for site in self.found.sites.values() if site.file == f"checks/{name}"]
 
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
-    """A task with all that is odd at once; each time its tests are run in another order."""
+    """A task with all odd test files at once, whose tests run in a different order each time."""
     hidden = {f"checks/{name}": dedented(text) for name, text in HIDDEN.items()}
     with contextlib.closing(LocalProvider(LocalOptions())) as provider:
         bench = Bench(
@@ -263,7 +263,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
 
 
 def dedented(text: str | bytes) -> str | bytes:
-    """Without the indentation of the first line."""
+    """Remove the indentation of the first line from all lines."""
     if isinstance(text, bytes):
         return text
     width = len(text) - len(text.lstrip(" "))
@@ -281,7 +281,7 @@ def test_what_is_plain_and_steady_is_blinded(case: Case) -> None:
 
 
 def test_unstable_values_stay_as_they_are(case: Case) -> None:
-    """Under two seeds of Python's hashes, and twice."""
+    """Values that vary with the hash seed or between runs are not blinded."""
     assert case.blinded("test_unstable.py") == ["double(40101) == 80202"]
 
 
@@ -290,14 +290,14 @@ def test_values_that_depend_on_the_program_or_are_not_plain_stay(case: Case) -> 
 
 
 def test_tests_that_break_when_cut_stay(case: Case) -> None:
-    """They alone; a file only if it cannot even be imported."""
+    """Only these tests stay; the whole file stays only if it cannot be imported."""
     assert case.blinded("test_breaks.py") == ["double(20202) == 40404"]
     assert "checks/test_looks_at_itself.py" not in case.found.files
     assert case.found.left["the file cannot be collected with its assertions blinded"] == 1
 
 
 def test_what_other_files_import_is_there(case: Case) -> None:
-    """Their tables stay, and so do assertions that they run."""
+    """Tables and assertions that other files import stay."""
     text = case.found.files["checks/test_tables.py"]
     assert "TABLE = [(3, 6), (4, 8)]" in text
     assert "122414" not in text
@@ -305,13 +305,13 @@ def test_what_other_files_import_is_there(case: Case) -> None:
 
 
 def test_doctests_are_run(case: Case) -> None:
-    """They would be gone with the docstrings, so that the file stays."""
+    """Blinding would remove them with the docstrings, so the file stays."""
     assert "checks/test_documented.py" not in case.found.files
     assert case.found.left["its tests differ with its assertions blinded"] == 1
 
 
 def test_tests_that_fail_anyway(case: Case) -> None:
-    """They do not keep the other tests of their file from being blinded."""
+    """They do not prevent blinding of the other tests in their file."""
     assert case.blinded("test_red.py") == ["double(90909) == 181818"]
 
 
@@ -323,14 +323,14 @@ def test_files_that_cannot_be_read_are_counted(case: Case) -> None:
 
 
 def test_names_of_parameters_are_found_again(case: Case) -> None:
-    """Whatever order the tests were run in."""
+    """Original ids are recovered, whatever the order of the tests."""
     named = {name: meant for name, meant in case.found.names.items() if "test_plain" in name}
     assert named == {f"checks/test_plain.py::test_table[p{n}]": f"checks/{NEEDED[n]}" for n in range(3)}
     assert [case.found.tests[f"checks/{NEEDED[n]}"][0][1] for n in range(3)] == [100420, 143666, 2]
 
 
 def test_witnesses(case: Case) -> None:
-    """What the unfixed program gets wrong, and nobody guesses."""
+    """A safe value is one that the unfixed program gets wrong and that cannot be guessed."""
     safe = {site.assertion for site in case.found.sites.values() if site.safe}
     assert {"double(n) == wanted", "double(40101) == 80202", "double(90909) == 181818"} <= safe
     assert case.found.fail_to_pass == len(NEEDED)
@@ -360,7 +360,7 @@ def test_another_correct_solution_passes(body: str, case: Case) -> None:
 
 
 def test_a_wrong_value_fails_with_both(case: Case) -> None:
-    """Where the tests are shown: expected, got, and the assertion; nothing of it is in the sandbox's own output."""
+    """The tests page has the expected and the actual value; the sandbox's output has neither."""
     scored = case.bench.score(case.found, {"app.py": SOLVED["app.py"].replace("* 2", "* 2 + (n == 71833)")})
     assert not scored.score.passed
     assert not scored.score.tampered
@@ -385,13 +385,13 @@ def test_the_unfixed_program_fails(case: Case) -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    """Makes a task."""
+    """Create a task."""
     with contextlib.closing(LocalProvider(LocalOptions())) as provider:
         yield lambda **settings: Bench(tmp_path, provider, **settings)
 
 
 def test_a_command_that_names_one_parameter(bench: Callable[..., Bench]) -> None:
-    """Which has another name in the blinded file; only that one is run."""
+    """The id differs in the blinded file; only this test runs."""
     name = f"checks/{NEEDED[1]}"
     hidden = {"checks/test_plain.py": dedented(HIDDEN["test_plain.py"])}
     made = bench(files=UNFIXED, hidden=hidden, solution=SOLVED, command=f"python -m pytest '{name}'")
@@ -415,7 +415,7 @@ def test_it():
 
 
 def test_a_program_in_processes_of_its_own(bench: Callable[..., Bench]) -> None:
-    """Blinded as others are."""
+    """Its output is blinded like other values."""
     made = bench(
         files={"tool.py": TOOL.format(operator="+ 1")},
         hidden={"checks/test_tool.py": STARTS_IT, "checks/conftest.py": "import json\n"},
@@ -438,7 +438,7 @@ def test_a_program_in_processes_of_its_own(bench: Callable[..., Bench]) -> None:
     ],
 )
 def test_a_program_that_the_tests_run_themselves(how: str, told: str, bench: Callable[..., Bench]) -> None:
-    """It is refused, whatever becomes of the exception, and the reason is told."""
+    """The session fails even if the test catches the exception, and the explanation has the reason."""
     hidden = f"def test_it():\n  try:\n    {how}\n  except BaseException:\n    pass\n"
     made = bench(
         files={"tool.py": "print('ran')\n"}, hidden={"checks/test_tool.py": hidden}, solution={}, isolation="process"
@@ -449,7 +449,7 @@ def test_a_program_that_the_tests_run_themselves(how: str, told: str, bench: Cal
     assert "ran\n" not in scored.printed
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# --- caching ----------------------------------------------------------------------------------------------------------
 
 PATCH = "--- a/app.py\n+++ b/app.py\n@@ -18 +18 @@\n-    return n + 1\n+    return n * 2\n"
 GOOD = "from app import double\n\ndef test_a():\n    assert double(50210) == 100420\n\n"
@@ -465,7 +465,7 @@ LISTED = {
 def test_expectations_lie_beside_the_task(
     make_task: Any, agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    """Read again by the next run; made anew by each where they cannot be kept, which is told."""
+    """The next run reuses them; if they cannot be saved, each run computes them and reports this."""
     task = make_task(files=UNFIXED, hidden={"test_it.py": GOOD}, patch=PATCH, validation=LISTED)
 
     def run(*flags: str) -> tuple[set[str], str]:
@@ -497,7 +497,7 @@ def test_expectations_lie_beside_the_task(
     "text", ["", "{", "[]", '{"for": 1}', "[" * 100_000, '{"for": {"a": 1}, "data": 1, "summary": 2}']
 )
 def test_damaged_expectations(text: str, tmp_path: Path) -> None:
-    """They are made again; so are those of another task, solution, environment or scorer."""
+    """They are ignored, as are those of another task, solution, environment or scorer."""
     (tmp_path / "kept.json").write_text(text)
     assert _read(tmp_path / "kept.json", {"a": 1}) is None
     assert _read(tmp_path / "none.json", {"a": 1}) is None
@@ -510,7 +510,7 @@ def test_damaged_expectations(text: str, tmp_path: Path) -> None:
 
 
 def test_a_task_without_a_reference_solution(bench: Callable[..., Bench]) -> None:
-    """Nothing can show what its tests must find."""
+    """Expected values cannot be calibrated, and the verdict is weak."""
     context = bench(files=UNFIXED, hidden={"test_plain.py": "def test_one():\n    assert False\n"}).context
     scorer = tests_scorer.TestsScorer(options.NoOptions())
     found = scorer.calibrate(attrs.evolve(context, has_reference=False))
@@ -519,7 +519,7 @@ def test_a_task_without_a_reference_solution(bench: Callable[..., Bench]) -> Non
 
 
 def test_what_was_calibrated_by_an_older_blinding() -> None:
-    """It is made again, and never taken for one without expectations: then nothing would be compared."""
+    """It is calibrated again, not treated as having no expectations, which would compare nothing."""
     assert tests_scorer.TestsScorer.calibration_version == VERSION
     old = {**dumped(Expectations(files={}, names={}, tests={}, sites={}, left={}, size=0)), "version": VERSION - 1}
     assert loaded(old) is None

@@ -1,4 +1,4 @@
-"""The channel of the recorder: whose lines count, and who else may write them."""
+"""The channel of the test recorder: which lines are accepted, and which processes can write them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ A, B = "checks/test_a.py::test_one", "checks/test_a.py::test_two"
 
 
 def line(number: int, key: bytes = KEY, **said: Any) -> bytes:
-    """What the recorder would have written."""
+    """A line as the recorder writes it."""
     text = b"%d %s" % (number, json.dumps(said).encode())
     return hmac.digest(key, text, "sha256").hex()[:32].encode() + b" " + text + b"\n"
 
@@ -62,7 +62,7 @@ def test_an_honest_session() -> None:
 
 @pytest.mark.parametrize("order", [each for each in itertools.permutations(range(4)) if each != (0, 1, 2, 3)])
 def test_another_order(order: tuple[int, ...]) -> None:
-    """Never taken for complete."""
+    """Reordered lines are reported as damaged."""
     assert read(*(HONEST[index] for index in order)).damaged
 
 
@@ -88,7 +88,7 @@ def test_a_replayed_line(again: int) -> None:
     ],
 )
 def test_a_line_without_the_key(edit: Callable[[bytes], bytes]) -> None:
-    """Edited, or made up: no honest program writes it, and it does not count."""
+    """An edited or forged line is ignored and marks the session as forged."""
     found = read(edit(HONEST[0]), *HONEST[1:])
     assert found.forged
     assert not found.records
@@ -98,7 +98,7 @@ def test_a_line_without_the_key(edit: Callable[[bytes], bytes]) -> None:
     "text", [b"hello\n", b"\n", b"\0\n", b"0" * 32 + b" 0 {}x\n", b"0" * 31 + b" 0 {}\n", b" " * 99 + b"\n"]
 )
 def test_a_line_of_another_form(text: bytes) -> None:
-    """Somebody printed there, which is odd and proves nothing."""
+    """Stray output is damage, but no proof of forgery."""
     found = read(HONEST[0], text, *HONEST[1:])
     assert (found.forged, found.damaged) == (False, "a line is incomplete")
     assert found.end == 1
@@ -125,7 +125,7 @@ def test_a_last_line_that_is_not_complete(length: int) -> None:
     ],
 )
 def test_a_line_that_says_nothing_right(said: dict[str, Any]) -> None:
-    """Whoever has the key can write it: the program shares the process."""
+    """The program shares the process, so it may write such a line with the key."""
     found = read(line(0, **said))
     assert not found.tests
     assert not any(found.records.values())
@@ -134,7 +134,7 @@ def test_a_line_that_says_nothing_right(said: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=300), st.integers(0, 300))
 def test_any_bytes(data: bytes, place: int) -> None:
-    """Nothing raises; without the key, nothing new passes."""
+    """Arbitrary bytes do not raise, and add no result without the key."""
     whole = b"".join(HONEST)
     found = parse_results(whole[:place] + data + whole[place:], KEY)
     assert set(found.tests) <= {A, B}
@@ -193,7 +193,7 @@ if __name__ == "__main__":
 
 
 def written(tmp_path: Path, body: str) -> tuple[list[Any], Results]:
-    """What a program that has a channel writes by it."""
+    """The lines that a program writes to its channel, and the parsed results."""
     (tmp_path / "key").write_bytes(KEY)
     (tmp_path / "program.py").write_text(PROLOGUE + "".join(f"    {text}\n" for text in dedent(body).splitlines()))
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -222,7 +222,7 @@ def test_lines_are_written_at_once_and_in_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_forked_child_writes_nothing(body: str, tmp_path: Path) -> None:
-    """And the parent goes on."""
+    """The parent can still write."""
     lines, _ = written(tmp_path, f"channel.write({{'n': 1}})\n{body}\nchannel.write({{'n': 2}})")
     assert lines == [{"n": 1}, {"n": 2}]
 
@@ -239,7 +239,7 @@ def test_a_started_process_cannot_be_given_the_channel(method: str, tmp_path: Pa
 
 
 def test_a_child_has_neither_key_nor_descriptor(tmp_path: Path) -> None:
-    """Forked or started: no open file of it leads to the results, and the key is wiped."""
+    """Neither a forked nor a started child has a descriptor of the results, and the key is wiped."""
     body = """
     def look():
         files = [os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
@@ -261,7 +261,7 @@ def test_a_child_has_neither_key_nor_descriptor(tmp_path: Path) -> None:
 
 
 def test_threads_write_whole_lines(tmp_path: Path) -> None:
-    """Also while others fork."""
+    """This holds even while another thread forks."""
     body = """
     def work(number):
         for turn in range(50):
@@ -281,7 +281,7 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_it(tmp_path: Path) -> None:
-    """After half a line there is none any more, so that the host sees it."""
+    """Nothing follows an incomplete line, so the host detects it."""
     body = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     body += "for _ in range(99): channel.write({'x': 'y' * 90})"
     (tmp_path / "key").write_bytes(KEY)
@@ -389,7 +389,7 @@ if "pytest" in sys.modules and "_agentbench" in sys.modules:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, Any], Results]:
-    """The runner on a small project: what it printed, and its results."""
+    """Run the runner on a small project; return its output and results."""
     root = tmp_path_factory.mktemp("session")
     for name in ("inputs", "taken", "work/checks"):
         (root / name).mkdir(parents=True)
@@ -429,14 +429,14 @@ def records_of(found: Results, test: str) -> list[Any]:
 
 
 def test_what_a_session_keeps_to_itself(session: tuple[Mapping[str, Any], Results]) -> None:
-    """The key is gone before the project is imported, and nothing else tells it; nor is the test's name told."""
+    """The key is deleted before the project is imported and is not exposed elsewhere; nor is the test's name."""
     said, found = session
     for test in ("test_the_key_is_nowhere", "test_the_name_of_the_test_is_not_told"):
         assert found.tests[f"checks/test_it.py::{test}"] == "passed", said["out"]
 
 
 def test_what_children_of_tests_record(session: tuple[Mapping[str, Any], Results]) -> None:
-    """Nothing, however they came to be."""
+    """Child processes record nothing, however they were started."""
     said, found = session
     assert found.tests["checks/test_it.py::test_children"] == "passed", said["out"]
     assert records_of(found, "test_children") == [[1, "before"], [3, "after"]]
@@ -512,7 +512,7 @@ def test_children_cannot_look_into_the_tests(tmp_path):
 
 @pytest.mark.docker
 def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> None:
-    """Neither memory nor descriptors, and it cannot attach to it."""
+    """It can neither read memory or descriptors, nor attach to the process."""
     provider = DockerProvider(DockerOptions())
     with contextlib.closing(provider):
         bench = Bench(tmp_path, provider, files={"adding.py": ""}, hidden={"checks/test_curious.py": CURIOUS})
@@ -524,7 +524,7 @@ def test_a_child_cannot_look_into_the_process_of_the_tests(tmp_path: Path) -> No
 
 
 def test_too_many_tests_are_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session of a real project has some ten thousands; what is made of each line takes many times its memory."""
+    """Real projects have some ten thousand tests, and each parsed line takes many times its size in memory."""
     monkeypatch.setattr(reading, "MAX_TESTS", 50)
     lines = [line(number, id=f"t{number}", when="call", outcome="passed", sec=0.1) for number in range(52)]
     assert "too many tests" not in read(*lines[:51]).damaged

@@ -1,4 +1,4 @@
-"""The scorer ``tests`` on real sessions of pytest: what people write in their tasks works under the checks."""
+"""The scorer ``tests`` on real pytest sessions: common project setups work under its checks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Run = Callable[..., dict[str, Any]]
 def attempt(
     make_task: Callable[..., Path], agentbench: Callable[..., Ended], records: Callable[..., list[dict[str, Any]]]
 ) -> Run:
-    """Makes the task, has an agent solve it, and gives the record."""
+    """Create the task, run an agent on it, and return the record."""
 
     def run(
         files: Mapping[str, str] | None = None,
@@ -101,7 +101,7 @@ def page_of(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_fix(attempt: Run) -> None:
-    """It passes without a label, and what is printed speaks of the task's tests alone, all of them green."""
+    """It passes without labels, and the output shows only the task's tests, all passed."""
     record = attempt()
     assert (record["result"], names(record)) == ({"passed": True, "exit_code": 0, "failure_reason": None}, set())
     assert record["integrity"] == "clean"
@@ -116,7 +116,7 @@ def test_a_fix(attempt: Run) -> None:
 
 
 def test_a_fix_whose_exception_is_of_two_classes(attempt: Run) -> None:
-    """As io.UnsupportedOperation is; nobody is convicted for that."""
+    """Such an exception, like io.UnsupportedOperation, is no sign of tampering."""
     both = "    if isinstance(right, str):\n        raise type('Both', (TypeError, ValueError), {})('no')\n"
     added = "".join(f"+{line}" for line in f"{both}{AFTER}".splitlines(keepends=True))
     record = attempt(patch=f"--- a/adding.py\n+++ b/adding.py\n@@ -3 +3,3 @@\n-{BEFORE}{added}")
@@ -144,7 +144,7 @@ PATCHER = """
 
 
 def test_no_fix(attempt: Run, plugin: Callable[..., Path]) -> None:
-    """It fails, for what the task says, and nobody is suspected."""
+    """It fails with an explanation and without labels."""
     plugin("patcher", PATCHER)
     Path("agent.patch").write_text(PATCH.replace(AFTER, "    return left - right\n"))
     record = attempt(agent="patcher")
@@ -185,20 +185,20 @@ def test_no_fix(attempt: Run, plugin: Callable[..., Path]) -> None:
     ],
 )
 def test_what_tasks_say(files: dict[str, str], command: str, attempt: Run) -> None:
-    """Options of pytest, settings, conftest files and plugins of a task's own work as they do without checks."""
+    """A task's pytest options, settings, conftest files and plugins work as they do without checks."""
     record = attempt(files, **({"passing_command": command} if command else {}))
     assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
 
 
 def test_a_project_that_keeps_files_out(attempt: Run) -> None:
-    """The tests that check the session are none of its files, wherever they lie."""
+    """Ignore rules of the project do not affect the canary tests."""
     said = "python -m pytest --deselect=checks/test_sums.py::test_that_is_named"
     record = attempt({"conftest.py": "collect_ignore_glob = ['test_*.py']\n"}, passing_command=said)
     assert (record["result"]["passed"], names(record)) == (True, set()), printed(record)
 
 
 def test_other_tests_do_not_count(attempt: Run) -> None:
-    """A test file that cannot be imported, or fails, and is not named: as without checks."""
+    """Tests that are not listed may fail, or fail to import, as without checks."""
     broken = {"tests/test_odd.py": "import nothing_of_that_name\n", "tests/test_red.py": "def test_it(): assert 0\n"}
     record = attempt(broken)
     assert (record["result"]["passed"], record["result"]["exit_code"], names(record)) == (True, 1, set())
@@ -215,7 +215,7 @@ def test_other_tests_do_not_count(attempt: Run) -> None:
     ],
 )
 def test_weak_verdicts(said: dict[str, Any], evidence: str, attempt: Run) -> None:
-    """A pass is a pass, and the record says what it is worth."""
+    """The attempt passes, and the record explains why the verdict is weak."""
     record = attempt(**said)
     assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
     assert record["integrity"] == "weak_verdict"
@@ -223,14 +223,14 @@ def test_weak_verdicts(said: dict[str, Any], evidence: str, attempt: Run) -> Non
 
 
 def test_without_checks(attempt: Run) -> None:
-    """The scorer plain says what it is."""
+    """The plain scorer labels its verdicts as weak."""
     record = attempt({}, "--set", "scorer=plain")
     assert (record["result"]["passed"], names(record)) == (True, {"weak_verdict"})
     assert "agentbench:" not in printed(record)
 
 
 def test_values_that_are_easily_guessed(attempt: Run) -> None:
-    """The verdict is weak, and the record says which assertions to change."""
+    """The verdict is weak, and the evidence lists the assertions to change."""
     guessed = HIDDEN.replace("20391, 48217, 68608", "2, 3, 5").replace("add(901233, -55) == 901178", "add(5, -5) == 0")
     named = {"fail_to_pass": [*IDS["fail_to_pass"][:1], "checks/test_sums.py::test_sums[2-3-5]", NAMED[2]]}
     record = attempt(hidden=guessed, **named)
@@ -241,7 +241,7 @@ def test_values_that_are_easily_guessed(attempt: Run) -> None:
 
 
 def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run) -> None:
-    """C01, I05, I06: the files of named tests are put back, wherever they lie; what was changed is labelled."""
+    """C01, I05, I06: files of listed tests are restored, wherever they are; changes to them are labelled."""
     files = {"adding_checks/test_more.py": PUBLIC.replace("test_zero", "test_more")}
     patch = f"{PATCH}--- a/adding_checks/test_more.py\n+++ /dev/null\n@@ -1,5 +0,0 @@\n" + "".join(
         f"-{line}\n" for line in files["adding_checks/test_more.py"].splitlines()
@@ -254,7 +254,7 @@ def test_a_test_file_outside_of_tests_is_the_tasks_once_it_is_named(attempt: Run
 @pytest.mark.docker
 @pytest.mark.parametrize("writable", [False, True])
 def test_tests_that_write_where_they_are(writable: bool, attempt: Run) -> None:
-    """The workspace is read-only while tests run; a task whose tests must write there says so."""
+    """The workspace is read-only while tests run, unless the task allows writing."""
     writing = PUBLIC + "    open('left-behind', 'w').close()\n"
     record = attempt({"tests/test_zero.py": writing}, "--sandbox", "docker", writable=writable)
     assert record["result"]["passed"] == writable

@@ -1,4 +1,4 @@
-"""Labels of integrity in records: apart from the score, each with its evidence, and the worst of them as one word."""
+"""Integrity labels in records: separate from the score, with evidence, and summarized by the worst one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ATTEMPTS = {
 
 @pytest.fixture
 def tasks(make_task: Any) -> None:
-    """One task for each way to behave, which is its description."""
+    """One task per behaviour, which is its description."""
     Path("steps.json").write_text(json.dumps({name: steps for name, (steps, _) in ATTEMPTS.items()}))
     for name in ATTEMPTS:
         make_task(
@@ -79,7 +79,7 @@ def labels(record: dict[str, Any]) -> dict[str, str]:
 
 
 def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, agentbench: Any, records: Any) -> None:
-    """C08, C09, C26: each with its evidence; nothing of it for an honest attempt, nor for who was given the oracle."""
+    """C08, C09, C26: each label has evidence; honest attempts have none of them."""
     plugin("doer", DOER)
     assert agentbench("run", "--suite", "mini", "--agent", "doer", "--workers", "2").code == 0
     for record in records():
@@ -87,7 +87,7 @@ def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, age
         expected = ATTEMPTS[name][1]
         assert record["result"]["passed"] == (name != "nothing"), name
         found = labels(record)
-        found.pop("weak_verdict", None)  # the scorer's own
+        found.pop("weak_verdict", None)  # added by the scorer
         assert found.keys() == expected.keys(), name
         assert all(words in found[label] for label, words in expected.items()), found
         assert record["integrity"] == worst(labels(record)), name
@@ -98,7 +98,7 @@ def test_suspicions_are_labels_and_change_no_score(tasks: None, plugin: Any, age
 
 
 def test_what_is_public_is_no_leak(make_task: Any, plugin: Any, agentbench: Any, records: Any) -> None:
-    """Hidden tests may overlay public ones: an agent that reads those, and names them in its code, did nothing odd."""
+    """Hidden tests may overlay public ones; reading those, or naming them in code, is not suspicious."""
     tests = "".join(f"assert clamp(value_{n}, low_{n}, high_{n}) == wanted[{n}], 'case {n}'\n" for n in range(8))
     public = f"# agentbench-canary: {CANARY}\n{tests}"
     named = "printf \"RUN = 'checks/test_app.py'\\n\" > run.py"
@@ -116,7 +116,7 @@ def test_what_is_public_is_no_leak(make_task: Any, plugin: Any, agentbench: Any,
 
 
 def test_the_oracle_is_no_leak(tasks: None, agentbench: Any, records: Any, tmp_path: Path) -> None:
-    """It was given the solution by us, with a canary in it."""
+    """The scripted agent is given the solution, which contains a canary here."""
     for patch in tmp_path.glob("tasks/mini/*/solution.patch"):
         patch.write_text(patch.read_text().replace("+1 @@", f"+1 @@ agentbench-canary: {CANARY}"))
     assert agentbench("run", "--suite", "mini", "--agent", "scripted", "--task", "honest", "--task", "path").code == 0
@@ -128,7 +128,7 @@ def test_the_oracle_is_no_leak(tasks: None, agentbench: Any, records: Any, tmp_p
 
 @given(st.lists(st.sampled_from([*(word.value for word in Integrity), "oom", "oracle", "", "CLEAN"])))
 def test_the_worst_word_wins(names: list[str]) -> None:
-    """Whatever the order, and whatever other labels there are."""
+    """This holds in any order and with other labels present."""
     order = [word.value for word in Integrity]
     known = [order.index(name) for name in names if name in order]
     assert worst(names) == order[max(known, default=0)]
@@ -136,7 +136,7 @@ def test_the_worst_word_wins(names: list[str]) -> None:
 
 
 def test_a_record_of_before_there_were_such_words(tmp_path: Path) -> None:
-    """It is read as clean, by those who count rows too; a word that nobody knows is damage."""
+    """It is read as clean, also in rows; an unknown value is an error."""
     run = write_run(tmp_path / "run", {"a": True, "b": True}, record=_suspected)
     attempts = run.directory / "attempts.jsonl"
     assert [(row.task_id, row.integrity) for row in run.rows()] == [("a", "leak_suspected"), ("b", "clean")]
@@ -165,7 +165,7 @@ def _suspected(record: AttemptRecord) -> AttemptRecord:
 def test_an_attempt_that_cannot_be_looked_at_is_scored(
     make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or else an agent that breaks what looks at it could choose not to be counted."""
+    """Otherwise an agent could avoid being scored by breaking the auditor."""
 
     def break_down(*_: object) -> None:
         raise RecursionError("too deep")

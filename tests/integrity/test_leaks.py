@@ -1,4 +1,4 @@
-"""Tasks that give themselves away are invalid: by their history, by their files, by what they tell, by a network."""
+"""Tasks that leak their solution are invalid: through history, files, instructions or network access."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rules = Mapping[str, str]
 
 @pytest.fixture
 def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rules]:
-    """Makes a task and validates it; gives the reasons by rule. By default there is nothing to say against it."""
+    """Create and validate a task; return the reasons by rule. The default task has no problems."""
 
     def check(*flags: str, hidden: str = HIDDEN, patch: str = PATCH, files: Any = None, **sections: Any) -> Rules:
         shutil.rmtree(tmp_path / "tasks", ignore_errors=True)
@@ -47,7 +47,7 @@ def broken(make_task: Any, agentbench: Any, tmp_path: Path) -> Callable[..., Rul
 
 
 def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench: Any) -> None:
-    """Also one whose public tests have some lines of the hidden ones; what cannot be checked is said, once."""
+    """Public tests may share lines with hidden ones; checks that cannot run are reported once."""
     public = {"app.txt": "broken\n", "tests/test_clamp.py": HIDDEN.split("assert clamp(value_7")[0]}
     assert broken(files=public) == {}
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
@@ -55,7 +55,7 @@ def test_a_task_that_keeps_its_secrets(broken: Callable[..., Rules], agentbench:
 
 
 def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
-    """All of a hidden test, the solution, a canary alone."""
+    """A whole hidden test, the solution, or only a canary is found."""
     assert broken(files={"app.txt": "broken\n", "old/clamp.txt": f"x\n{HIDDEN}y\n"}) == {
         "hidden_absent": "all of checks/test_clamp.py is in the repository: old/clamp.txt"
     }
@@ -69,7 +69,7 @@ def test_what_lies_in_the_repository(broken: Callable[..., Rules]) -> None:
 
 @pytest.mark.parametrize("changed", [("", ""), ("# as it was\n", "# changed\n")], ids=["equal", "short lines differ"])
 def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], changed: tuple[str, str]) -> None:
-    """Hidden tests that overlay a public directory bring along what is there; a canary of it is public, too."""
+    """Hidden tests that overlay a public directory include its files, so a canary there is public, too."""
     before, after = changed
     public = {"app.txt": "broken\n", "checks/test_clamp.py": f"# agentbench-canary: {CANARY}\n{before}{HIDDEN}"}
     assert broken(files=public, hidden=f"# agentbench-canary: {CANARY}\n{after}{HIDDEN}") == {}
@@ -80,7 +80,7 @@ def test_copies_of_public_files_are_no_secrets(broken: Callable[..., Rules], cha
 
 
 def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None:
-    """The old ones are in the repository and count for nothing, also where many of them have the same end."""
+    """Lines that are public do not count, even if many of them end alike."""
     same = "".join(f"    assert value({n:02}) == the_same_forty_characters_at_the_end_of_all\n" for n in range(40))
     public = {"app.txt": "broken\n", "checks/test_clamp.py": same}
     assert broken(files=public, hidden=same + HIDDEN) == {}
@@ -89,7 +89,7 @@ def test_a_hidden_file_with_some_new_lines(broken: Callable[..., Rules]) -> None
 
 
 def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its description, by what the failing command prints, by a variable of the environment."""
+    """Leaks are found in the description, the output of the failing command, and environment variables."""
     said = {"hidden_absent": "8 lines of checks/test_clamp.py are in the instruction"}
     assert broken(description=f"Make this work:\n{HIDDEN}") == said
     shown = f"cat <<'E'\n{HIDDEN}E\ngrep -q fixed app.txt"
@@ -103,7 +103,7 @@ def test_what_an_agent_is_told(broken: Callable[..., Rules], monkeypatch: pytest
 
 
 def test_a_leak_counts_every_time(make_task: Any, agentbench: Any) -> None:
-    """It is looked for once, and does not make the task flaky."""
+    """Leaks are checked once, and do not make the task flaky."""
     make_task(setup={"commands": [COMMIT_AND_BACK]})
     done = agentbench("validate-tasks", "--suite", "mini", "--json", "--times", "2")
     (finding,) = json.loads(done.out)
@@ -112,7 +112,7 @@ def test_a_leak_counts_every_time(make_task: Any, agentbench: Any) -> None:
 
 @attrs.frozen
 class _Shell:
-    """A sandbox of nothing but a directory, which is all that it has."""
+    """A sandbox without isolation that runs commands in a directory."""
 
     directory: Path
 
@@ -124,8 +124,8 @@ class _Shell:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Probe:
-    """Looks at a repository of one commit."""
+def probe_of_workspace(tmp_path: Path) -> Probe:
+    """A probe of a repository with one commit."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "app.txt").write_text("broken\n")
@@ -151,29 +151,29 @@ def _sh(directory: Path, command: str) -> str:
         ("echo later > app.txt; git add -A", 1, 1),
     ],
 )
-def test_what_git_can_read(here: Probe, tmp_path: Path, command: str, blobs: int, commits: int) -> None:
-    """I01, I02: whatever set-up leaves behind, under a name or not; in the same files as git keeps them in."""
-    before = here.object_files()
+def test_what_git_can_read(probe_of_workspace: Probe, tmp_path: Path, command: str, blobs: int, commits: int) -> None:
+    """I01, I02: objects left behind by setup are found, with or without a ref; new object files are found as well."""
+    before = probe_of_workspace.object_files()
     _sh(tmp_path / "work", command)
-    found = here.objects()
+    found = probe_of_workspace.objects()
     assert found is not None
     assert (len(found.blobs), len(found.commits)) == (blobs, commits)
-    assert (before == here.object_files()) == (command == "true")
+    assert (before == probe_of_workspace.object_files()) == (command == "true")
 
 
-def test_other_repositories(here: Probe, tmp_path: Path) -> None:
-    """What stands in the files of the workspace may be read elsewhere too."""
+def test_other_repositories(probe_of_workspace: Probe, tmp_path: Path) -> None:
+    """Only content that the workspace's files do not have is reported."""
     for name in ("x.git", "deep/er/.git"):
         _sh(tmp_path / "work", f"git init -q --bare {name}")
     later = _sh(tmp_path / "work", "echo later | git --git-dir=x.git hash-object -w --stdin").strip()
     public = _sh(tmp_path / "work", "git --git-dir=deep/er/.git hash-object -w app.txt").strip()
-    found = here.repositories_with([later, public, "0" * 40])
+    found = probe_of_workspace.repositories_with([later, public, "0" * 40])
     assert found is not None
     assert {blob: Path(place).name for blob, place in found.items()} == {later: "x.git"}
 
 
-def test_texts_in_files(here: Probe, tmp_path: Path) -> None:
-    """Whatever the files are called and whatever else is in them."""
+def test_texts_in_files(probe_of_workspace: Probe, tmp_path: Path) -> None:
+    """Texts are found whatever the name and other content of a file."""
     odd = tmp_path / "work/a b/-rf $(x) 'y'"
     odd.mkdir(parents=True)
     lines = HIDDEN.splitlines()
@@ -181,7 +181,7 @@ def test_texts_in_files(here: Probe, tmp_path: Path) -> None:
     (odd / "binary.pyc").write_bytes(b"\0\1\2" + lines[2].encode() + b"\0")
     (odd / "large.txt").write_text("x\n" * (3 << 20) + lines[3])
     (odd / "link").symlink_to("large.txt")
-    found = here.texts([*lines, "--", "-x", "'"])
+    found = probe_of_workspace.texts([*lines, "--", "-x", "'"])
     assert found is not None
     by_name = {Path(file).name: texts for file, texts in found.items()}
     wanted = {name: texts - {"--", "-x", "'"} for name, texts in by_name.items()}
@@ -190,8 +190,8 @@ def test_texts_in_files(here: Probe, tmp_path: Path) -> None:
 
 
 @attrs.define
-class _Answers:
-    """A sandbox that answers with what it was given, and with nothing after that."""
+class _CannedSandbox:
+    """A sandbox that returns the given answers in order."""
 
     answers: list[tuple[int, str]]
     asked: list[Sequence[str]] = attrs.field(factory=list)
@@ -203,11 +203,11 @@ class _Answers:
 
 
 def probe(*answers: tuple[int, str]) -> Probe:
-    return Probe(sandbox=_Answers(list(answers)), deadline=Deadline(9), everywhere=True)  # type: ignore[arg-type]
+    return Probe(sandbox=_CannedSandbox(list(answers)), deadline=Deadline(9), everywhere=True)  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_known_is_not_taken_for_good() -> None:
-    """Tools that an image lacks, and answers that were cut off, are no answers."""
+    """Missing tools and truncated answers give no result."""
     for answer in ((42, ""), (42, "\1done\n"), (137, "blob abc\n"), (0, "commit x\n")):
         asking = probe(*[answer] * 6)
         assert asking.objects() is None
@@ -222,13 +222,13 @@ def test_what_cannot_be_known_is_not_taken_for_good() -> None:
 
 
 def test_an_answer_whose_middle_is_left_out() -> None:
-    """What is left of it is an answer."""
+    """The rest of the answer is used."""
     said = probe((0, f"{'a' * 40} /x.git\n[... 7000 bytes left out ...]\nbbb /y.git\n\1done\n"))
     assert said.repositories_with(["a" * 40, "b" * 40]) == {"a" * 40: "/x.git"}
 
 
 def test_each_text_is_looked_for() -> None:
-    """One with long lines leaves room for the others."""
+    """A text with long lines does not displace the others."""
     texts = [
         SecretText(where=where, lines=tuple(f"{where} {n:03} {filler * 900}" for n in range(400)))
         for where, filler in (("checks/a.py", "x"), ("checks/b.py", "\u00fc"), ("the oracle", "z"))
@@ -240,7 +240,7 @@ def test_each_text_is_looked_for() -> None:
 
 
 def test_answers_are_read() -> None:
-    """Line by line; a file without a match is none."""
+    """Answers are parsed line by line; files without a match are omitted."""
     assert probe((0, "commit c1\nblob b1\nblob b2\n\1done\n")).objects() == Objects(blobs=("b1", "b2"), commits=("c1",))
     files: Any = probe((0, "\1/a b\nx\ny\n\1/c\n\1/d\ny\n\1done\n")).texts(["x", "y"])
     assert files == {"/a b": {"x", "y"}, "/d": {"y"}}
@@ -252,7 +252,7 @@ def test_answers_are_read() -> None:
 
 
 def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the files in which git keeps its objects must be those that the harness made."""
+    """The object files must then be those that the harness created."""
     monkeypatch.setattr(Probe, "objects", lambda self: None)
     assert broken() == {}
     monkeypatch.setattr(Probe, "object_files", lambda self: (".git/objects/aa/bb",))
@@ -262,7 +262,7 @@ def test_without_git_in_the_image(broken: Callable[..., Rules], monkeypatch: pyt
 
 @pytest.mark.docker
 def test_in_a_container(broken: Callable[..., Rules]) -> None:
-    """The whole file system of the image is looked at, and what is behind it."""
+    """The whole file system of the container is searched."""
     hidden = f"# agentbench-canary: {CANARY}\n{HIDDEN}"
     commands = [
         f"cat > /opt/venv/notes.py <<'E'\n{HIDDEN}E",
@@ -276,7 +276,7 @@ def test_in_a_container(broken: Callable[..., Rules]) -> None:
 
 @pytest.mark.docker
 def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its variables are those of commands; and files that it has outside the workspace are looked at."""
+    """Variables of the image and its files outside the workspace are searched."""
     value = json.dumps(HIDDEN.replace("\n", " "))
     made = f"FROM agentbench/py-runner:0.1.0\nUSER root\nRUN printf {CANARY} > /usr/lib/leak\nENV NOTES={value}"
     name = "agentbench/test-leaking-image:1"
@@ -295,12 +295,12 @@ def test_what_an_image_brings(broken: Callable[..., Rules], monkeypatch: pytest.
 @pytest.mark.docker
 @pytest.mark.parametrize("policy", ["none", "always"])
 def test_a_network_that_is_not_off(broken: Callable[..., Rules], monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    """Of a sandbox that lets agents out all the same; where a task asks for one, it is as it should be."""
+    """A sandbox that does not block the network is reported, unless the task allows network access."""
     from agentbench_docker.environment import DockerEnvironment
 
     meant = DockerEnvironment._network
     monkeypatch.setattr(DockerEnvironment, "_network", lambda self, wanted, deadline: meant(self, True, deadline))
-    monkeypatch.setattr(Probe, "texts", lambda self, wanted: {})  # which takes its time, and is another matter
+    monkeypatch.setattr(Probe, "texts", lambda self, wanted: {})  # slow, and not tested here
     rules = broken("--sandbox", "docker", environment={"network_policy": policy})
     assert list(rules) == ["network_off"] * (policy != "always")
     assert all("device eth0" in reason for reason in rules.values())

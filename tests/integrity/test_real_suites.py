@@ -1,9 +1,9 @@
-"""Real projects' suites, blinded: the verdict is that of a plain run, and nobody is suspected.
+"""Blinded suites of real projects: verdicts equal those of a plain run, without suspicions.
 
-A line of a release is broken, its own tests are the hidden ones, and the release is the reference solution.
+One line of a release is broken, its own tests are the hidden tests, and the release is the reference solution.
 
-Projects come from the package index as their authors released them, with their own conftest.py and settings. Two of
-them, pluggy and iniconfig, are parts of pytest itself: there the code under test runs before any test does.
+Projects come unchanged from the package index, with their own conftest.py and settings. Two of them, pluggy and
+iniconfig, are parts of pytest itself, so the code under test runs before any test.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ pytestmark = [pytest.mark.index, pytest.mark.docker]
 
 PYTEST = "pytest==8.4.2"
 _VARIABLES = dict(os.environ)
-"""As they were before tests got caches of their own: pip's downloads are to be found again."""
+"""The environment before tests get their own caches, so that pip reuses its downloads."""
 
 
 @attrs.frozen(kw_only=True)
 class Project:
-    """A release, what its tests need, and a line of it whose change its tests find."""
+    """A release, the requirements of its tests, and a line whose change makes its tests fail."""
 
     name: str
     version: str
     sha256: str
     needs: tuple[str, ...]
-    """For the build, and for its tests."""
+    """Requirements of the build and the tests."""
     file: str
     line: str
     broken: str
@@ -111,15 +111,15 @@ ATTRS = Project(
 
 
 PASSES = {"scripted": True, "patcher": False}
-"""Whether what an agent does solves the task."""
+"""Agents, and whether they solve the task."""
 PROJECTS: tuple[Project, ...] = (INICONFIG,)
-"""That of every test run. The others take some minutes: ``make real-suites`` has them, too."""
+"""The project of every test run; ``make real-suites`` adds the others, which take minutes."""
 if os.environ.get("AGENTBENCH_REAL_SUITES") == "all":
     PROJECTS = (*PROJECTS, PLUGGY, ITSDANGEROUS, CLICK, ATTRS)
 
 
 def unpacked(project: Project, place: Path) -> Path:
-    """The release as a directory; pip holds it against its hash, and keeps it."""
+    """Download the release with pip, which checks its hash, and unpack it."""
     place.mkdir(parents=True)
     (place / "pinned.txt").write_text(f"{project.requirement} --hash=sha256:{project.sha256}\n")
     command = ["pip", "download", "-q", "--no-deps", "--no-binary", project.name, "-d", str(place)]
@@ -134,7 +134,7 @@ def unpacked(project: Project, place: Path) -> Path:
 
 
 def make_task(project: Project, place: Path) -> Path:
-    """A task over a release with a broken line; its tests are hidden. Gives the directory of the suites."""
+    """Create a task from a release with a broken line and hidden tests; return the directory of suites."""
     repo = unpacked(project, place / "download")
     task = place / "tasks/real" / project.name
     shutil.move(repo / project.tests, task / project.tests)
@@ -144,7 +144,7 @@ def make_task(project: Project, place: Path) -> Path:
     broken = released.replace(project.line, project.broken)
     file.write_text(broken)
     (task / "solution.patch").write_text(difference(project.file, broken, released))
-    version = f"SETUPTOOLS_SCM_PRETEND_VERSION={project.version}"  # there is no history that would tell it
+    version = f"SETUPTOOLS_SCM_PRETEND_VERSION={project.version}"  # there is no git history to derive it from
     spec = {
         "id": project.name,
         "suite": "real",
@@ -183,7 +183,7 @@ def test_a_real_suite(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """I03, I07: the release passes, one that is still broken does not, as without checks, and neither is suspected."""
+    """I03, I07: the release passes and the broken one fails, with both scorers, and neither is suspected."""
     tasks = make_task(project, tmp_path / "place")
     common = ["--tasks", str(tasks), "--suite", "real", "--sandbox", "docker"]
     if bundle := os.environ.get("SSL_CERT_FILE"):
