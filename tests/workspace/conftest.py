@@ -20,7 +20,7 @@ def deadline() -> Deadline:
 
 @pytest.fixture(scope="session")
 def git() -> RunGit:
-    """Real git, as a person would run it, without this machine's configuration."""
+    """Run the real git, without this machine's configuration."""
 
     def run(directory: Path, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         environment = {
@@ -46,7 +46,7 @@ def git() -> RunGit:
 
 @pytest.fixture(params=["openat2", "by parts"])
 def way_to_open(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to open below a directory: the kernel's and ours."""
+    """Both ways to open files below a directory: openat2 and our fallback."""
     if request.param == "openat2" and not opening.has_openat2():
         pytest.skip("this kernel has no openat2")
     if request.param == "by parts":

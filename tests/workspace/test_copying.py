@@ -28,8 +28,8 @@ def make_deep(root: Path, depth: int) -> None:
     os.close(here)
 
 
-def took(work: Callable[[], object]) -> float:
-    """Seconds of this process: what others do meanwhile does not count."""
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU seconds of this process, to be independent of the load of the machine."""
     began = time.process_time()
     work()
     return time.process_time() - began
@@ -55,7 +55,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("way_to_open")
 def test_fork(source: Path, tmp_path: Path) -> None:
-    """H05, H09: everything is there but setuid bits, with its .git, and no byte or inode is shared."""
+    """H05, H09: everything is copied, including .git, without setuid bits and without sharing inodes."""
     target = tmp_path / "target"
     fork(source, target)
     names = sorted(str(path.relative_to(target)) for path in target.rglob("*"))
@@ -74,7 +74,7 @@ def test_fork(source: Path, tmp_path: Path) -> None:
 
 
 def test_fork_sparse(tmp_path: Path) -> None:
-    """H12: holes stay holes, and what is between them is copied."""
+    """H12: holes stay holes, and the data between them is copied."""
     (tmp_path / "source").mkdir()
     with (tmp_path / "source/huge").open("wb") as file:
         file.seek(5 << 30)
@@ -89,15 +89,15 @@ def test_fork_sparse(tmp_path: Path) -> None:
 
 
 def test_fork_deep(tmp_path: Path) -> None:
-    """H11: depth is no obstacle, and costs no more than breadth: 3 000 directories used to take twenty seconds."""
+    """H11: depth costs about as much as breadth; 3 000 nested directories used to take twenty seconds."""
     (tmp_path / "source").mkdir()
     make_deep(tmp_path / "source", 3000)
     (tmp_path / "wide").mkdir()
     for number in range(3000):
         (tmp_path / "wide" / str(number)).mkdir()
         (tmp_path / "wide" / str(number) / "f").touch()
-    wide = took(lambda: fork(tmp_path / "wide", tmp_path / "wide2"))
-    assert took(lambda: fork(tmp_path / "source", tmp_path / "target")) < 15 * wide + 1
+    wide = cpu_seconds(lambda: fork(tmp_path / "wide", tmp_path / "wide2"))
+    assert cpu_seconds(lambda: fork(tmp_path / "source", tmp_path / "target")) < 15 * wide + 1
     found = subprocess.run(["find", "target", "-name", "f"], cwd=tmp_path, capture_output=True, check=True).stdout
     assert found.count(b"\n") == 3000
     remove_tree(tmp_path / "target")
@@ -105,7 +105,7 @@ def test_fork_deep(tmp_path: Path) -> None:
 
 
 def test_fork_needs_a_new_place(source: Path, tmp_path: Path) -> None:
-    """An existing directory is left alone."""
+    """An existing directory is refused and left unchanged."""
     (tmp_path / "target").mkdir()
     with pytest.raises(FileExistsError):
         fork(source, tmp_path / "target")
@@ -113,7 +113,7 @@ def test_fork_needs_a_new_place(source: Path, tmp_path: Path) -> None:
 
 
 def test_fork_that_fails_leaves_nothing(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy that breaks off is removed."""
+    """An incomplete copy is removed."""
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -125,7 +125,7 @@ def test_fork_that_fails_leaves_nothing(source: Path, tmp_path: Path, monkeypatc
 
 
 def test_fork_keeps_owners(source: Path, tmp_path: Path) -> None:
-    """As root, a fork belongs to whom the original belongs."""
+    """As root, a fork keeps the owners of the original."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     for path in (source, source / "a/b/script"):
@@ -139,18 +139,18 @@ def test_fork_keeps_owners(source: Path, tmp_path: Path) -> None:
 
 
 def test_remove_tree(source: Path, tmp_path: Path) -> None:
-    """Everything goes; what links lead to stays."""
+    """Everything is removed, except for the targets of links."""
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/file").touch()
     (source / "to-kept").symlink_to(tmp_path / "kept")
     remove_tree(source)
     assert not source.exists()
     assert (tmp_path / "kept/file").exists()
-    remove_tree(source)  # nothing there: nothing to do
+    remove_tree(source)  # a missing tree is no error
 
 
 def test_remove_a_link(source: Path, tmp_path: Path) -> None:
-    """A link in the place of a tree is removed itself."""
+    """If the path is a link, only the link is removed."""
     (tmp_path / "link").symlink_to(source)
     remove_tree(tmp_path / "link")
     assert not (tmp_path / "link").is_symlink()
@@ -158,7 +158,7 @@ def test_remove_a_link(source: Path, tmp_path: Path) -> None:
 
 
 def test_remove_deep(tmp_path: Path) -> None:
-    """H11: deeper than the recursion limit, without recursion."""
+    """H11: trees deeper than the recursion limit can be removed."""
     (tmp_path / "deep").mkdir()
     make_deep(tmp_path / "deep", 3000)
     remove_tree(tmp_path / "deep")
@@ -166,7 +166,7 @@ def test_remove_deep(tmp_path: Path) -> None:
 
 
 def test_remove_closed_directories_as_an_ordinary_user() -> None:
-    """H10: the owner's own directories of mode 000 and 555 go as well."""
+    """H10: the user's own directories of mode 000 and 555 are removed, too."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     root = Path(tempfile.mkdtemp())
@@ -185,7 +185,7 @@ def test_remove_closed_directories_as_an_ordinary_user() -> None:
 
 
 def test_what_resists_does_not_keep_the_rest() -> None:
-    """F32: a directory of somebody else stays, with a word about it; everything around it goes."""
+    """F32: a directory of another user stays and is reported; everything around it is removed."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     root = Path(tempfile.mkdtemp())
@@ -217,7 +217,7 @@ def test_what_resists_does_not_keep_the_rest() -> None:
 
 
 def test_a_directory_that_moves_while_it_is_copied(tmp_path: Path) -> None:
-    """H02: a copy goes up only to where it came from, even if somebody moves directories under it."""
+    """H02: the copy never ascends into another directory, even if one is moved meanwhile."""
     (tmp_path / "source/a/b").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/secret").write_text("SECRET")

@@ -1,4 +1,4 @@
-"""Git is started on repositories of ours only, and nothing from outside has a say in what it does."""
+"""Git runs only on our own repositories, and outside configuration has no effect on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def trap(tmp_path: Path) -> tuple[Path, Path]:
-    """A script, and the file that is there once it ran."""
+    """A script, and the file that it creates when it runs."""
     script, ran = tmp_path / "trap", tmp_path / "ran"
     script.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
     script.chmod(0o755)
@@ -35,7 +35,7 @@ def trap(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def hostile(trap: Path) -> str:
-    """A configuration in which everything runs the trap."""
+    """A git configuration that runs the trap wherever it can."""
     return (
         f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {trap.parent}\n\tpager = {trap}\n\tsshCommand = {trap}\n"
         f"\tattributesFile = {trap.parent}/attributes\n\talternateRefsCommand = {trap}\n"
@@ -45,7 +45,7 @@ def hostile(trap: Path) -> str:
 
 
 def frozen_patch(directory: Path, base: Path, work: Path, deadline: Deadline) -> tuple[bytes, tuple[str, ...]]:
-    """The patch of a workspace against its base, and what is odd."""
+    """The patch of a workspace against its base, and the oddities."""
     snapshots = Snapshots(directory, deadline)
     taken = snapshots.take(base)
     frozen = snapshots.freeze(taken, work)
@@ -55,7 +55,7 @@ def frozen_patch(directory: Path, base: Path, work: Path, deadline: Deadline) ->
 def test_configuration_and_variables_of_this_machine(
     base: Path, tmp_path: Path, trap: tuple[Path, Path], deadline: Deadline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G02: neither a user's configuration nor inherited variables run anything, or lead git to another repository."""
+    """G02: user configuration and inherited variables run nothing, and do not redirect git to another repository."""
     script, ran = trap
     home = tmp_path / "home"
     (home / ".config/git").mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_configuration_and_variables_of_this_machine(
 
 
 def test_workspace_of_somebody_else(base: Path, tmp_path: Path, deadline: Deadline) -> None:
-    """G05: who owns a workspace is no matter: git never comes near it, so no ``safe.directory`` is needed."""
+    """G05: the owner of a workspace does not matter: git never runs in it, so it needs no ``safe.directory``."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     fork(base, tmp_path / "work")
@@ -103,7 +103,7 @@ def test_workspace_of_somebody_else(base: Path, tmp_path: Path, deadline: Deadli
 def test_bare_repository_in_a_directory(
     base: Path, tmp_path: Path, trap: tuple[Path, Path], deadline: Deadline, git: RunGit
 ) -> None:
-    """G06: a bare repository somewhere in the tree is files like others, and its configuration is text."""
+    """G06: a bare repository in the tree consists of ordinary files, and its configuration has no effect."""
     script, ran = trap
     fork(base, tmp_path / "work")
     (tmp_path / "work/sub").mkdir()
@@ -119,7 +119,7 @@ def test_bare_repository_in_a_directory(
 
 @pytest.mark.parametrize("way", ["alternates", "file", "commondir", "link"])
 def test_ways_to_other_repositories(way: str, base: Path, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
-    """G08: alternates, a ``.git`` file, ``commondir`` and links lead to a host's repository; nobody follows them."""
+    """G08: alternates, a ``.git`` file, ``commondir`` and links to a host repository are not followed."""
     host = tmp_path / "host"
     host.mkdir()
     git(host, "init", "-q")
@@ -146,7 +146,7 @@ def test_ways_to_other_repositories(way: str, base: Path, tmp_path: Path, deadli
 
 
 def test_endless_line(tmp_path: Path, deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H14: a name without end is refused, not collected."""
+    """H14: an overlong name is refused instead of buffered."""
     repository = Git(tmp_path / "repository")
     repository.create()
     with repository.commit("refs/heads/main", deadline) as writer:

@@ -1,4 +1,4 @@
-"""A huge repository, ten times smaller than huge: what grows, and what does not."""
+"""How time and memory scale with the size of a repository."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ BENCHMARK = Path(agentbench_core.__file__).parent.parent / "benchmarks/huge_repo
 
 
 def test_ten_times_the_files() -> None:
-    """F25: checkout, fork, snapshot, diff and restore take time in proportion, and memory for one file at a time."""
+    """F25: time of checkout, fork, snapshot, diff and restore is linear; memory is bounded by one file."""
     spec = importlib.util.spec_from_file_location("huge_repository", BENCHMARK)
     assert spec is not None
     assert spec.loader is not None
     benchmark = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(benchmark)
-    looks = [_too_much(benchmark)]
-    while looks[-1] and len(looks) < 3:  # the machine may be busy with other things
-        looks.append(_too_much(benchmark))
-    assert looks[-1] == {}, looks
+    excesses = [_excess(benchmark)]
+    while excesses[-1] and len(excesses) < 3:  # the machine may be busy
+        excesses.append(_excess(benchmark))
+    assert excesses[-1] == {}, excesses
 
 
-def _too_much(benchmark: ModuleType) -> dict[str, tuple[float, float]]:
-    """Figures that have grown more than they may, each beside the small one."""
+def _excess(benchmark: ModuleType) -> dict[str, tuple[float, float]]:
+    """Measurements that grew beyond their limit, each with its value for the small repository."""
     small, large = benchmark.alone(300, 4 << 20), benchmark.alone(3_000, 4 << 20)
     limits = {name: 1.4 * value + 10 if name.startswith("peak") else 40 * value + 1 for name, value in small.items()}
     return {name: (small[name], value) for name, value in large.items() if value >= limits[name]}

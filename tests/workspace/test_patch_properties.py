@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from agentbench_core.errors import ToolError
 from agentbench_core.workspace.patching import apply_hunks, parse_patch, unified_diff
 
-# Few different lines make many places alike; some look like the parts of a patch.
+# With few distinct lines many positions are similar; some lines look like parts of a patch.
 LINES = st.sampled_from(["a", "b", "", "-- a", "++ b", "@@ -1 +1 @@", "diff --git a/x b/x", "\\ No", " ", "x\r", "é"])
 TEXTS = st.builds(
     lambda lines, end: "\n".join(lines) + ("\n" if end and lines else ""), st.lists(LINES, max_size=30), st.booleans()
@@ -22,7 +22,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 @given(path=PATHS, old=TEXTS, new=TEXTS)
 @settings(max_examples=300, deadline=None)
 def test_round_trip(path: str, old: str, new: str) -> None:
-    """What the writer writes, the reader reads, and every hunk is exactly where it says."""
+    """Parsing and applying a written diff gives the new text, with every hunk at its exact line."""
     diff = unified_diff(path, old.encode(), new.encode())
     if old == new:
         assert diff == ""
@@ -36,7 +36,7 @@ def test_round_trip(path: str, old: str, new: str) -> None:
 @given(path=PATHS, text=TEXTS, executable=st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_round_trip_of_new_and_deleted_files(path: str, text: str, executable: bool) -> None:
-    """Created and deleted files too, with their mode."""
+    """Created and deleted files round-trip, with their mode."""
     (create,) = parse_patch(unified_diff(path, None, text.encode(), mode="100755" if executable else "100644"))
     assert (create.path, create.kind, create.executable) == (path, "create", executable)
     assert apply_hunks(create, "").text == text
@@ -47,7 +47,7 @@ def test_round_trip_of_new_and_deleted_files(path: str, text: str, executable: b
 @given(st.text(max_size=200) | st.lists(LINES | st.sampled_from(["--- a/x", "+++ b/x", "-a", "+b"])).map("\n".join))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """No input makes the reader fail in any other way than by saying so."""
+    """Arbitrary text raises nothing but the documented errors."""
     try:
         outcome = "patches" if parse_patch(text) else "nothing"
     except ToolError as error:
@@ -65,8 +65,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_as_git_apply(
     path: str, old: str, new: str, above: int, unique: bool, scratch: Path, git: Callable[..., str]
 ) -> None:
-    """Git accepts every patch that we write, and where both accept one for a changed file, they do the same."""
-    if unique:  # moved text: each line only once, so that there is one place
+    """Git accepts every diff that we write; if both accept a diff for a changed file, the results are equal."""
+    if unique:  # shifted text: with unique lines only one position matches
         old = "".join(f"{number} {line}\n" for number, line in enumerate(old.split("\n")))
         new = old.replace("1", "one", 1).replace("12", "twelve\n12.5", 1)
     if old == new or (not unique and above):
@@ -94,7 +94,7 @@ def test_as_git_apply(
 def test_patches_that_git_writes(
     path: str, old: str, new: str, context: int, above: int, unique: bool, scratch: Path, git: Callable[..., str]
 ) -> None:
-    """P16: what git writes, with any context, is read; in its place, and moved, it does what git makes of it."""
+    """P16: diffs by git, with any context, apply with the same result as in git, also to shifted lines."""
     if unique:
         old = "".join(f"{number} {line}\n" for number, line in enumerate(old.split("\n")))
         new = old.replace("1", "one", 1).replace("12", "twelve\n12.5", 1)

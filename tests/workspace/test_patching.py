@@ -34,7 +34,7 @@ def conflict(body: str, old: str) -> str:
 
 
 def test_git_style() -> None:
-    """P16: several files, created, deleted, changed and made executable."""
+    """P16: one diff may change, create, delete and chmod several files."""
     patches = parse_patch(
         dedent("""\
         diff --git a/new.py b/new.py
@@ -102,7 +102,7 @@ def test_git_style() -> None:
     ],
 )
 def test_names(old: str, new: str, path: str) -> None:
-    """P16: with and without prefixes, timestamps and quotes."""
+    """P16: names may have prefixes, timestamps and quotes."""
     (patch,) = parse_patch(f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n")
     assert patch.path == path
 
@@ -123,7 +123,7 @@ ESCAPES = {
 @pytest.mark.parametrize("names", ESCAPES.values(), ids=ESCAPES.keys())
 @pytest.mark.parametrize("kind", ["modify", "create", "delete"])
 def test_escapes(names: tuple[str, str], kind: str) -> None:
-    """P01, P02, P03, P04, P10: refused before anything is looked at."""
+    """P01, P02, P03, P04, P10: refused before any file is read."""
     old, new = names
     if kind == "create":
         text = f"--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+x\n"
@@ -136,7 +136,7 @@ def test_escapes(names: tuple[str, str], kind: str) -> None:
 
 
 def test_escape_without_hunks() -> None:
-    """P01: a name that only `diff --git` gives is checked as well."""
+    """P01: a name that occurs only in the `diff --git` line is checked as well."""
     with pytest.raises(PathEscapeError):
         parse_patch("diff --git a/../x b/../x\nold mode 100644\nnew mode 100755\n")
 
@@ -194,7 +194,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_refused(text: str, words: str) -> None:
-    """P05, P07, P08, P09, P11, P12, P15, P17 and what is no unified diff: refused, with words."""
+    """P05, P07, P08, P09, P11, P12, P15, P17: refused with a message, as is anything but a unified diff."""
     with pytest.raises(BadPatchError, match=words) as caught:
         parse_patch(text)
     assert caught.value.error_type == "bad_patch"
@@ -204,7 +204,7 @@ def test_refused(text: str, words: str) -> None:
     "header", ["@@ -3,99 +3,99 @@", "@@ -3,1 +3,1 @@", "@@ -3,3 +3,2 @@", "@@ -3 +3 @@", "@@ -3,0 +3,0 @@"]
 )
 def test_wrong_counts(header: str) -> None:
-    """P14: counts that a model got wrong do not matter, also before another hunk or file."""
+    """P14: wrong line counts in a header do not matter, even before another hunk or file."""
     body = " line 3\n-line 4\n+new\n line 5\n"
     more = "@@ -10,1 +10,7 @@\n line 10\n-line 11\n\n"
     text = f"--- a/x\n+++ b/x\n{header}\n{body}{more}--- a/y\n+++ b/y\n{header}\n{body}\n"
@@ -214,14 +214,14 @@ def test_wrong_counts(header: str) -> None:
 
 
 def test_right_counts_decide() -> None:
-    """A removed line that looks like a header is a line where the counts say so."""
+    """A removed line that looks like a header counts as a line if the counts say so."""
     body = "@@ -1,2 +1,2 @@\n a\n--- x\n+++ y\n@@ -5 +5 @@\n-e\n+E\n"
     patch = patch_of(body)
     assert apply_hunks(patch, "a\n-- x\nc\nd\ne\n").text == "a\n++ y\nc\nd\nE\n"
 
 
 def test_blank_context_lines() -> None:
-    """A context line that lost its only space is still a line; blank lines behind a hunk are none."""
+    """An empty line counts as blank context; blank lines after a hunk are ignored."""
     patch = patch_of("@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n\n\n")
     assert apply_hunks(patch, "a\n\nb\n").text == "a\n\nc\n"
     patch = patch_of("@@ -1,9 +1,9 @@\n a\n\n-b\n+c\n\n\n")
@@ -232,7 +232,7 @@ def test_blank_context_lines() -> None:
 
 
 def test_exact_place_first() -> None:
-    """Where the lines stand as the header says, nothing else is looked at."""
+    """If the lines match at the line of the header, no other position is considered."""
     patch = patch_of("@@ -4,2 +4,1 @@\n a\n-b\n")
     assert apply_hunks(patch, "a\nb\nx\na\nb\nx\na\nb\n") == apply_hunks(patch, "a\nb\nx\na\nb\nx\na\nb\n")
     result = apply_hunks(patch, "a\nb\nx\na\nb\nx\na\nb\n")
@@ -241,20 +241,20 @@ def test_exact_place_first() -> None:
 
 @pytest.mark.parametrize(("start", "moved"), [(1, 9), (9, 1), (10, 0), (14, -4), (500, -490), (0, 9)])
 def test_nearest_place(start: int, moved: int) -> None:
-    """Wrong line numbers do not matter where the lines are unmistakable."""
+    """Wrong line numbers do not matter if the lines are unique."""
     result = apply_hunks(patch_of(f"@@ -{start},2 +{start},2 @@\n line 10\n-line 11\n+new\n"), OLD)
     assert (result.text, result.moved) == (OLD.replace("line 11\n", "new\n"), (moved,))
 
 
 def test_nearest_of_several() -> None:
-    """The nearest of two places, and a refusal when both are equally near."""
+    """The nearest of two matches is used; a tie is refused."""
     old = "a\nb\n1\n2\n3\n4\na\nb\n"
     assert apply_hunks(patch_of("@@ -3,2 +3,1 @@\n a\n-b\n"), old).text == "a\n1\n2\n3\n4\na\nb\n"
     assert "fits equally well at lines 1 and 7; add more context" in conflict("@@ -4,2 +4,1 @@\n a\n-b\n", old)
 
 
 def test_no_fuzz() -> None:
-    """One context line that differs is a conflict, which shows what stands there."""
+    """One differing context line is a conflict; the message shows the actual lines."""
     message = conflict("@@ -2,3 +2,3 @@\n line 2\n-line 3\n+new\n line four\n", OLD)
     assert message == dedent("""\
         hunk 1 of 'x.py' (@@ -2,3 +2,3 @@) does not fit. It expects:
@@ -268,7 +268,7 @@ def test_no_fuzz() -> None:
 
 
 def test_conflict_is_found_far_away() -> None:
-    """The message shows the place that is most alike, not where a wrong line number leads."""
+    """The message shows the most similar lines, not those at the wrong line number."""
     message = conflict("@@ -1,3 +1,3 @@\n line 12\n-line 13\n+new\n line fourteen\n", OLD)
     assert "line 14 is the first difference" in message
 
@@ -289,17 +289,17 @@ def test_conflict_is_found_far_away() -> None:
     ],
 )
 def test_words_of_a_conflict(body: str, old: str, words: str) -> None:
-    """The message says what a model needs to get it right."""
+    """The message has what a model needs to correct the patch."""
     assert words in conflict(body, old)
 
 
 def test_second_hunk_is_named() -> None:
-    """All hunks or none, and the number of the one that failed."""
+    """No hunk is applied if one fails, and the message has its number."""
     assert "hunk 2 of 'x.py'" in conflict("@@ -1 +1 @@\n-line 1\n+1\n@@ -5 +5 @@\n-nothing\n+1\n", OLD)
 
 
 def test_create_and_delete_conflicts() -> None:
-    """A file that exists is not created; one with other lines is not deleted."""
+    """An existing file cannot be created; a file with other lines cannot be deleted."""
     (create,) = parse_patch("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+new\n")
     with pytest.raises(PatchConflict, match="already exists"):
         apply_hunks(create, "old\n")
@@ -310,7 +310,7 @@ def test_create_and_delete_conflicts() -> None:
 
 
 def test_no_newline_at_the_end() -> None:
-    """P16: both ways, and an empty new file."""
+    """P16: a final newline can be added and removed."""
     add = patch_of("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n")
     assert apply_hunks(add, "a").text == "a\n"
     drop = patch_of("@@ -1 +1 @@\n-a\n+a\n\\ No newline at end of file\n")
@@ -320,7 +320,7 @@ def test_no_newline_at_the_end() -> None:
 
 
 def test_carriage_returns() -> None:
-    """P13: a hunk without them fits a file with them, and adds lines like the file's; never the other way."""
+    """P13: an LF hunk fits a CRLF file and adds CRLF lines, but not the other way round."""
     hunk = "@@ -1,2 +1,3 @@\n a\n-b\n+B\n+c\n"
     assert apply_hunks(patch_of(hunk), "a\r\nb\r\nd\r\n").text == "a\r\nB\r\nc\r\nd\r\n"
     assert apply_hunks(patch_of(hunk), "a\nb\nd\r\n").text == "a\nB\nc\nd\r\n"
@@ -331,14 +331,14 @@ def test_carriage_returns() -> None:
 
 
 def test_only_newlines_end_lines() -> None:
-    """Form feeds, vertical tabs and Unicode separators are characters of a line."""
+    """Form feeds, vertical tabs and Unicode separators do not end a line."""
     old = "a\x0cb\x0b\u2028c\x85d\re\nlast\n"
     diff = unified_diff("x", old.encode(), old.replace("last", "new").encode())
     assert apply_hunks(parse_patch(diff)[0], old).text == old.replace("last", "new")
 
 
 def test_large_file_of_equal_lines() -> None:
-    """A search in a file that is all alike takes no quadratic time."""
+    """Searching a file of equal lines does not take quadratic time."""
     began = time.process_time()
     body = "@@ -1,3001 +1,3001 @@\n" + " same\n" * 3000 + "-other\n+new\n"
     assert "does not fit" in conflict(body, "same\n" * 30_000)
@@ -349,7 +349,7 @@ def test_large_file_of_equal_lines() -> None:
 
 
 def test_writer() -> None:
-    """As git writes it, but for the index line."""
+    """The output equals git's, except for the index line."""
     assert unified_diff("x", b"a\nb\n", b"a\nc") == dedent("""\
         diff --git a/x b/x
         --- a/x
@@ -367,7 +367,7 @@ def test_writer() -> None:
 
 
 def test_writer_gives_up_on_large_differences() -> None:
-    """Beyond a size the middle is replaced as a whole: still a right patch."""
+    """Large differences are replaced as one hunk, which is still correct."""
     old = "".join(f"{n}\n" for n in range(25_000))
     new = f"head\n{old.replace('5', 'five')}tail\n"
     began = time.process_time()
@@ -377,7 +377,7 @@ def test_writer_gives_up_on_large_differences() -> None:
 
 
 def test_errors_are_tool_errors() -> None:
-    """What an agent did wrong is an answer for the agent."""
+    """Invalid patches are reported to the agent."""
     assert issubclass(BadPatchError, ToolError)
     assert issubclass(PatchConflict, ToolError)
     assert issubclass(PathEscapeError, ToolError)

@@ -19,7 +19,7 @@ from agentbench_core.workspace.paths import components, quoted, unquoted
     ],
 )
 def test_refused(path: str) -> None:
-    """H03, P01, P02, P04: nothing but plain relative paths, and no spelling of .git."""
+    """H03, P01, P02, P04: only plain relative paths are accepted, and no spelling of .git."""
     with pytest.raises(PathEscapeError) as caught:
         components(path)
     assert caught.value.error_type == "path_escape"
@@ -27,18 +27,18 @@ def test_refused(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["a", "a/b c", ".gitignore", ".github/x", "git", "..a", "a..", "é", "a\nb", "x\udcff"])
 def test_accepted(path: str) -> None:
-    """Unusual names are names."""
+    """Unusual names are valid."""
     assert components(path) == tuple(path.split("/"))
 
 
 def test_printable() -> None:
-    """Bytes that are not UTF-8 show as such."""
+    """Bytes that are not UTF-8 are shown escaped."""
     assert printable("a\udcff/é") == "a\\xff/é"
 
 
 @given(st.binary(max_size=20).filter(lambda raw: b"\0" not in raw))
 def test_quotes_round_trip(raw: bytes) -> None:
-    """Every name of bytes survives git's quotes."""
+    """Git's quoting round-trips every byte string."""
     path = os.fsdecode(raw)
     assert unquoted(quoted(path)[1:-1]) == path
     assert quoted(path).isascii()

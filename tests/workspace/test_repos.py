@@ -26,7 +26,7 @@ RunGit = Callable[..., str]
 
 @attrs.define
 class Origin:
-    """A repository with a task's commit and a future that must stay out of reach."""
+    """A repository with a task's commit and later commits that must stay out of reach."""
 
     path: Path
     commit: str
@@ -86,11 +86,11 @@ def objects(git: RunGit, workspace: Path) -> str:
     return git(workspace, "cat-file", "--batch", stdin=ids)
 
 
-# --- what a workspace is -----------------------------------------------------------------------------------------
+# --- contents of a workspace -------------------------------------------------------------------------------------
 
 
 def test_workspace(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
-    """The bytes of the blobs, whatever attributes say (G04), and a clean tree of one commit."""
+    """Files have the bytes of their blobs, whatever attributes exist (G04); the tree is clean and has one commit."""
     into = tmp_path / "workspace"
     checkout(Repo(url="origin", commit=origin.commit), beside=tmp_path, into=into, deadline=deadline, cache=cache)
     for name in ("src/crlf.py", "run.sh", "data.bin", ".gitattributes", ".gitignore", "u.txt", "b\udcff\n"):
@@ -113,7 +113,7 @@ def test_workspace(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadli
 
 
 def test_no_future_and_no_past(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
-    """I01: no later or earlier blob, commit, tag, stash or reflog is in reach; nothing leads back to the source."""
+    """I01: no other blob, commit, tag, stash or reflog is reachable, and nothing refers to the source."""
     into = tmp_path / "workspace"
     checkout(Repo(url="origin", commit=origin.commit), beside=tmp_path, into=into, deadline=deadline, cache=cache)
     everything = objects(git, into)
@@ -134,7 +134,7 @@ def test_no_future_and_no_past(origin: Origin, tmp_path: Path, cache: Path, dead
 def test_nothing_is_shared_with_the_cache(
     origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit
 ) -> None:
-    """H05: no object of a workspace is a hard link, and ruining it leaves the cache sound."""
+    """H05: objects are not hard links, and corrupting a workspace does not affect the cache."""
     repo = Repo(url="origin", commit=origin.commit)
     checkout(repo, beside=tmp_path, into=tmp_path / "one", deadline=deadline, cache=cache)
     for path in (tmp_path / "one").rglob("*"):
@@ -150,7 +150,7 @@ def test_nothing_is_shared_with_the_cache(
 
 
 def test_a_cache_on_another_file_system(origin: Origin, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
-    """The home directory and the temporary one often lie on two, and no rename leads from one to the other."""
+    """Home and temporary directory may be on two file systems, and rename does not work across them."""
     places = [place for place in (Path("/dev/shm"), Path("/tmp")) if place.is_dir()]
     others = [place for place in places if place.stat().st_dev != tmp_path.stat().st_dev]
     if not others:
@@ -167,7 +167,7 @@ def test_a_cache_on_another_file_system(origin: Origin, tmp_path: Path, deadline
 def test_what_a_killed_git_left_in_the_cache(
     left: str, origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline
 ) -> None:
-    """A run that was killed while it fetched does not spoil the cache for every later one."""
+    """A run killed while it fetches does not break the cache for later runs."""
     repo = Repo(url="origin", commit=origin.commit)
     checkout(
         attrs.evolve(repo, commit=origin.before), beside=tmp_path, into=tmp_path / "w", deadline=deadline, cache=cache
@@ -185,7 +185,7 @@ def test_what_a_killed_git_left_in_the_cache(
 
 @pytest.mark.parametrize("kind", ["relative", "bare", "file", "bundle", "bundle of HEAD", "worktree", "absolute"])
 def test_kinds(kind: str, origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
-    """Every kind of source gives the same workspace."""
+    """Every kind of source yields the same workspace."""
     beside = tmp_path / "tasks/t"
     beside.mkdir(parents=True)
     url = "../../origin"
@@ -209,14 +209,14 @@ def test_kinds(kind: str, origin: Origin, tmp_path: Path, cache: Path, deadline:
 
 
 def test_unreachable_commit(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
-    """A commit that no branch reaches any more is still found where its repository has it."""
+    """A commit that is not on any branch is found if the repository still has it."""
     into = tmp_path / "workspace"
     checkout(Repo(url="origin", commit=origin.after), beside=tmp_path, into=into, deadline=deadline, cache=cache)
     assert (into / "run.sh").read_text() == "SOLUTION on the branch\n"
 
 
 def test_offline_once_cached(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline) -> None:
-    """The second checkout needs no source."""
+    """A second checkout does not access the source."""
     repo = Repo(url=f"file://{origin.path}", commit=origin.commit)
     checkout(repo, beside=tmp_path, into=tmp_path / "one", deadline=deadline, cache=cache)
     origin.path.joinpath(".git").rename(tmp_path / "elsewhere")
@@ -234,21 +234,21 @@ def test_offline_once_cached(origin: Origin, tmp_path: Path, cache: Path, deadli
 
 
 def test_default_cache(origin: Origin, tmp_path: Path, deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a cache of its own, the user's is taken."""
+    """The default is the user's cache directory."""
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / "home" / name)
     checkout(Repo(url="origin", commit=origin.commit), beside=tmp_path, into=tmp_path / "one", deadline=deadline)
     assert [path.suffix for path in sorted((tmp_path / "home/agentbench/repos").iterdir())][:1] == [".git"]
 
 
 def test_concurrent_checkouts(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline, git: RunGit) -> None:
-    """Threads that want the same repository at once all get it."""
+    """Concurrent checkouts of the same repository succeed."""
     errors: list[BaseException] = []
 
     def work(number: int) -> None:
         repo = Repo(url="origin", commit=(origin.commit, origin.before)[number % 2])
         try:
             checkout(repo, beside=tmp_path, into=tmp_path / f"w{number}", deadline=deadline, cache=cache)
-        except BaseException as error:  # noqa: BLE001 - handed to the test's own thread
+        except BaseException as error:  # noqa: BLE001 - reported by the test's own thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
@@ -261,7 +261,7 @@ def test_concurrent_checkouts(origin: Origin, tmp_path: Path, cache: Path, deadl
 
 
 def test_hostile_source(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline) -> None:
-    """G07, G09: a source's hooks, filters and configuration run nothing here."""
+    """G07, G09: hooks, filters and configuration of a source run nothing."""
     ran = tmp_path / "ran"
     hook = origin.path / "evil"
     hook.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
@@ -294,7 +294,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_directory(plain: Path, tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
-    """A directory becomes one commit; its workspace's HEAD is that very commit."""
+    """A directory becomes one commit, which is the HEAD of its workspace."""
     sha = directory_commit(plain)
     into = tmp_path / "workspace"
     checkout(Repo(url="plain", commit=sha), beside=tmp_path, into=into, deadline=deadline)
@@ -309,7 +309,7 @@ def test_directory(plain: Path, tmp_path: Path, deadline: Deadline, git: RunGit)
 
 
 def test_directory_commit_is_what_git_makes(plain: Path, tmp_path: Path, git: RunGit) -> None:
-    """The documented recipe, followed with git itself, gives the same SHA."""
+    """The documented recipe with plain git gives the same SHA."""
     other = tmp_path / "by-hand"
     other.mkdir()
     git(other, "init")
@@ -332,7 +332,7 @@ IDENTITY = {"NAME": "AgentBench", "EMAIL": "agentbench@localhost", "DATE": "9466
 
 
 def test_changed_directory(plain: Path, tmp_path: Path, deadline: Deadline) -> None:
-    """A directory that is not what the task pins is refused, with both SHAs."""
+    """A directory that differs from the pinned commit is refused, with both SHAs."""
     pinned = directory_commit(plain)
     (plain / "a/x.py").write_text("changed")
     with pytest.raises(InputError, match="has changed") as caught:
@@ -342,7 +342,7 @@ def test_changed_directory(plain: Path, tmp_path: Path, deadline: Deadline) -> N
 
 
 def test_empty_directory(tmp_path: Path, deadline: Deadline, git: RunGit) -> None:
-    """Nothing is a tree as well."""
+    """An empty directory is a valid tree."""
     (tmp_path / "plain").mkdir()
     sha = directory_commit(tmp_path / "plain")
     checkout(Repo(url="plain", commit=sha), beside=tmp_path, into=tmp_path / "w", deadline=deadline)
@@ -350,14 +350,14 @@ def test_empty_directory(tmp_path: Path, deadline: Deadline, git: RunGit) -> Non
 
 
 def test_directory_with_a_fifo(plain: Path) -> None:
-    """H06: what git cannot keep is named, not waited for."""
+    """H06: unsupported files are reported, and do not block."""
     os.mkfifo(plain / "fifo")
     with pytest.raises(InputError, match="'fifo' is special"):
         directory_commit(plain)
 
 
 def test_directory_that_is_none(tmp_path: Path) -> None:
-    """No directory, no commit."""
+    """A missing directory is an error."""
     with pytest.raises(InputError, match="cannot be read"):
         directory_commit(tmp_path / "missing")
 
@@ -379,14 +379,14 @@ def refused(
 
 
 def test_unknown_commit(origin: Origin, tmp_path: Path, cache: Path) -> None:
-    """The message names the repository and the commit and says what to do."""
+    """The message has the repository, the commit and a remedy."""
     message = refused(Repo(url="origin", commit="1" * 40), tmp_path, cache)
     assert "origin has no commit 111" in message
     assert "Check repo.commit" in message
 
 
 def test_tag_instead_of_commit(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """Only the commit's own SHA will do."""
+    """The SHA of a tag object is refused."""
     tag = git(origin.path, "rev-parse", "v2").strip()
     assert "not of a tag" in refused(Repo(url="origin", commit=tag), tmp_path, cache)
 
@@ -404,14 +404,14 @@ def test_tag_instead_of_commit(origin: Origin, tmp_path: Path, cache: Path, git:
     ],
 )
 def test_urls(url: str, words: str, tmp_path: Path, cache: Path) -> None:
-    """G07: only the kinds of URL that are documented; never a command."""
+    """G07: only documented kinds of URL are accepted, and none runs a command."""
     (tmp_path / "text").write_text("no bundle")
     assert words in refused(Repo(url=url, commit="1" * 40), tmp_path, cache)
     assert not (tmp_path / "ran").exists()
 
 
 def test_repository_of_somebody_else(origin: Origin, tmp_path: Path, cache: Path) -> None:
-    """G05: git's check of the owner stays on for sources; what is missing is said."""
+    """G05: git's ownership check stays on for sources, and the message explains it."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     for path in (origin.path, origin.path / ".git"):
@@ -421,7 +421,7 @@ def test_repository_of_somebody_else(origin: Origin, tmp_path: Path, cache: Path
 
 
 def test_server_out_of_reach(tmp_path: Path, cache: Path) -> None:
-    """Offline is the environment's fault; the message hides a password."""
+    """An unreachable server is an unavailable environment; the message hides passwords."""
     repo = Repo(url="https://user:hunter2@localhost:9/x.git", commit="1" * 40)
     message = refused(repo, tmp_path, cache, UnavailableError)
     assert "https://***@localhost:9/x.git cannot be fetched" in message
@@ -429,7 +429,7 @@ def test_server_out_of_reach(tmp_path: Path, cache: Path) -> None:
 
 
 def test_ssh_never_asks(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ssh is started in batch mode, and what it says is passed on."""
+    """Ssh runs in batch mode, and its errors are shown."""
     monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo \"$0 $*\" >&2; exit 1'")
     for url in ("git@example.invalid:org/x.git", "ssh://git@example.invalid/org/x.git"):
         message = refused(Repo(url=url, commit="1" * 40), tmp_path, cache, UnavailableError)
@@ -438,14 +438,14 @@ def test_ssh_never_asks(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_bundle_that_is_damaged(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """A bundle is a file of the task: bad input, not a bad network."""
+    """A bundle is part of the task, so this is bad input and not a network error."""
     git(origin.path, "bundle", "create", "-q", str(tmp_path / "b"), "main")
     (tmp_path / "b").write_bytes((tmp_path / "b").read_bytes()[:-300])
     assert "the bundle" in refused(Repo(url="b", commit=origin.commit), tmp_path, cache)
 
 
 def test_bundle_without_the_commit(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """A sound bundle of something else."""
+    """The bundle is intact, but of another commit."""
     git(origin.path, "bundle", "create", "-q", str(tmp_path / "b"), "side")
     assert "b has no commit" in refused(Repo(url="b", commit="1" * 40), tmp_path, cache)
 
@@ -457,7 +457,7 @@ def commit_of(git: RunGit, origin: Path, tree: str) -> str:
 
 
 def tree_of(origin: Path, *entries: tuple[str, str, str]) -> str:
-    """The id of a tree (mode, name, id) that git's own commands would not make."""
+    """Create a tree of (mode, name, id) entries that git's own commands refuse; return its id."""
     raw = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(target) for mode, name, target in entries)
     command = ["git", "hash-object", "-w", "-t", "tree", "--literally", "--stdin"]
     return subprocess.run(command, cwd=origin, input=raw, capture_output=True, check=True).stdout.decode().strip()
@@ -466,7 +466,7 @@ def tree_of(origin: Path, *entries: tuple[str, str, str]) -> str:
 @pytest.mark.parametrize("name", ["..", ".git", ".GIT", ".Git", "git~1", ".g\u200cit", "."])
 @pytest.mark.parametrize("where", ["top", "below"])
 def test_hostile_trees(name: str, where: str, origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """H03: a tree entry that would escape, or become .git, is refused and nothing is left."""
+    """H03: tree entries that escape or become .git are refused, and nothing is written."""
     blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
     tree = tree_of(origin.path, ("40000", name, tree_of(origin.path, ("100644", "config", blob))))
     if where == "below":
@@ -476,7 +476,7 @@ def test_hostile_trees(name: str, where: str, origin: Origin, tmp_path: Path, ca
 
 
 def test_write_through_a_link(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """P05: a tree with a link and a directory of one name writes nothing through the link."""
+    """P05: a tree with a link and a directory of the same name writes nothing through the link."""
     target = git(origin.path, "hash-object", "-w", "--stdin", stdin=str(tmp_path / "outside")).strip()
     blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
     (tmp_path / "outside").mkdir()
@@ -490,7 +490,7 @@ def test_write_through_a_link(origin: Origin, tmp_path: Path, cache: Path, git: 
 def test_endless_tree(
     origin: Origin, tmp_path: Path, cache: Path, git: RunGit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H14: a few objects can mean ten billion files; they are refused before they are listed in memory."""
+    """H14: a few objects can expand to ten billion files; this is refused before they are listed in memory."""
     monkeypatch.setattr(listing, "ENTRIES_MAX", 20_000)
     blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
     tree = tree_of(origin.path, *(("100644", str(number), blob) for number in range(10)))
@@ -501,7 +501,7 @@ def test_endless_tree(
 
 
 def test_deep_tree(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """H11: what a snapshot could not see is not checked out."""
+    """H11: trees deeper than a snapshot can record are refused."""
     tree = git(origin.path, "rev-parse", f"{origin.commit}^{{tree}}").strip()
     for _ in range(256):
         tree = tree_of(origin.path, ("40000", "d", tree))
@@ -510,7 +510,7 @@ def test_deep_tree(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> 
 
 
 def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H12: a file that would fill the memory is refused, in a repository and, sparse, in a directory."""
+    """H12: files that would fill the memory are refused, in a repository and, if sparse, in a directory."""
     monkeypatch.setattr(pristine, "FILE_SIZE_MAX", 200)
     message = refused(Repo(url="origin", commit=origin.commit), tmp_path, cache)
     assert "'data.bin' has 256 bytes; " in message
@@ -526,7 +526,7 @@ def test_large_files(origin: Origin, plain: Path, tmp_path: Path, cache: Path, m
 
 
 def test_names_that_other_systems_take_for_git(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """G10: odd, but harmless here: such a repository can be checked out."""
+    """G10: such names are harmless on this system and can be checked out."""
     blob = git(origin.path, "rev-parse", f"{origin.commit}:run.sh").strip()
     tree = tree_of(origin.path, ("100644", ".git::$INDEX_ALLOCATION", blob), ("100644", "a\\.git", blob))
     into = tmp_path / "w"
@@ -536,14 +536,14 @@ def test_names_that_other_systems_take_for_git(origin: Origin, tmp_path: Path, c
 
 
 def test_submodule(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """G03, P12: a submodule is named, not left out in silence."""
+    """G03, P12: submodules are refused by name, not silently skipped."""
     tree = tree_of(origin.path, ("160000", "vendored", origin.before))
     message = refused(Repo(url="origin", commit=commit_of(git, origin.path, tree)), tmp_path, cache)
     assert "'vendored' is a submodule" in message
 
 
 def test_lfs_pointer(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -> None:
-    """A Git LFS pointer is no file to test with: refused in words, never silently wrong."""
+    """Git LFS pointers are refused, since tests would silently use the wrong content."""
     (origin.path / "model.bin").write_text(
         f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
     )
@@ -554,7 +554,7 @@ def test_lfs_pointer(origin: Origin, tmp_path: Path, cache: Path, git: RunGit) -
 
 
 def test_git_is_missing(origin: Origin, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Says what to install."""
+    """The message tells the user to install git."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     message = refused(Repo(url="origin", commit=origin.commit), tmp_path, cache, UnavailableError)
@@ -562,7 +562,7 @@ def test_git_is_missing(origin: Origin, tmp_path: Path, cache: Path, monkeypatch
 
 
 def test_existing_directory(origin: Origin, tmp_path: Path, cache: Path, deadline: Deadline) -> None:
-    """A checkout never writes into what is there, and never removes it."""
+    """An existing directory is neither written to nor removed."""
     with pytest.raises(FileExistsError):
         checkout(
             Repo(url="origin", commit=origin.commit),
@@ -578,7 +578,7 @@ def test_existing_directory(origin: Origin, tmp_path: Path, cache: Path, deadlin
 
 
 def test_lock_is_waited_for_no_longer_than_the_deadline(origin: Origin, tmp_path: Path, cache: Path) -> None:
-    """Somebody else's fetch that never ends does not stop us for ever."""
+    """A fetch of another process that hangs does not block beyond the deadline."""
     repo = Repo(url="origin", commit=origin.commit)
     checkout(repo, beside=tmp_path, into=tmp_path / "first", deadline=Deadline(60), cache=cache)
     (repository,) = cache.glob("*.git")
@@ -587,7 +587,7 @@ def test_lock_is_waited_for_no_longer_than_the_deadline(origin: Origin, tmp_path
 
 
 def test_hanging_git_is_killed(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that never answers: git and what it started are killed at the deadline."""
+    """If the server does not answer, git and its children are killed at the deadline."""
     pid = tmp_path / "pid"
     monkeypatch.setenv("GIT_SSH_COMMAND", f"sh -c 'echo $$ > {pid}; sleep 100'")
     over = Deadline(60, clock=lambda: 60.0 if pid.exists() and pid.read_text() else 0.0)
@@ -600,5 +600,5 @@ def test_hanging_git_is_killed(tmp_path: Path, cache: Path, monkeypatch: pytest.
 
 
 def test_over_before_it_began(origin: Origin, tmp_path: Path, cache: Path) -> None:
-    """No time, no work."""
+    """An expired deadline raises at once."""
     refused(Repo(url="origin", commit=origin.commit), tmp_path, cache, DeadlineExceeded, Deadline(0))

@@ -1,4 +1,4 @@
-"""Scratch directories: private, and gone with their owner."""
+"""Scratch directories are private and are removed with their owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbench_core.workspace.scratch import UNFINISHED_AGE
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's temporary directory, for one test."""
+    """A temporary directory for this test, in place of the system's."""
     directory = tmp_path / "temporary"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -29,7 +29,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_root_is_private(scratch: Path) -> None:
-    """Made at first use, for this user only."""
+    """It is created on first use, accessible only to this user."""
     root = Scratch("test")
     assert not list(scratch.iterdir())
     assert root.path.stat().st_mode & 0o777 == 0o700
@@ -39,7 +39,7 @@ def test_the_root_is_private(scratch: Path) -> None:
 
 
 def test_sweeping_takes_only_what_is_dead(scratch: Path) -> None:
-    """A root whose owner was killed goes; those of the living stay."""
+    """Directories of killed processes are removed; those of running ones stay."""
     code = f"""
 import os, tempfile
 tempfile.tempdir = {str(scratch)!r}
@@ -70,7 +70,7 @@ os.kill(os.getpid(), 9)
 
 
 def test_sweeping_while_others_begin(scratch: Path) -> None:
-    """What is just being made has an owner, at every moment."""
+    """Sweeping never removes a directory that is being created."""
     over = threading.Event()
 
     def sweep() -> None:
@@ -93,12 +93,12 @@ def test_sweeping_while_others_begin(scratch: Path) -> None:
 
 
 def test_one_that_nobody_came_to_own_is_swept_later(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its owner died before it was finished."""
+    """The owner died while creating the directory."""
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             _ = Scratch("test").path
-    gc.collect()  # what was locked, is not any more
+    gc.collect()  # releases the lock
     (left,) = scratch.iterdir()
     assert Scratch.sweep("test") == []
     long_ago = time.time() - UNFINISHED_AGE - 1
@@ -107,7 +107,7 @@ def test_one_that_nobody_came_to_own_is_swept_later(scratch: Path, monkeypatch: 
 
 
 def test_places_are_new_and_end_with_the_scratch(scratch: Path) -> None:
-    """Each in a directory of its own; a closed scratch gives none."""
+    """Each place has its own parent directory; a closed scratch has none."""
     own = Scratch("test")
     first, second = own.place("fork"), own.place("fork")
     assert (first.name, second.name) == ("fork", "fork")

@@ -49,7 +49,7 @@ def kinds(changes: tuple[Change, ...]) -> dict[str, str]:
 
 
 def test_nothing_changed(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """Equal trees have equal ids; the .git of the workspace is not looked at."""
+    """Equal trees have equal ids; .git of the workspace is ignored."""
     (work / ".git/config").write_text("changed")
     taken = snapshots.take(base)
     frozen = snapshots.freeze(taken, work)
@@ -59,7 +59,7 @@ def test_nothing_changed(snapshots: Snapshots, base: Path, work: Path) -> None:
 
 
 def test_changes(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """Added, changed, deleted, made executable, and turned into something else."""
+    """Files may be added, changed, deleted, made executable and replaced by another type."""
     (work / "new\n\udcff").write_bytes(b"\0\xff")
     (work / "src/a.py").write_text("changed\n")
     (work / "src/b.py").unlink()
@@ -87,7 +87,7 @@ def test_changes(snapshots: Snapshots, base: Path, work: Path) -> None:
 
 
 def test_what_git_would_hide(snapshots: Snapshots, base: Path, work: Path, git: RunGit) -> None:
-    """G03, G04: nested repositories, ignored files and converted bytes all appear as they are."""
+    """G03, G04: nested repositories, ignored files and unconverted bytes are all recorded."""
     (work / "src/a.py").write_text("hidden by a nested repository\n")
     git(work / "src", "init")
     git(work / "src", "add", "a.py")
@@ -108,7 +108,7 @@ def test_what_git_would_hide(snapshots: Snapshots, base: Path, work: Path, git: 
 def test_nothing_of_the_workspace_runs(
     snapshots: Snapshots, base: Path, work: Path, tmp_path: Path, git: RunGit
 ) -> None:
-    """G01, G10: hostile configuration, attributes and hooks run nothing, in the top or in a nested repository."""
+    """G01, G10: hostile configuration, attributes and hooks run nothing, at the top or in a nested repository."""
     ran = tmp_path / "ran"
     evil = work / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
@@ -132,7 +132,7 @@ def test_nothing_of_the_workspace_runs(
 
 
 def test_oddities(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """G10, H04, H06, H08, H09, H11, H12: what git cannot keep is named."""
+    """G10, H04, H06, H08, H09, H11, H12: what git cannot store is reported."""
     monkeypatch.setattr(snapshot, "FILE_SIZE_MAX", 1000)
     os.mkfifo(work / "fifo")
     (work / "run.sh").chmod(0o4755)
@@ -162,7 +162,7 @@ def test_oddities(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pyt
 
 
 def test_git_file_at_the_top(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """G08: a .git that is a file leads elsewhere, and is odd."""
+    """G08: a .git file refers to another repository, and is reported."""
     (work / ".git/config").unlink()
     (work / ".git").rmdir()
     (work / ".git").write_text("gitdir: /host/.git")
@@ -170,7 +170,7 @@ def test_git_file_at_the_top(snapshots: Snapshots, base: Path, work: Path) -> No
 
 
 def test_old_oddities_are_not_the_agents(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """What was odd before the work began is not reported again."""
+    """Oddities that existed before the agent started are not reported again."""
     os.mkfifo(base / "fifo")
     os.mkfifo(work / "fifo")
     taken = snapshots.take(base)
@@ -179,7 +179,7 @@ def test_old_oddities_are_not_the_agents(snapshots: Snapshots, base: Path, work:
 
 
 def test_diff_of_some_changes(snapshots: Snapshots, base: Path, work: Path, git: RunGit, tmp_path: Path) -> None:
-    """The patch has the chosen changes and no others, and git applies it."""
+    """The patch contains only the chosen changes, and git applies it."""
     (work / "src/a.py").write_text("changed\n")
     (work / "src/b.py").unlink()
     (work / "[a-z]*").write_text("a name like a glob\n")
@@ -197,7 +197,7 @@ def test_diff_of_some_changes(snapshots: Snapshots, base: Path, work: Path, git:
 
 
 def test_diff_is_capped(snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F25: a diff that never ends does, and says how much is missing and what the whole was; changes are never cut."""
+    """F25: a huge diff is truncated, with its full size and what is missing; the list of changes never is."""
     monkeypatch.setattr(snapshot, "DIFF_SIZE_MAX", 1000)
     (work / "long").write_text("x\n" * 100_000)
     taken = snapshots.take(base)
@@ -213,7 +213,7 @@ def test_diff_is_capped(snapshots: Snapshots, base: Path, work: Path, monkeypatc
 
 
 def test_restore(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """The new state of changes, written into another copy, makes it equal."""
+    """Restoring all changes into another copy makes it equal."""
     (work / "src/a.py").write_text("changed\n")
     (work / "src/b.py").unlink()
     (work / "run.sh").chmod(0o755)
@@ -235,7 +235,7 @@ def test_restore(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -
 
 
 def test_restore_links(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """P05, P17: links are listed, and written only where they are asked for."""
+    """P05, P17: links are listed, and written only on request."""
     (work / "run.sh").unlink()
     (work / "run.sh").symlink_to("/etc/passwd")
     (work / "src/a.py").write_text("changed")
@@ -251,7 +251,7 @@ def test_restore_links(snapshots: Snapshots, base: Path, work: Path, tmp_path: P
 
 
 def test_restore_refuses_links_in_the_way(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """P06: a tree whose directory is a link is not written through."""
+    """P06: files below a directory that is a link are not written."""
     (work / "docs/x.md").write_text("changed")
     (work / "src/b.py").unlink()
     frozen = snapshots.freeze(snapshots.take(base), work)
@@ -267,7 +267,7 @@ def test_restore_refuses_links_in_the_way(snapshots: Snapshots, base: Path, work
 
 
 def test_restore_needs_a_place(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """A chosen part that does not fit the tree is an error, not a guess."""
+    """A selection of changes that does not fit the tree is an error."""
     (work / "run.sh").unlink()
     (work / "run.sh").mkdir()
     (work / "run.sh/inside").write_text("x")
@@ -279,7 +279,7 @@ def test_restore_needs_a_place(snapshots: Snapshots, base: Path, work: Path, tmp
 
 
 def test_threads(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
-    """Many attempts freeze at once in one repository."""
+    """Threads may freeze workspaces in one repository concurrently."""
     taken = snapshots.take(base)
     results: dict[int, tuple[bytes, bytes]] = {}
 
@@ -306,7 +306,7 @@ def test_threads(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
 
 
 def test_a_second_object_on_the_same_directory(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """A repository that is there is used; ids mean the same."""
+    """An existing repository is reused, with the same ids."""
     taken = snapshots.take(base)
     again = Snapshots(tmp_path / "snapshots", Deadline(60))
     assert again.take(base).tree == taken.tree
@@ -315,7 +315,7 @@ def test_a_second_object_on_the_same_directory(snapshots: Snapshots, base: Path,
 
 
 def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
-    """F25: a large file is streamed."""
+    """F25: large files are streamed."""
     (tmp_path / "big").mkdir()
     (tmp_path / "big/file").write_bytes(b"x" * (40 << 20))
     tracemalloc.start()
@@ -328,7 +328,7 @@ def test_memory_stays_flat(snapshots: Snapshots, tmp_path: Path) -> None:
 
 
 def test_a_tree_that_is_gone_or_closed(snapshots: Snapshots, base: Path, work: Path, tmp_path: Path) -> None:
-    """H01, H10: a workspace that its agent took away, or put a link in its place, is the agent's doing."""
+    """H01, H10: if an agent removes its workspace or replaces it with a link, the agent is at fault."""
     taken = snapshots.take(base)
     work.rename(tmp_path / "elsewhere")
     with pytest.raises(ToolError, match="cannot be opened"):
@@ -339,7 +339,7 @@ def test_a_tree_that_is_gone_or_closed(snapshots: Snapshots, base: Path, work: P
 
 
 def test_endless_bytes(snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H12: many sparse files, each within its own limit, cost nothing to make; together they are refused."""
+    """H12: many sparse files, each within its own limit, are refused for their total size."""
     monkeypatch.setattr(listing, "TREE_SIZE_MAX", 100 << 20)
     (tmp_path / "sparse").mkdir()
     for number in range(10):
@@ -355,7 +355,7 @@ def test_endless_bytes(snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest
 def test_a_large_file_changed_in_its_place(
     snapshots: Snapshots, base: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G10: a file too large to be kept is odd with its digest, so a change of it is never silent."""
+    """G10: a file too large to store is reported with its digest, so that changes are detected."""
     monkeypatch.setattr(snapshot, "FILE_SIZE_MAX", 1000)
     for root in (base, work):
         (root / "large").write_bytes(bytes(2000))
@@ -369,7 +369,7 @@ def test_a_large_file_changed_in_its_place(
 
 
 def test_names_that_other_systems_take_for_git(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """G10: names that git itself may refuse are kept; refusing them would let an agent spoil its own verdict."""
+    """G10: names that git may refuse are recorded; otherwise an agent could prevent its own verdict."""
     names = (".git::$INDEX_ALLOCATION", "a\\.git", ".gitmodules\n", "COM1", "\x1b[31m\u202e", "-rf", '"', "\\")
     for name in names:
         (work / name).write_text(name)
@@ -383,7 +383,7 @@ def test_names_that_other_systems_take_for_git(snapshots: Snapshots, base: Path,
 
 
 def test_empty_workspace(snapshots: Snapshots, base: Path, tmp_path: Path) -> None:
-    """All files gone is a change of each."""
+    """An empty workspace is a deletion of each file."""
     (tmp_path / "empty").mkdir()
     frozen = snapshots.freeze(snapshots.take(base), tmp_path / "empty")
     assert set(kinds(frozen.changes).values()) == {"deleted"}
@@ -391,7 +391,7 @@ def test_empty_workspace(snapshots: Snapshots, base: Path, tmp_path: Path) -> No
 
 
 def test_file_that_changes_while_it_is_read(snapshots: Snapshots, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H37: a workspace somebody still writes to is broken machinery, not a wrong snapshot."""
+    """H37: a workspace that is still written to is an infrastructure error, not a wrong snapshot."""
     monkeypatch.setattr(snapshot, "_WHOLE", 1)
     monkeypatch.setattr(snapshot, "_chunks", lambda _: iter([b"short"]))
     with pytest.raises(SandboxError, match="changed while it was frozen"):
@@ -401,7 +401,7 @@ def test_file_that_changes_while_it_is_read(snapshots: Snapshots, base: Path, mo
 
 
 def test_deadline(tmp_path: Path, base: Path) -> None:
-    """Nothing begins after the end."""
+    """An expired deadline raises; another one can be passed."""
     snapshots = Snapshots(tmp_path / "snapshots", Deadline(0))
     with pytest.raises(DeadlineExceeded):
         snapshots.take(base)
@@ -409,7 +409,7 @@ def test_deadline(tmp_path: Path, base: Path) -> None:
 
 
 def test_no_descriptor_leaks(snapshots: Snapshots, base: Path, work: Path) -> None:
-    """A thousand freezes must not use up the descriptors."""
+    """Repeated freezes do not leak file descriptors."""
     taken = snapshots.take(base)
     (work / "x").write_text("x")
     before = len(list(Path("/proc/self/fd").iterdir()))

@@ -35,13 +35,13 @@ def refused(error_type: str) -> pytest.RaisesExc[ToolError]:
 
 
 def test_is_a_workspace(tree: Tree) -> None:
-    """The contract that tools see."""
+    """A tree implements the protocol that tools use."""
     workspace: Workspace = tree
     assert list(workspace.files()) == []
 
 
 def test_write_read_remove(tree: Tree, root: Path) -> None:
-    """A file and its directories come and go."""
+    """Writing creates missing directories; removing a file also removes empty ones."""
     tree.write("a/b/c.py", b"1234")
     assert tree.read("a/b/c.py", limit=100) == b"1234"
     assert tree.read("a/b/c.py", limit=2) == b"12"
@@ -55,7 +55,7 @@ def test_write_read_remove(tree: Tree, root: Path) -> None:
 
 
 def test_executable(tree: Tree, root: Path) -> None:
-    """The mode stays unless it is asked for; setuid never stays (H08, H09)."""
+    """The mode is kept unless requested otherwise; setuid bits are always dropped (H08, H09)."""
     tree.write("x", b"1", executable=True)
     assert tree.is_executable("x")
     tree.write("x", b"2")
@@ -70,7 +70,7 @@ def test_executable(tree: Tree, root: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "d/../../secret", "", "a\0", ".git/config", "d//x"])
 def test_paths_that_escape(tree: Tree, root: Path, path: str) -> None:
-    """H03: refused for every operation, and nothing is made."""
+    """H03: every operation refuses them, and nothing is created."""
     for operation in (
         lambda: tree.read(path, limit=9),
         lambda: tree.write(path, b"x"),
@@ -85,7 +85,7 @@ def test_paths_that_escape(tree: Tree, root: Path, path: str) -> None:
 
 @pytest.mark.parametrize("target", ["../secret", "/proc/self/environ", "real", "nowhere"])
 def test_links_to_files(tree: Tree, root: Path, target: str) -> None:
-    """H01: a link is never read or written through, wherever it leads."""
+    """H01: links are never read or written through, whatever their target."""
     (root / "real").write_text("real")
     (root / "x").symlink_to(target)
     with pytest.raises(PathEscapeError, match="'x'"):
@@ -97,7 +97,7 @@ def test_links_to_files(tree: Tree, root: Path, target: str) -> None:
 
 
 def test_links_to_directories(tree: Tree, root: Path, tmp_path: Path) -> None:
-    """H01, P06: nor is a directory reached through a link."""
+    """H01, P06: files are not reached through a linked directory."""
     (root / "d").symlink_to("..")
     for path in ("d/secret", "d/new", "d/new/deeper"):
         with pytest.raises(PathEscapeError):
@@ -112,15 +112,15 @@ def test_links_to_directories(tree: Tree, root: Path, tmp_path: Path) -> None:
 
 
 def test_remove_a_link(tree: Tree, root: Path, tmp_path: Path) -> None:
-    """The link goes, what it leads to stays."""
+    """The link is removed, its target stays."""
     (root / "x").symlink_to("../secret")
     tree.remove("x")
     assert not (root / "x").is_symlink()
     assert (tmp_path / "secret").exists()
 
 
-def naively(root: Path, path: str) -> bytes:
-    """What everybody writes first: look where the path leads, then open it."""
+def read_naively(root: Path, path: str) -> bytes:
+    """The naive way: resolve and check the path, then open it."""
     try:
         return (root / path).read_bytes() if (root / path).resolve().is_relative_to(root) else b""
     except OSError:
@@ -128,7 +128,7 @@ def naively(root: Path, path: str) -> bytes:
 
 
 def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
-    """H02: while a directory and a link swap their names, 20 000 reads and writes never get outside."""
+    """H02: while a directory and a link swap names, 20 000 reads and writes stay inside the tree."""
     (root / "d").mkdir()
     (root / "d/secret").write_text("inside")
     (root / "l").symlink_to("..")
@@ -147,7 +147,7 @@ def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
     swapper.start()
     seen: set[bytes | str] = set()
     try:
-        assert any(naively(root, "d/secret") == b"SECRET" for _ in range(100_000)), "the attack does not work"
+        assert any(read_naively(root, "d/secret") == b"SECRET" for _ in range(100_000)), "the attack never succeeded"
         for _ in range(20_000):
             for access in (lambda: tree.read("d/secret", limit=99), lambda: tree.write("d/secret", b"inside")):
                 try:
@@ -157,14 +157,14 @@ def test_race_between_directory_and_link(tree: Tree, root: Path) -> None:
     finally:
         over.set()
         swapper.join()
-    # Both were met. "Not found": the link was gone when it was looked at.
+    # Both occurred. "not_found": the link disappeared before it was checked.
     assert {b"inside", "written", "path_escape"} <= seen <= {b"inside", "written", "path_escape", "not_found"}
     assert (root.parent / "secret").read_text() == "SECRET"
     assert sorted(path.name for path in root.parent.iterdir()) == ["secret", "workspace"]
 
 
 def test_hard_links(tree: Tree, root: Path) -> None:
-    """H04: a write leaves the other names of the file as they were, and a walk counts them."""
+    """H04: a write does not affect other names of the file, and a walk counts them."""
     (root / "test_x.py").write_text("protected")
     (root / "a.py").hardlink_to(root / "test_x.py")
     assert [entry.nlink for entry in tree.walk()] == [2, 2]
@@ -174,7 +174,7 @@ def test_hard_links(tree: Tree, root: Path) -> None:
 
 
 def test_special_files(tree: Tree, root: Path) -> None:
-    """H06, H07: FIFO, socket and device are refused at once and never waited for."""
+    """H06, H07: FIFOs, sockets and devices are refused without blocking."""
     os.mkfifo(root / "fifo")
     with socket.socket(socket.AF_UNIX) as observer:
         descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
@@ -194,7 +194,7 @@ def test_special_files(tree: Tree, root: Path) -> None:
 
 
 def test_directory_in_the_way(tree: Tree, root: Path) -> None:
-    """A directory is no file; a file is no directory."""
+    """A directory is not accepted as a file, nor a file as a directory."""
     (root / "d").mkdir()
     (root / "f").write_text("x")
     with refused("not_a_file"):
@@ -215,7 +215,7 @@ def test_directory_in_the_way(tree: Tree, root: Path) -> None:
 
 
 def test_long_names(tree: Tree) -> None:
-    """H03: a name or path that is too long is an answer, not a crash."""
+    """H03: overlong names and paths are tool errors."""
     for path in ("x" * 300, "/".join(["x" * 200] * 40)):
         with refused("not_found"):
             tree.read(path, limit=9)
@@ -224,7 +224,7 @@ def test_long_names(tree: Tree) -> None:
 
 
 def test_paths_longer_than_one_call(tree: Tree) -> None:
-    """A path beyond PATH_MAX still works, part by part."""
+    """Paths beyond PATH_MAX are opened part by part."""
     path = "/".join(["x" * 200] * 30)
     tree.write(path, b"deep")
     assert tree.read(path, limit=9) == b"deep"
@@ -234,7 +234,7 @@ def test_paths_longer_than_one_call(tree: Tree) -> None:
 
 
 def test_sparse_file(tree: Tree, root: Path) -> None:
-    """H12: a huge sparse file is read up to the limit only."""
+    """H12: a huge sparse file is read only up to the limit."""
     (root / "huge").touch()
     os.truncate(root / "huge", 50 << 30)
     assert tree.read("huge", limit=1000) == bytes(1000)
@@ -242,7 +242,7 @@ def test_sparse_file(tree: Tree, root: Path) -> None:
 
 
 def test_walk(tree: Tree, root: Path) -> None:
-    """Sorted by whole paths; .git at any level is one entry; links are not followed."""
+    """Entries are sorted by path; .git at any level is one entry; links are not followed."""
     for name in ("b/x", "b.py", "a/.git/config", ".git/HEAD", "a/y", "B", "b-c"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
@@ -269,7 +269,7 @@ def test_walk(tree: Tree, root: Path) -> None:
 
 
 def test_names_of_bytes(tree: Tree, root: Path) -> None:
-    """H19: names that are not UTF-8 or hold newlines work like others."""
+    """H19: names with newlines or bytes that are not UTF-8 work."""
     (root / "d\n").mkdir()
     (root / os.fsdecode(b"d\n/\xff\x1b[31m")).write_bytes(b"1")
     (path,) = tree.files()
@@ -278,7 +278,7 @@ def test_names_of_bytes(tree: Tree, root: Path) -> None:
 
 
 def make_deep(root: Path, depth: int) -> None:
-    """A chain of directories called d, with a file at the end; too deep for a path."""
+    """Create nested directories called d, too deep for one path, with a file at the end."""
     here = os.open(root, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d", dir_fd=here)
@@ -290,7 +290,7 @@ def make_deep(root: Path, depth: int) -> None:
 
 
 def test_deep(tree: Tree, root: Path) -> None:
-    """H11: a walk stops at 256 directories and says so, without recursion."""
+    """H11: a walk stops at 256 directories and reports it, without recursion."""
     make_deep(root, 3000)
     (root / "z").write_text("x")
     deep, after = tree.walk()
@@ -301,7 +301,7 @@ def test_deep(tree: Tree, root: Path) -> None:
 
 
 def test_as_deep_as_allowed(tree: Tree, root: Path) -> None:
-    """The file in the 255th directory is still seen."""
+    """The file in the 255th directory is still listed."""
     make_deep(root, listing.DEPTH_MAX - 1)
     (entry,) = tree.walk()
     assert (entry.kind, entry.path.count("/")) == ("file", 255)
@@ -309,7 +309,7 @@ def test_as_deep_as_allowed(tree: Tree, root: Path) -> None:
 
 
 def test_too_many_entries(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H14: a tree that is stuffed with files is refused instead of filling the memory."""
+    """H14: too many files are refused before they fill the memory."""
     monkeypatch.setattr(listing, "ENTRIES_MAX", 10)
     for name in range(11):
         (root / str(name)).mkdir()
@@ -318,7 +318,7 @@ def test_too_many_entries(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_endless_names(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H11, H14: few entries with very long paths are refused as well: they fill the memory just as many do."""
+    """H11, H14: few entries with very long paths are refused as well, since they fill the memory, too."""
     monkeypatch.setattr(listing, "NAMES_MAX", 120_000)
     deep = root
     for _ in range(15):
@@ -334,7 +334,7 @@ def test_endless_names(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_machine_in_trouble_is_no_odd_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F25: when descriptors run out, a walk fails; it does not call directories unreadable."""
+    """F25: a walk without file descriptors raises, instead of reporting unreadable directories."""
     (root / "d").mkdir()
     scandir = os.scandir
 
@@ -350,7 +350,7 @@ def test_a_machine_in_trouble_is_no_odd_tree(root: Path, monkeypatch: pytest.Mon
 
 
 def test_failed_write_leaves_nothing(tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that breaks off leaves the old file and no temporary one."""
+    """A failed write keeps the old file and leaves no temporary file."""
     (root / "a").write_text("old")
 
     def fail(*_: object, **__: object) -> None:
@@ -363,7 +363,7 @@ def test_failed_write_leaves_nothing(tree: Tree, root: Path, monkeypatch: pytest
 
 
 def test_owner(tree: Tree, root: Path) -> None:
-    """As root, what is made belongs to the owner of its directory."""
+    """As root, new files get the owner of their directory."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(root, 12345, 12346)
@@ -373,7 +373,7 @@ def test_owner(tree: Tree, root: Path) -> None:
 
 
 def test_root_must_be_a_directory(root: Path) -> None:
-    """The root itself is no link and no file."""
+    """The root must not be a link or a file."""
     (root / "f").touch()
     (root / "l").symlink_to(".")
     for name in ("f", "l"):
@@ -382,7 +382,7 @@ def test_root_must_be_a_directory(root: Path) -> None:
 
 
 def test_close_twice(root: Path) -> None:
-    """Closing is idempotent, and a closed tree is unusable."""
+    """Closing is idempotent, and a closed tree raises."""
     tree = Tree(root)
     tree.close()
     tree.close()
@@ -391,7 +391,7 @@ def test_close_twice(root: Path) -> None:
 
 
 def test_openat2_changing_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tree that never stops changing ends in a refusal, not in a loop."""
+    """A tree that keeps changing is refused instead of retried forever."""
     if not opening.has_openat2():
         pytest.skip("this kernel has no openat2")
 
