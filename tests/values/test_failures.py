@@ -1,4 +1,4 @@
-"""The one map from what happened to a verdict."""
+"""The mapping from what happened in an attempt to its verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_core.values.failures import UNSCORED, FailureReason, Happened, O
 
 @pytest.mark.parametrize("outcome", UNSCORED)
 def test_ends_from_outside_are_missing_never_failed(outcome: Outcome) -> None:
-    """Whatever else is known."""
+    """An unscored outcome takes precedence over test results and changes."""
     for changed, passed in itertools.product((False, True), (None, False, True)):
         judged = verdict(Happened(outcome=outcome, changed=changed, tests_passed=passed))
         assert judged == Verdict(scored=False, passed=False, reason=UNSCORED[outcome])
@@ -22,7 +22,7 @@ def test_ends_from_outside_are_missing_never_failed(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome not in UNSCORED])
 def test_how_an_attempt_ended_is_not_whether_it_passed(outcome: Outcome) -> None:
-    """Tests that pass, pass; unless the verdict was attacked."""
+    """Passing tests make a pass however the attempt ended, unless it was tampered with."""
     assert verdict(Happened(outcome=outcome, changed=True, tests_passed=True)).passed
     tampered = verdict(Happened(outcome=outcome, changed=True, tests_passed=True, tampered=True))
     assert tampered == Verdict(scored=True, passed=False, reason=FailureReason.TAMPERED)
@@ -46,7 +46,7 @@ def test_how_an_attempt_ended_is_not_whether_it_passed(outcome: Outcome) -> None
     ],
 )
 def test_a_scored_fail_has_one_reason(happened: Happened, reason: FailureReason) -> None:
-    """In the order that the function's docstring gives."""
+    """Reasons have the precedence that the docstring of ``verdict`` gives."""
     assert verdict(happened) == Verdict(scored=True, passed=False, reason=reason)
 
 
@@ -70,11 +70,11 @@ ROWS: list[tuple[int, Callable[[Happened], bool], FailureReason | None]] = [
     (6, lambda it: not it.changed, FailureReason.AGENT_GAVE_UP),
     (7, lambda it: True, FailureReason.TESTS_FAILED),
 ]
-"""The table in ``docs/failures.md``, row by row: its number, what happened, the reason."""
+"""Rows of the table in ``docs/failures.md``: number, condition, reason."""
 
 
 def test_the_map_is_the_table_of_the_docs() -> None:
-    """For everything that can happen, the first row that fits decides; and the page has these rows."""
+    """For every combination the first matching row decides, and docs/failures.md lists the same rows."""
     both = (False, True)
     for outcome, changed, passed, timed_out, tampered in itertools.product(Outcome, both, (None, *both), both, both):
         happened = Happened(

@@ -1,4 +1,4 @@
-"""Globs are read as in a .gitignore, in bounded time."""
+"""Globs match as in a .gitignore file, in bounded time."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from agentbench_core.values.task import DEFAULT_PROTECTED
     ],
 )
 def test_default_protected(path: str, protected: bool) -> None:
-    """The default globs are anchored where a project may own the same name."""
+    """Default globs are anchored where a project may have files of the same name elsewhere."""
     assert path_matcher(DEFAULT_PROTECTED)(path) is protected
 
 
 def test_negation_in_order() -> None:
-    """The last glob that fits decides."""
+    """The last matching glob decides."""
     assert [path_matcher(["**/*.py", "!keep.py"])(path) for path in ("a/x.py", "keep.py")] == [True, False]
     assert path_matcher(["!keep.py", "**/*.py"])("keep.py")
 
 
 def test_no_globs() -> None:
-    """No globs mean no path."""
+    """An empty list matches nothing."""
     assert not path_matcher([])("a.py")
 
 
@@ -72,7 +72,7 @@ def test_no_globs() -> None:
     ],
 )
 def test_one_glob(glob: str, path: str, meant: bool) -> None:
-    """Stars stop at slashes, double ones do not; a directory means what is below."""
+    """A star does not match slashes, two stars do, and a directory matches everything below it."""
     assert path_matcher([glob])(path) is meant
 
 
@@ -83,20 +83,20 @@ _PATHS = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4)
 
 @given(_GLOBS, st.booleans(), _PATHS)
 def test_the_same_as_a_library_that_can_be_kept_busy(glob: str, anchored: bool, path: str) -> None:
-    """Where globs are harmless, both say the same."""
+    """Results equal those of pathspec on harmless globs."""
     glob = f"/{glob}" if anchored else glob
     assert path_matcher([glob])(path) == pathspec.GitIgnoreSpec.from_lines([glob]).match_file(path)
 
 
 @pytest.mark.parametrize("glob", ["!", "/", "", "[a", "a\\", "x" * 1001])
 def test_a_glob_that_cannot_be_read_is_named(glob: str) -> None:
-    """Bad input, not silence."""
+    """Invalid globs raise ``InputError``."""
     with pytest.raises(InputError, match="is not a glob"):
         path_matcher([glob])
 
 
 def test_a_hostile_glob_takes_no_time() -> None:
-    """An agent chooses both the glob and the name; a regular expression would hold the whole harness for hours."""
+    """An agent controls both the glob and the name; a regular expression could backtrack for hours."""
     code = (
         "from agentbench_core import path_matcher\n"
         "name = 'a' * 255\n"

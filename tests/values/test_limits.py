@@ -19,7 +19,7 @@ class Clock:
 
 
 def test_a_deadline_counts_down_by_its_clock() -> None:
-    """Remaining time never goes below zero; checking after the end raises."""
+    """Remaining time never drops below zero; checking an expired deadline raises."""
     clock = Clock()
     deadline = Deadline(10, clock=clock)
     clock.now += 4
@@ -32,7 +32,7 @@ def test_a_deadline_counts_down_by_its_clock() -> None:
 
 
 def test_a_deadline_within_another_ends_with_the_earlier() -> None:
-    """And inherits the reason when the outer one is ended."""
+    """Ending the outer deadline also ends the inner one, with the same reason."""
     clock = Clock()
     outer = Deadline(10, clock=clock)
     inner = outer.within(60)
@@ -43,7 +43,7 @@ def test_a_deadline_within_another_ends_with_the_earlier() -> None:
 
 
 def test_time_given_back_does_not_count() -> None:
-    """Waiting for a provider's rate limit is not the agent's time."""
+    """Time spent waiting for a provider's rate limit is not charged to the agent."""
     clock = Clock()
     deadline = Deadline(10, clock=clock)
     clock.now += 9
@@ -53,7 +53,7 @@ def test_time_given_back_does_not_count() -> None:
 
 
 def test_steps_are_counted_and_end() -> None:
-    """The step after the last one raises, and is not counted."""
+    """A step beyond the limit raises and is not counted."""
     budget = Budget(max_steps=2)
     assert [budget.spend_step(), budget.spend_step()] == [1, 2]
     with pytest.raises(BudgetExceeded, match="all 2 steps"):
@@ -62,7 +62,7 @@ def test_steps_are_counted_and_end() -> None:
 
 
 def test_what_a_call_may_take_is_held_back() -> None:
-    """A call that might go over is not made, and after it nothing is, however little it asks for."""
+    """A call that might exceed the budget is refused, and so is every later call, however small."""
     budget = Budget(max_tokens=100, max_cost_usd=1.0)
     first = Reservation(tokens=60, cost_usd=0.5)
     budget.reserve(first)
@@ -79,7 +79,7 @@ def test_what_a_call_may_take_is_held_back() -> None:
 
 
 def test_money_is_never_overshot() -> None:
-    """What would not fit alone is refused at once; what only waits for others waits, as long as there is time."""
+    """A call too expensive on its own is refused at once; one that depends on others waits until the deadline."""
     budget = Budget(max_cost_usd=1.0)
     most = Reservation(tokens=0, cost_usd=0.6)
     budget.reserve(most)
@@ -96,7 +96,7 @@ def test_money_is_never_overshot() -> None:
 
 
 def test_a_share_counts_above_and_ends_below() -> None:
-    """What a sub-agent uses is used by its parent; its own end is not its parent's."""
+    """Usage of a sub-agent counts towards its parent; a child can run out before its parent does."""
     parent = Budget(max_steps=10, max_tokens=1000)
     child = parent.share(max_steps=2, max_tokens=100)
     grandchild = child.share(max_steps=5)
@@ -118,7 +118,7 @@ def test_a_share_counts_above_and_ends_below() -> None:
 
 
 def test_a_share_ends_with_its_parent() -> None:
-    """And the error names whose budget it was."""
+    """The error refers to the budget that ran out, here the parent's."""
     parent = Budget(max_steps=1)
     child = parent.share(max_steps=9)
     assert child.steps_left == 1
@@ -129,7 +129,7 @@ def test_a_share_ends_with_its_parent() -> None:
 
 
 def test_who_has_no_step_left_may_still_talk() -> None:
-    """Steps are tool calls; a report costs none."""
+    """Steps count tool calls only; a final report needs none."""
     budget = Budget(max_steps=1, max_tokens=10)
     budget.spend_step()
     budget.check_spend()

@@ -1,4 +1,4 @@
-"""What differs between two equal runs goes, what a program means stays, and no text takes long."""
+"""Normalized output drops what varies between equal runs, keeps what is meaningful, and takes linear time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLACED = {
     "go": ("--- FAIL: TestA (0.00s)\nFAIL\tx/y\t0.003s", "--- FAIL: TestA (1.20s)\nFAIL\tx/y\t1.203s"),
     "cargo": ("test result: FAILED. 1 failed; finished in 0.00s", "test result: FAILED. 1 failed; finished in 0.31s"),
 }
-"""Both readers take these out."""
+"""Removed by both normalizers."""
 
 TIMED = {
     "ls": ("-rw-r--r-- 1 root root 12 Nov 22 08:46 app.py", "-rw-r--r-- 1 root root 12 Dec  2 19:51 app.py"),
@@ -63,7 +63,7 @@ TIMED = {
     "ruler": ("______ test_a ______", "_____ test_a _____"),
     "temporary": ("/tmp/build/x.o", "/tmp/other/x.o"),
 }
-"""Only a replay may take these out: a change of the program could show in them."""
+"""Removed for replay only: a change of the program could show in them."""
 
 MEANT = {
     "numbers": ("assert 3 == 4", "assert 3 == 5"),
@@ -76,7 +76,7 @@ MEANT = {
     "port": ("localhost:8080", "localhost:9090"),
     "version": ("1.2.3", "1.2.4"),
 }
-"""Nobody takes these out."""
+"""Removed by neither normalizer."""
 
 
 def cases(pairs: dict[str, tuple[str, str]]) -> pytest.MarkDecorator:
@@ -85,7 +85,7 @@ def cases(pairs: dict[str, tuple[str, str]]) -> pytest.MarkDecorator:
 
 @cases(PLACED)
 def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str) -> None:
-    """By both readers, alone and in the middle of other lines."""
+    """Both normalizers remove it, alone and between other lines."""
     for read in (normalize_output, normalize_failure):
         assert read(one) == read(other)
         assert read(f"a\n{one}\nb") == read(f"a\n{other}\nb") != read("a\n\nb")
@@ -93,20 +93,20 @@ def test_what_differs_whenever_a_program_runs_is_taken_out(one: str, other: str)
 
 @cases(TIMED)
 def test_a_replay_takes_out_more_than_a_failure_does(one: str, other: str) -> None:
-    """Times, ports and the like go for a replay and stay in a failure."""
+    """Times, ports and similar values are removed for replay, but kept in failures."""
     assert normalize_output(f"a\n{one}\nb") == normalize_output(f"a\n{other}\nb")
     assert normalize_failure(one) != normalize_failure(other)
 
 
 @cases(MEANT)
 def test_what_a_program_means_stays(one: str, other: str) -> None:
-    """Texts that mean something else stay two."""
+    """Texts with different meanings remain different."""
     assert normalize_output(one) != normalize_output(other)
     assert normalize_failure(one) != normalize_failure(other)
 
 
 def test_a_failure_keeps_what_the_program_counts() -> None:
-    """A duration or a date that a program computes is its answer."""
+    """Durations and dates that a program computes are part of its result."""
     for one, other in [
         ("AssertionError: 90 s != 5400 s", "AssertionError: 5400 s != 5400 s"),
         ("'2024-02-29 00:00' != '2024-03-01 00:00'", "'2024-03-01 00:00' != '2024-03-01 00:00'"),
@@ -127,7 +127,7 @@ def test_a_failure_keeps_what_the_program_counts() -> None:
 )
 @pytest.mark.parametrize("line", ["a " * 9000, "some words that are said again\n" * 400], ids=["one line", "lines"])
 def test_a_middle_that_was_left_out_elsewhere_is_seldom_seen(line: str, cut: Callable[[str], str]) -> None:
-    """Longer durations before a cut move it by some characters."""
+    """Longer durations before a cut shift it by a few characters."""
     texts = [cut(f"took {took} s\n{line}\ntook {took} s again\n") for took in ("1", "12.5", "10000")]
     assert len(set(map(normalize_output, texts))) == 1
     other = cut(f"took 1 s\n{line}\ntook 1 s, and once more\n")
@@ -159,13 +159,13 @@ ATOMS = [
 
 @pytest.mark.parametrize("atom", ATOMS, ids=ascii)
 def test_no_text_takes_longer_than_its_length(atom: str) -> None:
-    """32 times the text takes about 32 times as long; were a rule quadratic, it would take 1024 times, every time."""
-    ratios = (_took(atom, 64_000) / _took(atom, 2_000) for _ in range(5))
+    """32 times the text takes about 32 times as long; a quadratic rule would take 1024 times."""
+    ratios = (_cpu_seconds(atom, 64_000) / _cpu_seconds(atom, 2_000) for _ in range(5))
     assert any(ratio < 200 for ratio in ratios)
 
 
-def _took(atom: str, size: int) -> float:
-    """Seconds of this thread at work: what else the machine does counts little."""
+def _cpu_seconds(atom: str, size: int) -> float:
+    """CPU seconds of this thread, to be independent of the load of the machine."""
     text = (atom * size)[:size]
     started = time.thread_time()
     normalize_output(text)
@@ -174,12 +174,12 @@ def _took(atom: str, size: int) -> float:
 
 @given(st.lists(st.one_of(st.sampled_from(ATOMS), st.text(max_size=5)), max_size=30).map("".join))
 def test_any_text_is_read(text: str) -> None:
-    """Odd text too; and what lies on other lines changes nothing."""
+    """Odd text does not raise, and does not affect the lines after it."""
     assert isinstance(normalize_output(text), str)
     assert normalize_failure(f"{text}\nwords\n").endswith("\nwords\n")
 
 
 @given(st.text(st.sampled_from("abcxyz .,:;()-_='\"\n")))
 def test_words_stay(text: str) -> None:
-    """Without numbers and paths there is nothing to take out."""
+    """Text without numbers and paths is unchanged."""
     assert normalize_failure(text) == text
