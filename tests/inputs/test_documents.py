@@ -1,4 +1,4 @@
-"""YAML is read strictly (H23, H24, H25)."""
+"""YAML and TOML are parsed strictly (H23, H24, H25)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agentbench_core.inputs.documents import parse_yaml, read_toml
     ],
 )
 def test_what_changes_meaning_in_silence_is_refused(text: str, message: str) -> None:
-    """H23, H24, H25: tags, aliases, duplicate keys, depth and size; with line and column."""
+    """H23, H24, H25: tags, aliases, duplicate keys, depth and size are errors, with line and column."""
     with pytest.raises(InputError) as caught:
         parse_yaml(text, "f")
     assert message in caught.value.message
@@ -42,7 +42,7 @@ def test_what_changes_meaning_in_silence_is_refused(text: str, message: str) -> 
 
 @pytest.mark.parametrize("text", ["2026-01-01", "0123", "12:30", "1:1.5", "0b11", "0o17", "1.2.3", "."])
 def test_what_people_write_stays_text(text: str) -> None:
-    """H25: dates of people are not dates of YAML, ``0123`` is not 83 and ``12:30`` is not 750."""
+    """H25: dates stay text, ``0123`` is not 83 and ``12:30`` is not 750."""
     assert parse_yaml(f"d: {text}", "f") == {"d": text}
 
 
@@ -51,12 +51,12 @@ def test_what_people_write_stays_text(text: str) -> None:
     [("0", 0), ("-5", -5), ("1_000", 1000), ("0x1f", 31), ("1.5", 1.5), (".5", 0.5), ("1.5e+3", 1500.0)],
 )
 def test_numbers_are_numbers(text: str, number: float) -> None:
-    """Those that look like it to everybody."""
+    """Unambiguous numbers are converted."""
     assert parse_yaml(f"d: {text}", "f") == {"d": number}
 
 
 def test_a_bomb_takes_no_time() -> None:
-    """H24: nested aliases of 306 bytes, which are a gigabyte when somebody writes them out, and numbers to base 60."""
+    """H24: 306 bytes of nested aliases that expand to a gigabyte, and base-60 numbers, fail fast."""
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{name}: &{name} [{','.join([f'*{above}'] * 9)}]\n" for above, name in itertools.pairwise("abcdefgh")
     )
@@ -68,7 +68,7 @@ def test_a_bomb_takes_no_time() -> None:
 
 
 def test_toml_that_is_too_deep(tmp_path: Path) -> None:
-    """H24: TOML is bounded as well."""
+    """H24: the nesting of TOML is limited, too."""
     (tmp_path / "f.toml").write_text("a = " + "[" * 100_000)
     with pytest.raises(InputError, match=r"f\.toml: nested too deep"):
         read_toml(tmp_path / "f.toml")
@@ -78,7 +78,7 @@ _LOADERS = {f"yaml.{kind}load{end}" for kind in ("", "safe_", "full_", "unsafe_"
 
 
 def test_nobody_reads_yaml_in_another_way() -> None:
-    """H23: one strict loader, and no other is used anywhere."""
+    """H23: only the strict loader calls yaml.load or its variants."""
     root = Path(agentbench_core.__file__).parent.parent
     found = {
         str(path.relative_to(root))

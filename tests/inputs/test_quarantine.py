@@ -1,4 +1,4 @@
-"""``flakes.yaml``: what adds up, what starts anew, who is quarantined, and what is refused."""
+"""``flakes.yaml``: which checks are summed, when counting restarts, which tasks are quarantined, and invalid files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def task(make_task: Any) -> Task:
     return read_task(make_task())
 
 
-def seen(checks: int, flaky: int = 0, environment_failed: int = 0) -> CheckCounts:
+def check_counts(checks: int, flaky: int = 0, environment_failed: int = 0) -> CheckCounts:
     return CheckCounts(checks=checks, flaky=flaky, environment_checks=checks, environment_failed=environment_failed)
 
 
@@ -46,7 +46,7 @@ def add(task: Task, tally: CheckCounts, *, sandbox: str = "local", today: dateti
     return add_checks(suite, [(task, tally)], sandbox=sandbox, harness="0.1.0", today=today).get(task.spec.id)
 
 
-def standing(task: Task, sandbox: str | None = "local", today: datetime.date = TODAY) -> Quarantine:
+def current_quarantine(task: Task, sandbox: str | None = "local", today: datetime.date = TODAY) -> Quarantine:
     return quarantine([task], sandbox, today)
 
 
@@ -67,7 +67,7 @@ def write(task: Task, **entry: Any) -> Path:
     ],
 )
 def test_the_interval_is_wilsons(events: int, of: int, bounds: tuple[float, float]) -> None:
-    """Newcombe's published cases."""
+    """Matches examples published by Newcombe."""
     assert wilson(events, of) == pytest.approx(bounds, abs=5e-5)
 
 
@@ -77,11 +77,11 @@ def test_no_interval_of_nonsense(events: int, of: int, confidence: float) -> Non
         wilson(events, of, confidence)
 
 
-# --- what is written ---------------------------------------------------------------------------------------------
+# --- writing -----------------------------------------------------------------------------------------------------
 
 
 def test_an_entry_says_all(task: Task) -> None:
-    add(task, seen(20, 2, environment_failed=1))
+    add(task, check_counts(20, 2, environment_failed=1))
     text = (task.directory.parent / "flakes.yaml").read_text()
     assert yaml.safe_load(text) == {
         "quarantine_above": 0.02,
@@ -113,70 +113,70 @@ def test_an_entry_says_all(task: Task) -> None:
         },
     }
     assert text.startswith("# Written by `agentbench validate-tasks --flakes`")
-    assert standing(task).reasons == {
+    assert current_quarantine(task).reasons == {
         "one": "2 of 20 checks were flaky in local, 10.0% (95% CI 2.8% to 30.1%), 2026-01-10"
     }
-    assert standing(task).notes == ()
+    assert current_quarantine(task).notes == ()
 
 
 def test_looks_of_one_digest_and_sandbox_add_up(task: Task) -> None:
-    """And free a task again, when they show that it was rare; other sandboxes have numbers of their own."""
-    add(task, seen(20, 1))
-    assert "one" in standing(task).reasons
-    now = add(task, seen(40))
+    """More checks can lift a quarantine; each sandbox is counted separately."""
+    add(task, check_counts(20, 1))
+    assert "one" in current_quarantine(task).reasons
+    now = add(task, check_counts(40))
     assert now is not None
     assert (now.checks, now.flaky, now.environment.checks, now.quarantined) == (60, 1, 60, False)
-    assert standing(task).reasons == {}
-    other = add(task, seen(3, 1), sandbox="docker")
+    assert current_quarantine(task).reasons == {}
+    other = add(task, check_counts(3, 1), sandbox="docker")
     assert other is not None
     assert (other.checks, other.quarantined) == (3, True)
-    assert standing(task).reasons == {}
-    assert "in docker" in standing(task, "docker").reasons["one"]
-    assert "in docker" in standing(task, None).reasons["one"]
+    assert current_quarantine(task).reasons == {}
+    assert "in docker" in current_quarantine(task, "docker").reasons["one"]
+    assert "in docker" in current_quarantine(task, None).reasons["one"]
 
 
 def test_another_digest_starts_anew(task: Task) -> None:
-    add(task, seen(20, 5))
+    add(task, check_counts(20, 5))
     changed = attrs.evolve(task, digest="sha256:other")
-    aside = standing(changed)
+    aside = current_quarantine(changed)
     assert aside.reasons == {}
     suite = task.directory.parent
     again = "agentbench validate-tasks --suite mini --times 20 --flakes"
     assert aside.notes == (f"{suite}/flakes.yaml is out of date for one: validate again ({again})",)
-    now = add(changed, seen(10))
+    now = add(changed, check_counts(10))
     assert now is not None
     assert (now.checks, now.flaky) == (10, 0)
 
 
 def test_what_has_expired_counts_no_more(task: Task) -> None:
-    """Up to its last day it does; after it, new checks do not add up with it either."""
-    add(task, seen(20, 5))
+    """An entry counts up to its last day; later checks are not added to it."""
+    add(task, check_counts(20, 5))
     last = TODAY + datetime.timedelta(days=90)
     after = last + datetime.timedelta(days=1)
-    assert "one" in standing(task, today=last).reasons
-    assert standing(task, today=after).reasons == {}
-    assert "out of date" in standing(task, today=after).notes[0]
-    assert standing(task, "docker", after).notes == ()  # the entry of another sandbox
-    now = add(task, seen(10), today=after)
+    assert "one" in current_quarantine(task, today=last).reasons
+    assert current_quarantine(task, today=after).reasons == {}
+    assert "out of date" in current_quarantine(task, today=after).notes[0]
+    assert current_quarantine(task, "docker", after).notes == ()  # the expired entry is of another sandbox
+    now = add(task, check_counts(10), today=after)
     assert now is not None
     assert now.checks == 10
 
 
 def test_what_is_always_broken_is_not_flaky(task: Task) -> None:
-    """Nothing is written of it, unless it was fair before."""
+    """It is not recorded unless the task has passed before."""
     path = task.directory.parent / "flakes.yaml"
-    assert add(task, seen(3, 3)) is None
+    assert add(task, check_counts(3, 3)) is None
     assert add(task, CheckCounts(checks=0, flaky=0, environment_checks=1, environment_failed=1)) is None
     assert not path.exists()
-    add(task, seen(10))
-    now = add(task, seen(3, 3))
+    add(task, check_counts(10))
+    now = add(task, check_counts(3, 3))
     assert now is not None
     assert (now.checks, now.flaky) == (13, 3)
 
 
 def test_what_people_wrote_stays(task: Task) -> None:
-    """Their rate and expiry, a task set aside by hand, entries of tasks that are not here; the rate holds for all."""
-    add(task, seen(20, 1))
+    """Rate, expiry, manual quarantines and entries of other tasks are preserved; the rate applies to all tasks."""
+    add(task, check_counts(20, 1))
     path = task.directory.parent / "flakes.yaml"
     plain = yaml.safe_load(path.read_text())
     plain |= {"quarantine_above": 0.1, "expires_after_days": 7}
@@ -184,34 +184,34 @@ def test_what_people_wrote_stays(task: Task) -> None:
     plain["tasks"]["one"] |= {"quarantined": True, "reason": "ja\u00efn"}
     path.write_text(yaml.safe_dump(plain))
     path.chmod(0o640)
-    now = add(task, seen(0), sandbox="docker")
+    now = add(task, check_counts(0), sandbox="docker")
     assert now is None
-    now = add(task, seen(1), sandbox="docker")
+    now = add(task, check_counts(1), sandbox="docker")
     assert now is not None
     assert now.expires == "2026-01-17"
     after = yaml.safe_load(path.read_text())
     assert after["quarantine_above"] == 0.1
     assert after["tasks"]["gone"] == plain["tasks"]["gone"]
     assert after["tasks"]["one"]["reason"] == "ja\u00efn"
-    assert after["tasks"]["one"]["measured"]["local"]["quarantined"] is False  # 5 % is not above 10 %
+    assert after["tasks"]["one"]["measured"]["local"]["quarantined"] is False  # 5% is not above 10%
     assert path.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in path.parent.iterdir() if one.name.startswith(".")] == []
 
 
 def test_by_hand_holds_in_every_sandbox(task: Task) -> None:
     write(task, quarantined=True, reason="the mirror\n goes away")
-    assert standing(task, "docker").reasons == {"one": "by hand: the mirror goes away"}
+    assert current_quarantine(task, "docker").reasons == {"one": "by hand: the mirror goes away"}
     write(task, quarantined=True, reason="why", expires="2026-01-09")
-    assert standing(task).reasons == {}
-    assert len(standing(task).notes) == 1
+    assert current_quarantine(task).reasons == {}
+    assert len(current_quarantine(task).notes) == 1
     write(task, quarantined=True, reason="why", digest="sha256:other", expires="2026-01-10")
-    assert (standing(task).reasons, len(standing(task).notes)) == ({}, 1)
+    assert (current_quarantine(task).reasons, len(current_quarantine(task).notes)) == ({}, 1)
     write(task, quarantined=True, reason="why", digest=task.digest, expires="2026-01-10")
-    assert standing(task).reasons == {"one": "by hand: why"}
+    assert current_quarantine(task).reasons == {"one": "by hand: why"}
 
 
 def test_two_commands_at_once_lose_nothing(task: Task) -> None:
-    threads = [threading.Thread(target=add, args=(task, seen(1))) for _ in range(8)]
+    threads = [threading.Thread(target=add, args=(task, check_counts(1))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -219,7 +219,7 @@ def test_two_commands_at_once_lose_nothing(task: Task) -> None:
     assert read_flakes(task.directory.parent).tasks["one"].measured["local"].checks == 8
 
 
-# --- what is read ------------------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------------
 
 FINE = {
     "digest": "sha256:x",
@@ -261,17 +261,17 @@ def test_what_is_wrong_is_named(task: Task, data: Any, words: str) -> None:
     path = task.directory.parent / "flakes.yaml"
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(InputError, match=words) as refused:
-        standing(task)
+        current_quarantine(task)
     assert str(path) in str(refused.value)
     with pytest.raises(InputError, match=words):
-        add(task, seen(1))
+        add(task, check_counts(1))
     assert yaml.safe_load(path.read_text()) == data
 
 
 def test_a_link_that_leads_nowhere_is_no_empty_file(task: Task) -> None:
     (task.directory.parent / "flakes.yaml").symlink_to("nowhere")
     with pytest.raises(InputError, match="does not exist"):
-        standing(task)
+        current_quarantine(task)
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -284,7 +284,7 @@ WILD = st.recursive(
 
 
 ONE_FIELD = st.tuples(st.sampled_from(sorted(FINE)), WILD).map(lambda field: {"local": FINE | dict([field])})
-"""A measured entry of which one field may be anything."""
+"""A measured entry with an arbitrary value in one field."""
 FILES = (
     WILD
     | st.dictionaries(NAMES, WILD, max_size=3)
@@ -294,7 +294,7 @@ FILES = (
 
 
 def read_or_refused(suite: Path) -> Flakes | None:
-    """What the file says; ``None`` when it is refused by name."""
+    """The parsed file, or ``None`` if it is refused with its path."""
     try:
         return read_flakes(suite)
     except InputError as error:
@@ -304,14 +304,14 @@ def read_or_refused(suite: Path) -> Flakes | None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES)
 def test_wild_files_are_read_or_refused(task: Task, data: Any) -> None:
-    """Nothing but InputError comes out, and what can be read is as it was after something was added to it."""
+    """Only ``InputError`` is raised, and adding checks preserves everything else in a readable file."""
     suite = task.directory.parent
     (suite / "flakes.yaml").write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
     before = read_or_refused(suite)
     if before is None:
         return
-    standing(task, None)
-    add(task, seen(1), sandbox="other")
+    current_quarantine(task, None)
+    add(task, check_counts(1), sandbox="other")
     after = read_flakes(suite)
     assert (after.quarantine_above, after.expires_after_days) == (before.quarantine_above, before.expires_after_days)
     for name, entry in before.tasks.items():
@@ -337,7 +337,7 @@ def test_an_empty_file_says_nothing(task: Task) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    """``docs/flakes.md``, with the type, default and help that the code has."""
+    """The table in ``docs/flakes.md`` matches the types, defaults and help in the code."""
     classes = {
         "": Flakes,
         "tasks.ID.": TaskFlakes,

@@ -1,4 +1,4 @@
-"""Tasks on disk."""
+"""Reading tasks and suites from disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench_core.inputs.suite import read_suite, read_task, select
 
 
 def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> None:
-    """What task.yaml leaves out has the default of the schema."""
+    """Omitted fields of task.yaml have the defaults of the schema."""
     task = read_task(make_task())
     assert task.spec.agent.max_steps == 30
     assert "**/conftest.py" in task.spec.validation.protected_globs
@@ -24,7 +24,7 @@ def test_a_task_is_read_with_its_defaults(make_task: Callable[..., Path]) -> Non
 
 
 def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., Path]) -> None:
-    """Hidden tests and limits count; tags, the oracle and the repository's address do not."""
+    """It covers hidden tests and limits, but not tags, the oracle or the repository's URL."""
     directory = make_task(hidden={"test_x.txt": "1"})
     first = read_task(directory).digest
     (directory / "solution.patch").write_text("--- a/x\n")
@@ -60,7 +60,7 @@ def test_the_digest_is_about_what_a_result_depends_on(make_task: Callable[..., P
 def test_a_bad_task_is_refused_with_file_and_path(
     make_task: Callable[..., Path], sections: dict[str, object], message: str
 ) -> None:
-    """Before anything runs."""
+    """It is refused before anything runs."""
     directory = make_task(**sections)
     (directory / "empty").mkdir()
     (directory / "linked").mkdir()
@@ -72,7 +72,7 @@ def test_a_bad_task_is_refused_with_file_and_path(
 
 
 def test_a_suite_has_each_id_once_and_only_its_own_tasks(make_task: Callable[..., Path], tmp_path: Path) -> None:
-    """Otherwise results could not be told apart."""
+    """Duplicate ids are refused, because results would be ambiguous."""
     make_task("a")
     make_task("b", id="a")
     with pytest.raises(InputError, match="'a' is also used in"):
@@ -80,7 +80,7 @@ def test_a_suite_has_each_id_once_and_only_its_own_tasks(make_task: Callable[...
 
 
 def test_unknown_names_get_the_nearest(make_task: Callable[..., Path], tmp_path: Path) -> None:
-    """For suites and for tasks."""
+    """The message suggests the nearest suite or task."""
     make_task("alpha")
     with pytest.raises(InputError, match=r"no suite 'mina' .* \(did you mean 'mini'\?\)"):
         read_suite(tmp_path / "tasks", "mina")
@@ -94,7 +94,7 @@ def test_unknown_names_get_the_nearest(make_task: Callable[..., Path], tmp_path:
 )
 @pytest.mark.parametrize("field", ["id", "suite"])
 def test_names_that_become_directories(make_task: Callable[..., Path], field: str, name: str) -> None:
-    """H26: traversal, collisions of case and look-alikes: refused before a directory is named after them."""
+    """H26: traversal, case collisions and look-alikes are refused before a directory is created."""
     path = make_task() / "task.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {field: name}))
     with pytest.raises(InputError, match=f"{field}: .* does not match"):
@@ -105,13 +105,13 @@ def test_names_that_become_directories(make_task: Callable[..., Path], field: st
     "model", ["../../etc/passwd", "/etc/passwd", "..", "a/../b", "x" * 300, "\x1b[31m", "\u202e", "a\0b"]
 )
 def test_names_that_become_part_of_a_directory(model: str) -> None:
-    """H26: names of models and variants are free; in the name of a run's directory they are one harmless part."""
+    """H26: model and variant names are arbitrary; each becomes one safe part of a run directory's name."""
     name = run_directory_name(datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), "suite", model, model)
     assert re.fullmatch(r"2026-01-02T00-00-00\+0000__suite(__[A-Za-z0-9_.+-]{1,60}){2}", name)
 
 
 def test_ids_that_differ_in_case_only(make_task: Callable[..., Path], tmp_path: Path) -> None:
-    """H26: on some file systems they would share a directory."""
+    """H26: they would share a directory on some file systems."""
     make_task("a")
     (tmp_path / "tasks/mini/a").rename(tmp_path / "tasks/mini/b")
     make_task("a")
@@ -133,7 +133,7 @@ def test_ids_that_differ_in_case_only(make_task: Callable[..., Path], tmp_path: 
     ],
 )
 def test_values_that_yaml_takes_for_something_else(make_task: Callable[..., Path], line: str, words: str) -> None:
-    """H25: nothing is turned into the type that a field wants."""
+    """H25: values are not coerced to the type of a field."""
     path = make_task() / "task.yaml"
     path.write_text(f"{path.read_text()}{line}\n")
     with pytest.raises(InputError, match=re.escape(words)):

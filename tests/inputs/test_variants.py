@@ -1,4 +1,4 @@
-"""Presets of models, and the names of components that settings choose."""
+"""Presets of models, and aliases of components in settings."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def with_sonnet(*above: Layer) -> Resolved:
     return resolve(with_preset([assignment("model=sonnet"), *above], PRESETS))
 
 
-def named(*layers: Layer) -> Resolved:
+def resolved_names(*layers: Layer) -> Resolved:
     return resolve(layers, REGISTRY.name_of)
 
 
 def test_a_preset_lies_below_everything() -> None:
-    """But for the name of the model, which is the one that its provider knows; origins say where it comes from."""
+    """Other settings override a preset, except for the model name; origins refer to the preset."""
     found = with_sonnet(assignment("model.temperature=0.9"))
     assert (found.settings.model.name, found.settings.model.temperature) == ("maker/sonnet", 0.9)
     assert found.leaves["model.name"].origin == found.leaves["llm.provider_order"].origin == ORIGIN
@@ -75,7 +75,7 @@ def test_a_preset_lies_below_everything() -> None:
 
 
 def test_naming_the_provider_of_a_preset_keeps_its_options() -> None:
-    """In a file or by a flag; another provider does not get them."""
+    """This holds for files and flags; another provider does not get the options."""
     for same in (assignment("llm=openrouter"), layer("agentbench.toml", {"llm": {"name": "openrouter"}})):
         assert with_sonnet(same).settings.llm.options == {"provider_order": ["maker"]}
     other = with_sonnet(assignment("llm=replay")).settings.llm
@@ -83,7 +83,7 @@ def test_naming_the_provider_of_a_preset_keeps_its_options() -> None:
 
 
 def test_a_preset_names_the_provider_that_its_options_are_for() -> None:
-    """Otherwise any would get them, and they would be lost when theirs is named."""
+    """Otherwise any provider would get them, and naming the right one would drop them."""
     nameless = Presets(version="7", models={"sonnet": {"llm": {"provider_order": ["maker"]}}})
     with pytest.raises(InputError, match=re.escape(f"{ORIGIN}: has llm options but no llm name")):
         with_preset([assignment("model=sonnet")], nameless)
@@ -91,7 +91,7 @@ def test_a_preset_names_the_provider_that_its_options_are_for() -> None:
 
 
 def test_the_presets_of_this_repository() -> None:
-    """Each can be resolved."""
+    """Each preset resolves."""
     presets = read_presets(Path(__file__).parents[2] / PRESETS_FILE)
     assert "sonnet" in presets.models
     for name in presets.models:
@@ -99,26 +99,26 @@ def test_the_presets_of_this_repository() -> None:
 
 
 def test_no_file_and_no_preset(tmp_path: Path) -> None:
-    """Then the model has the name that was typed."""
+    """The model name is used as typed."""
     presets = read_presets(tmp_path / "models.yaml")
     layers = [assignment("model=sonnett")]
     assert with_preset(layers, presets) == with_preset(layers, PRESETS) == layers
 
 
 def test_an_alias_is_the_same_choice() -> None:
-    """Options that were given under one name stay when the other is typed; another component drops them."""
+    """Options given under one name apply to the other; choosing another component drops them."""
     file = layer("v.yaml", {"agent": {"name": "llm_v0", "idle_turns": 5}})
     for typed in ("baseline", "llm_v0"):
-        found = named(file, assignment(f"agent={typed}"))
+        found = resolved_names(file, assignment(f"agent={typed}"))
         assert (found.settings.agent.name, found.settings.agent.options) == ("baseline", {"idle_turns": 5})
         assert found.leaves["agent.name"].value == "baseline"
-    assert named(file, assignment("agent=idle")).settings.agent.options == {}
-    assert named(assignment("llm=llm_v0")).settings.llm.name == "llm_v0", "aliases are of one kind"
+    assert resolved_names(file, assignment("agent=idle")).settings.agent.options == {}
+    assert resolved_names(assignment("llm=llm_v0")).settings.llm.name == "llm_v0", "an alias belongs to one kind"
 
 
 def test_aliases_in_lists_and_sections() -> None:
-    """Tools and reporters, and their options."""
-    found = named(
+    """Aliases work for tools, reporters and their options."""
+    found = resolved_names(
         layer("f", {"tools": ["shell", "search"], "tool": {"shell": {"max_chars": 1}}, "reporters": ["terminal"]}),
         assignment("tool.run.max_chars=2"),
     )
@@ -130,13 +130,13 @@ def test_aliases_in_lists_and_sections() -> None:
 
 @pytest.mark.parametrize("values", [{"agent": {"name": None}}, {"tools": "run"}, {"tools": [1]}, {"tools": None}])
 def test_what_is_no_name_is_refused_before(values: Mapping[str, Any]) -> None:
-    """Where it stands, and not where names are looked up."""
+    """The error refers to the layer, before any name is looked up."""
     with pytest.raises(InputError, match="f: "):
-        named(layer("f", values))
+        resolved_names(layer("f", values))
 
 
 def test_aliases_that_clash() -> None:
-    """An error when the name is used, and only then; the other names work."""
+    """Using a conflicting name is an error; other names still work."""
     registry = Registry(
         [
             component("agent", "one", "shared", plugin="a"),
@@ -179,7 +179,7 @@ def agentbench_register_agents(register):
 def test_what_is_run_by_an_alias_is_recorded_by_its_name(
     make_task: Any, plugin: Any, agentbench: Any, records: Any
 ) -> None:
-    """By a flag, by a variant, and by a task's entrypoint; all of them are the same agent."""
+    """A flag, a variant and a task's entrypoint all select the same agent."""
     make_task("one", agent={"entrypoint": "pen"})
     make_task("two", agent={"entrypoint": "writer"})
     plugin("renamed", RENAMED)
@@ -191,7 +191,7 @@ def test_what_is_run_by_an_alias_is_recorded_by_its_name(
         ("v", "writer"),
         ("default", "writer"),
     }
-    assert {record["result"]["passed"] for record in records("v")} == {False}, "its options stay"
+    assert {record["result"]["passed"] for record in records("v")} == {False}, "the options of the variant apply"
     assert {record["result"]["passed"] for record in records("default")} == {True}
     digests = set()
     for path in Path("artifacts/runs").glob("*/run.json"):
@@ -199,11 +199,11 @@ def test_what_is_run_by_an_alias_is_recorded_by_its_name(
         assert manifest["agent"] == "writer"
         assert manifest["config"]["agent.name"]["value"] in ("writer", "")
         digests.add((manifest["variant"] == "v", manifest["variant_digest"]))
-    assert len(digests) == 2, "the flag and the entrypoints choose the same"
+    assert len(digests) == 2, "the flag and the entrypoints select the same agent"
 
 
 def test_aliases_are_told(plugin: Any, agentbench: Any) -> None:
-    """In the list, and below the component, which is found by them; a plugin that clashes is a conflict."""
+    """``plugins list`` and ``plugins show`` list aliases and accept them; a clashing plugin is a conflict."""
     plugin("renamed", RENAMED)
     assert "writes a word (also called pen, scribe)" in agentbench("plugins", "list").out
     shown = agentbench("plugins", "show", "scribe")
@@ -224,7 +224,7 @@ def test_aliases_are_told(plugin: Any, agentbench: Any) -> None:
 
 
 def test_settings_are_shown_for_any_model(agentbench: Any) -> None:
-    """Whether there is such a model is its provider's business; a preset with a provider that is named again stays."""
+    """The model need not exist; naming a preset's own provider again keeps the preset's options."""
     Path("configs").mkdir()
     Path("configs/models.yaml").write_text(
         "version: '7'\nmodels:\n  short: {model: long/name, llm: {name: openrouter, allow_fallbacks: false}}\n"
