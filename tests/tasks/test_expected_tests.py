@@ -1,4 +1,4 @@
-"""Lists of tests find their place in a task.yaml, whatever it looks like."""
+"""Writing lists of tests into task.yaml files of different styles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LISTED = "validation:\n  passing_command: p\n  fail_to_pass: # c\n  # d\n  - t::
 
 @pytest.mark.parametrize("text", [LAST_FIELD, COMMENTS, BLOCK, FOLDED, SEVERAL_LINES, EMPTY, INDENTED, FLOW, LISTED])
 def test_only_the_lists_are_new(text: str) -> None:
-    """Both lists are read back, and every other line is as it was."""
+    """Both lists read back as written, and all other lines are unchanged."""
     new = with_lists(text, LISTS, "task.yaml")
     expected = yaml.safe_load(text)
     expected["validation"] |= LISTS
@@ -47,7 +47,7 @@ NAMES = st.lists(st.sampled_from(["a", "t::b", "x: [y]", "# z", 'q"', "é"]), un
 
 @given(NAMES, NAMES, st.sampled_from(["", "  "]), st.booleans())
 def test_lists_are_replaced(before: list[str], after: list[str], dent: str, last: bool) -> None:
-    """By longer and by shorter ones, and by none; what stands before and after them stays."""
+    """New lists may be longer, shorter or empty; the text around them is unchanged."""
     items = "".join(f"\n  {dent}- {json.dumps(name)}  # of {number}" for number, name in enumerate(before)) or " []"
     end = "" if last else "\n  # next\n  failing_command: f\nid: x"
     text = f"validation:  # a\n  passing_command: p\n  fail_to_pass:  # b{items}{end}\n".replace("# b []", "[]  # b")
@@ -63,13 +63,13 @@ def test_lists_are_replaced(before: list[str], after: list[str], dent: str, last
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_id_survives(name: str) -> None:
-    """Quotes, controls, line breaks, and what looks like YAML."""
+    """Ids with quotes, control characters, line breaks and YAML syntax round-trip."""
     new = with_lists(LAST_FIELD, {"fail_to_pass": [name]}, "task.yaml")
     assert yaml.safe_load(new)["validation"]["fail_to_pass"] == [name]
 
 
 def test_a_file_that_has_changed_is_left_alone(make_task: Callable[..., Any]) -> None:
-    """Somebody edited it while it was validated."""
+    """The file was edited during validation."""
     path: Path = make_task() / "task.yaml"
     task = read_task(path)
     path.write_text(f"# new\n{task.text}")

@@ -1,4 +1,4 @@
-"""The life of a flake, through the command: measured, kept, quarantined, attempted all the same, and forgotten."""
+"""Flaky tasks on the command line: measured, recorded, quarantined, still attempted, and released."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FLAKES = Path("tasks/mini/flakes.yaml")
 
 
 def flaky(counter: Path, every: int) -> str:
-    """A passing command that refuses the fix each so many times; the sandbox ``local`` lets it count outside."""
+    """A passing command that rejects the fix every ``every`` calls; in the sandbox ``local`` the counter persists."""
     count = f"n=$(cat {counter} || echo 0); echo $((n + 1)) > {counter}"
     return f"grep -q fixed app.txt && {{ {count}; test $((n % {every})) -ne {every - 1}; }}"
 
 
 @pytest.fixture
 def suite(make_task: Any, tmp_path: Path) -> Path:
-    """Two tasks: ``one`` passes its oracle 3 times of 4, ``two`` always."""
+    """Two tasks: ``one`` passes with its oracle 3 of 4 times, ``two`` always."""
     directory = make_task("one", validation={"passing_command": flaky(tmp_path / "counter", 4)})
     make_task("two")
     return Path(directory).parent
@@ -36,12 +36,12 @@ def measured(task: str = "one") -> Any:
 
 
 def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> None:
-    """Seen, kept, added up, heeded by a run, which attempts the task all the same and says so wherever it names it."""
+    """Checks accumulate; a run still attempts a quarantined task, and marks it in every output."""
     done = agentbench("validate-tasks", *SUITE, "--times", "4")
     assert done.code == 1
     assert re.search(r"^one +1 of 4 +0 of 4 +25\.0% \(95% CI 4\.6% to 69\.9%\)$", done.out, re.MULTILINE)
     assert re.search(r"^two +0 of 4 +0 of 4 +0\.0% \(95% CI 0\.0% to 49\.0%\)$", done.out, re.MULTILINE)
-    assert not FLAKES.exists()  # nobody asked for it
+    assert not FLAKES.exists()  # only written with --flakes
 
     done = agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes", "--json")
     seen = {found["task"]: found["flakes"] for found in json.loads(done.out)}
@@ -68,7 +68,7 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
     ]
     assert sorted(flaky) == [[], [], [True], [True]]
     assert [task.quarantined.startswith(why) for task in run.manifest.tasks] == [True, False]
-    assert len(list(run.records())) == 4  # evidence of all of them
+    assert len(list(run.records())) == 4  # quarantined tasks have records, too
     shown = agentbench("runs", "show", str(directory)).out
     assert re.search(r"^one +1 +(passed|TESTS_FAILED), quarantined", shown, re.MULTILINE)
     assert f"one: quarantined, and excluded from headline figures: {why}" in shown
@@ -81,7 +81,7 @@ def test_from_a_flake_to_a_quarantine_and_back(suite: Path, agentbench: Any) -> 
 
 
 def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbench: Any, make_task: Any) -> None:
-    """Nor by what has expired; that is said once."""
+    """Outdated and expired entries are ignored, with one warning."""
     agentbench("validate-tasks", *SUITE, "--times", "4", "--flakes")
     assert measured()["quarantined"]
     make_task("one", description="another task", validation={"passing_command": "grep -q fixed app.txt"})
@@ -102,7 +102,7 @@ def test_a_changed_task_is_not_quarantined_by_what_it_was(suite: Path, agentbenc
 
 
 def test_a_run_stays_as_it_was_planned(suite: Path, agentbench: Any) -> None:
-    """Nobody quarantines a task, or takes one back, between a run and its end."""
+    """Resuming a run ignores later changes to the quarantine."""
     FLAKES.write_text(yaml.safe_dump({"tasks": {"two": {"quarantined": True, "reason": "waits"}}}))
     agentbench("run", *SUITE, "--agent", "scripted")
     (directory,) = Path("artifacts/runs").iterdir()
@@ -124,7 +124,7 @@ def test_a_run_stays_as_it_was_planned(suite: Path, agentbench: Any) -> None:
 
 
 def test_a_set_up_that_fails_is_the_environments(make_task: Any, agentbench: Any) -> None:
-    """It counts once, and says nothing of the grader. What never was fair is not written."""
+    """A setup failure counts once, against the environment; a task that never passed is not recorded."""
     make_task(setup={"commands": ["exit 3"]})
     done = agentbench("validate-tasks", *SUITE, "--times", "3", "--flakes")
     assert re.search(r"^one +0 of 0 +1 of 1 +not known$", done.out, re.MULTILINE)

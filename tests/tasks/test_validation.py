@@ -1,4 +1,4 @@
-"""Which tasks are fair: one that is, and for each rule a copy that breaks it."""
+"""``agentbench validate-tasks``: a valid task, one broken task per rule, and ``--write``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TaskReport = dict[str, Any]
 
 @pytest.fixture
 def validate(agentbench: Any) -> Callable[..., TaskReport]:
-    """Validates the one task of suite ``mini``, once if nothing else is said, and gives what was found."""
+    """Validate the one task of suite ``mini``, once by default, and return its finding."""
 
     def one(*arguments: str) -> TaskReport:
         times = () if "--times" in arguments else ("--times", "1")
@@ -44,17 +44,17 @@ def validate(agentbench: Any) -> Callable[..., TaskReport]:
 
 
 def broken(finding: TaskReport) -> dict[str, str]:
-    """The reason by rule."""
+    """Map each broken rule to its reason."""
     return {problem["rule"]: problem["reason"] for problem in finding["problems"]}
 
 
 def every_other_time(counter: Path) -> str:
-    """A command that fails the first time, passes the second, and so on."""
+    """A command that fails on odd calls and passes on even ones."""
     return f"n=$(cat {counter} || echo 0); echo $((n + 1)) > {counter}; test $((n % 2)) -eq 1"
 
 
 def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
-    """However often it is looked at; nothing is written."""
+    """Repeated validation writes nothing."""
     directory = make_task()
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "2")
@@ -113,7 +113,7 @@ def test_a_fair_task_is_valid(make_task: Any, agentbench: Any) -> None:
 def test_a_broken_rule_is_caught(
     make_task: Any, validate: Any, sections: dict[str, Any], rule: str, words: str
 ) -> None:
-    """It alone, with its reason and with what to do."""
+    """Only this rule is reported, with a reason and a remedy."""
     make_task(**sections)
     finding = validate()
     assert finding["verdict"] == "invalid"
@@ -123,7 +123,7 @@ def test_a_broken_rule_is_caught(
 
 
 def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, monkeypatch: Any) -> None:
-    """Its end, without secrets, and without what would command a terminal."""
+    """The end of the output is shown, with secrets redacted and control sequences escaped."""
     monkeypatch.setenv("MY_TOKEN", "correct-horse-battery")
     command = r"seq 100; printf 'it is \033[2Jcorrect-horse-battery\n'; exit 4"
     make_task(validation={"passing_command": command})
@@ -137,7 +137,7 @@ def test_what_a_failing_check_printed_is_shown(make_task: Any, agentbench: Any, 
 
 
 def test_a_reason_holds_no_secret(make_task: Any, agentbench: Any) -> None:
-    """H32: what a failed set-up said stands in it."""
+    """H32: the reason quotes the output of the failed setup."""
     token = "ghp_Zt8vQ2mLk4Xw7Rb1Nc5Hy9Jd3Gf6Ps0TuAeI"
     make_task(setup={"commands": [f"echo {token}; exit 3"], "capture": []})
     for flags in ((), ("--json",)):
@@ -148,7 +148,7 @@ def test_a_reason_holds_no_secret(make_task: Any, agentbench: Any) -> None:
 
 
 def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -> None:
-    """No agent's change there would count. When there is no other change, that is said as well."""
+    """Changes to protected files do not count; if there are no others, that is reported as well."""
     files = {"app.txt": "broken\n", "tests/test_app.txt": "tests\n"}
     directory = make_task(files=files, patch=TESTS_PATCH)
     alone = broken(validate())
@@ -160,7 +160,7 @@ def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -
     assert set(broken(validate())) == {"oracle_may_edit"}
     make_task(files=files, agent={"editable_globs": ["**", "tests/test_app.txt"]})
     patch.write_text(patch.read_text() + TESTS_PATCH)
-    assert validate()["verdict"] == "valid"  # named, so that agents may edit it
+    assert validate()["verdict"] == "valid"  # editable, because its path is listed
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_oracle_that_touches_protected_files(make_task: Any, validate: Any) -
 def test_an_oracle_of_tool_calls(
     make_task: Any, validate: Any, script: list[tuple[str, str]], sections: dict[str, Any], rule: str, words: str
 ) -> None:
-    """Made with the tools and within the limits that agents have."""
+    """A script uses the same tools and limits as an agent."""
     directory = make_task(oracle={"patch": "", "script": "solution.yaml"}, **sections)
     calls = [{"tool": tool, "arguments": {"command": command}} for tool, command in script]
     (directory / "solution.yaml").write_text(yaml.safe_dump(calls))
@@ -186,7 +186,7 @@ def test_an_oracle_of_tool_calls(
 
 
 def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: Any) -> None:
-    """Not only the first one; each on a row of its own."""
+    """Each problem has its own row."""
     make_task(validation={"failing_command": "true", "passing_command": "true"}, patch="--- a\n")
     assert set(broken(validate())) == {"baseline_fails", "empty_patch_fails", "oracle_applies"}
     make_task(oracle={"patch": ""}, setup={"commands": ["exit 3"]})
@@ -197,7 +197,7 @@ def test_all_problems_are_reported(make_task: Any, validate: Any, agentbench: An
 
 
 def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, validate: Any) -> None:
-    """What can be checked is checked, and a note says what was not; those who are strict refuse it."""
+    """Everything else is checked, with a note; ``--strict`` rejects the task."""
     make_task(oracle={"patch": ""})
     done = agentbench("validate-tasks", "--suite", "mini")
     assert done.code == 0, done.out
@@ -209,7 +209,7 @@ def test_a_task_without_a_reference_solution(make_task: Any, agentbench: Any, va
     written = agentbench("validate-tasks", "--suite", "mini", "--write")
     assert "nothing written: a reference solution is required to find the tests that must pass" in written.out
     make_task(oracle={"patch": ""}, validation={"failing_command": "true"})
-    assert list(broken(validate())) == ["baseline_fails"], "what can be checked"
+    assert list(broken(validate())) == ["baseline_fails"], "everything else is still checked"
     make_task()
     assert validate("--strict")["verdict"] == "valid"
 
@@ -234,7 +234,7 @@ TELLS = """
 
 
 def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, records: Any, plugin: Any) -> None:
-    """A task may say that its failing command runs out of time: then that is to fail, and agents are told."""
+    """With ``failing_timeout_ok`` a timeout of the failing command counts as failure, and agents see it."""
     command = "echo before it hangs; grep -q fixed app.txt || sleep 60"
     hangs = {"failing_command": command, "passing_command": command}
     make_task(environment={"timeout_sec": 1}, validation=hangs)
@@ -254,7 +254,7 @@ def test_a_bug_that_hangs(make_task: Any, validate: Any, agentbench: Any, record
 
 
 def test_a_flaky_baseline(make_task: Any, agentbench: Any, validate: Any, tmp_path: Path) -> None:
-    """It says how often which; found out where nobody says how often to look."""
+    """The number of failures is reported; the default number of repeats finds it."""
     make_task(validation={"failing_command": every_other_time(tmp_path / "counter")})
     (finding,) = json.loads(agentbench("validate-tasks", "--suite", "mini", "--json").out)
     assert (finding["verdict"], finding["times"]) == ("flaky", 2)
@@ -264,7 +264,7 @@ def test_a_flaky_baseline(make_task: Any, agentbench: Any, validate: Any, tmp_pa
 
 
 def test_a_flaky_oracle(make_task: Any, agentbench: Any, tmp_path: Path) -> None:
-    """Valid when it is looked at once and is lucky; found out by repeating."""
+    """One check may pass by luck; repeated checks find it."""
     command = f"grep -q fixed app.txt && {{ {every_other_time(tmp_path / 'counter')}; }}"
     make_task(validation={"passing_command": command})
     done = agentbench("validate-tasks", "--suite", "mini", "--times", "4")
@@ -273,7 +273,7 @@ def test_a_flaky_oracle(make_task: Any, agentbench: Any, tmp_path: Path) -> None
 
 
 def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path: Path) -> None:
-    """What never holds comes first."""
+    """Rules that never hold are listed first, and decide the verdict."""
     flaky = every_other_time(tmp_path / "counter")
     make_task(validation={"failing_command": flaky, "passing_command": "false"})
     finding = validate("--times", "2")
@@ -282,7 +282,7 @@ def test_never_and_sometimes_is_invalid(make_task: Any, validate: Any, tmp_path:
 
 
 def test_what_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_path: Path) -> None:
-    """Although it is something else each time."""
+    """It is invalid even if a different rule fails each time."""
     failing = f"! {{ {every_other_time(tmp_path / 'a')}; }}"
     passing = f"grep -q fixed app.txt && ! {{ {every_other_time(tmp_path / 'b')}; }}"
     make_task(validation={"failing_command": failing, "passing_command": passing})
@@ -293,7 +293,7 @@ def test_what_fails_every_time_is_not_flaky(make_task: Any, validate: Any, tmp_p
 
 
 def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
-    """For the baseline as for the oracle: the public tree alone may pass."""
+    """Baseline and oracle are checked with the hidden tests; without them the baseline may pass."""
     command = "test ! -e checks/must || grep -q -f checks/must app.txt"
     make_task(hidden={"must": "fixed"}, validation={"failing_command": command, "passing_command": command})
     assert validate()["verdict"] == "valid"
@@ -313,7 +313,7 @@ def test_the_hidden_tests_count(make_task: Any, validate: Any) -> None:
     ],
 )
 def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any, command: str, named: str) -> None:
-    """No agent could make it pass; the task is valid all the same, since it may be judged by another command."""
+    """Agents can never make it pass; the task is valid, since another command may score it."""
     public = "def test_old(): pass\n"
     hidden = {
         "test_x.py": "def test_new(): assert 0\n",
@@ -332,7 +332,7 @@ def test_a_failing_command_that_names_hidden_tests(make_task: Any, validate: Any
 
 
 def test_a_failing_command_that_agents_can_run(make_task: Any, validate: Any, agentbench: Any) -> None:
-    """Public tests, by name or not, also where hidden ones overlay them; notes are said in the table, too."""
+    """Public tests cause no note, even where hidden ones overlay them; the table shows notes."""
     files = {"app.txt": "broken\n", "checks/test_x.py": "class TestX:\n    def test_old(self): pass\n"}
     hidden = {"test_x.py": f"{files['checks/test_x.py']}def test_new(): pass\n", "data/y.txt": "x"}
     ends = "; grep -q fixed app.txt"
@@ -373,7 +373,7 @@ BAD_SCORER = """
 def test_a_check_that_breaks_is_no_verdict_on_the_others(
     make_task: Any, agentbench: Any, plugin: Any, scorer: str, words: str
 ) -> None:
-    """Each task says so, after what was found before."""
+    """Each task reports the error, after its earlier problems."""
     plugin("scorers", BAD_SCORER)
     make_task("a", validation={"failing_command": "true"})
     make_task("b")
@@ -384,12 +384,12 @@ def test_a_check_that_breaks_is_no_verdict_on_the_others(
     assert done.code == 1
 
 
-# --- each test by its name ---------------------------------------------------------------------------------------
+# --- lists of tests ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def pytest_task(agentbench: Any) -> Path:
-    """The task that ``tasks new`` makes, in suite ``mini``: a public and a hidden file of tests."""
+    """The task that ``tasks new`` creates in suite ``mini``, with a public and a hidden test file."""
     assert agentbench("tasks", "new", "clamp", "--suite", "mini").code == 0
     return Path("tasks/mini/clamp/task.yaml")
 
@@ -400,7 +400,7 @@ MORE = ["checks/test_clamp_hidden.py::test_a_range_below_zero", "checks/test_cla
 
 
 def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
-    """And nothing else: not a comment, not a quote. The verdict stays, and a second time changes nothing."""
+    """Comments and quotes are preserved, the verdict is unchanged, and a second run writes nothing."""
     old = 'passing_command: "python -m pytest -q"\n'
     before = pytest_task.read_text().replace(old, f"# by hand\n  {old}  pass_to_pass: []  # soon\n")
     pytest_task.write_text(before)
@@ -421,7 +421,7 @@ def test_write_fills_the_lists(pytest_task: Path, agentbench: Any) -> None:
 
 
 def test_inherited_tests_have_their_own_names(pytest_task: Path, agentbench: Any) -> None:
-    """As pytest names them, in both modes: after the file that collects them, although another one defines them."""
+    """As in pytest, the id has the file that collects a test, not the one that defines it, with both scorers."""
     checks = pytest_task.parent / "checks"
     head, _, body = (checks / "test_clamp_hidden.py").read_text().partition("\n\n\n")
     method = body.replace("()", "(self)").replace("\n", "\n    ")
@@ -446,7 +446,7 @@ def rewrite(task_file: Path, *, flow: bool | None = None, **lists: list[str]) ->
 
 
 def test_lists_that_are_wrong(pytest_task: Path, validate: Any) -> None:
-    """Tests that pass today, that do not, and that are not there; nothing passes for a test that did not run."""
+    """Wrongly listed and missing tests are reported; a test that did not run never passes."""
     gone = "tests/test_no.py::test_no"
     rewrite(pytest_task, fail_to_pass=[ABOVE, BELOW, gone], pass_to_pass=[BELOW, HIDDEN])
     finding = validate()
@@ -463,7 +463,7 @@ PATH_NOW = "tests/test_clamp.py"
 
 
 def overlay(task_file: Path) -> None:
-    """Let the hidden tests lie over the public ones: one more in a public file, a new file, a copy of a helper."""
+    """Make the hidden tests overlay the public ones, with one more test in a public file."""
     directory, public = task_file.parent, task_file.parent / "repo/tests"
     (directory / "checks").rename(directory / "tests")
     more = "\n\ndef test_ends() -> None:\n    assert clamp(99, 0, 10) == 10\n"
@@ -478,7 +478,7 @@ def overlay(task_file: Path) -> None:
 def test_write_where_hidden_tests_overlay_public_ones(
     pytest_task: Path, agentbench: Any, named: bool, mode: str
 ) -> None:
-    """Whether the task names tests already or not, in both modes."""
+    """This works with both scorers, and whether or not the task lists tests already."""
     overlay(pytest_task)
     if named:
         rewrite(pytest_task, fail_to_pass=[ABOVE])
@@ -492,7 +492,7 @@ def test_write_where_hidden_tests_overlay_public_ones(
 
 
 def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
-    """What stays keeps its place and its quotes; the task was wrong for its lists alone, and is valid with new ones."""
+    """Retained entries keep their position and quotes; a task with no other problem is valid with the new lists."""
     old = 'passing_command: "python -m pytest -q"\n'
     lists = f"  fail_to_pass:  # mine\n  - '{HIDDEN}'\n\n  # old\n  - {BELOW}\n  - {ABOVE}::gone # x\n"
     rest = f"  pass_to_pass: [{ABOVE}]  # also mine\n  # the end\n"
@@ -511,7 +511,7 @@ def test_write_renews_lists(pytest_task: Path, agentbench: Any) -> None:
 
 
 def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, agentbench: Any) -> None:
-    """They are not flaky, and not in the lists; a test that is in them, or whose file does not load, is not dropped."""
+    """They are excluded, not flaky; listed tests, and tests whose file does not load, are not dropped."""
     checks = pytest_task.parent / "checks"
     (checks / "test_red.py").write_text("def test_red() -> None:\n    assert False\n")
     rewrite(pytest_task, fail_to_pass=[HIDDEN])
@@ -534,7 +534,7 @@ def test_write_names_tests_that_the_solution_does_not_pass(pytest_task: Path, ag
 
 
 def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, agentbench: Any, tmp_path: Path) -> None:
-    """With the solution they sometimes pass; once looked at, nothing differs."""
+    """Tests that sometimes pass with the solution are excluded; a single check cannot detect them."""
     test = "import subprocess\n\n\ndef test_odd() -> None:\n    assert subprocess.run({!r}, shell=True).returncode\n"
     (pytest_task.parent / "checks/test_odd.py").write_text(test.format(every_other_time(tmp_path / "counter")))
     rewrite(pytest_task, fail_to_pass=[HIDDEN])
@@ -548,7 +548,7 @@ def test_write_counts_tests_that_do_not_always_end_the_same(pytest_task: Path, a
 
 
 def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any) -> None:
-    """An unfair task keeps its file."""
+    """The file of an invalid task is unchanged."""
     (pytest_task.parent / "solution.patch").write_text("--- a\n")
     before = pytest_task.read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
@@ -557,7 +557,7 @@ def test_write_leaves_alone_what_is_not_valid(pytest_task: Path, agentbench: Any
 
 
 def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any) -> None:
-    """Commands that are not pytest's have no ids; on standard error where JSON has the other stream."""
+    """Commands other than pytest have no test ids; with ``--json`` the message goes to stderr."""
     directory = make_task()
     before = (directory / "task.yaml").read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1", "--json")
@@ -567,7 +567,7 @@ def test_write_leaves_alone_what_names_no_tests(make_task: Any, agentbench: Any)
 
 
 def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
-    """A mapping in braces has none to add to."""
+    """A flow mapping in braces cannot be extended."""
     rewrite(pytest_task, flow=True)
     before = pytest_task.read_bytes()
     done = agentbench("validate-tasks", "--suite", "mini", "--write", "--times", "1")
@@ -579,7 +579,7 @@ def test_write_needs_lines(pytest_task: Path, agentbench: Any) -> None:
 
 
 def test_bad_input_and_a_sandbox_that_is_not_there(make_task: Any, agentbench: Any, plugin: Any) -> None:
-    """Exit 2 and 3, before anything runs."""
+    """The exit codes are 2 and 3, before anything runs."""
     make_task()
     for arguments, words in (
         (("--suite", "mimi"), "did you mean 'mini'?"),
@@ -616,14 +616,14 @@ AWAY = """
 
 
 def test_no_agent_is_named(make_task: Any, agentbench: Any) -> None:
-    """Neither the task's nor the project's needs to be installed."""
+    """Neither the task's agent nor the project's has to be installed."""
     make_task(agent={"entrypoint": "not-installed"})
     Path("agentbench.toml").write_text('agent = "not-here-either"\n[run]\nsuite = "mini"\n')
     assert agentbench("validate-tasks").code == 0
 
 
 def test_reasons_are_told_as_they_are_found(make_task: Any, agentbench: Any) -> None:
-    """On the line of the look, with the end of what was printed, the first time; each reason on a line of its own."""
+    """Progress lines show each reason, and the end of the output the first time."""
     command = "test -f fixed.txt && exit 0; echo why it failed; exit 7"
     make_task("a", validation={"failing_command": "true", "passing_command": command})
     make_task("b")
@@ -647,11 +647,11 @@ def test_reasons_are_told_as_they_are_found(make_task: Any, agentbench: Any) -> 
 
 
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Runs a command that obeys Ctrl-C, also where the tests run in the background and children inherit to ignore it."""
+"""Runs a command with the default handler of SIGINT, which tests in the background would otherwise ignore."""
 
 
 def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str) -> tuple[str, str]:
-    """What a validation prints that is interrupted when a file is there; nothing of it is left behind."""
+    """What an interrupted validation prints, once a file exists; check that it leaves nothing behind."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     command = [str(Path(sys.executable).parent / "agentbench"), "validate-tasks", "--suite", "mini", "--workers", "1"]
@@ -681,7 +681,7 @@ def interrupted(tmp_path: Path, number: signal.Signals, *flags: str, until: str)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: signal.Signals) -> None:
-    """Exit 130; no process, no scratch directory."""
+    """It exits with 130 and leaves no process and no scratch directory."""
     for name in "ab":
         make_task(name, validation={"failing_command": f"echo $$ > {tmp_path}/pid-{name}; exec sleep 60"})
     out, err = interrupted(tmp_path, number, until="pid-a")
@@ -692,7 +692,7 @@ def test_an_interrupt_leaves_nothing(make_task: Any, tmp_path: Path, number: sig
 
 @pytest.mark.parametrize("flags", [(), ("--json",), ("--flakes",)], ids=" ".join)
 def test_what_was_finished_before_an_interrupt(make_task: Any, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """It is told and kept, and the rest is not."""
+    """Finished tasks are reported and saved, the rest is not."""
     for name in "ac":
         make_task(name)
     make_task("b", validation={"failing_command": f"echo $$ > {tmp_path}/pid; exec sleep 60"})
