@@ -1,4 +1,4 @@
-"""``agentbench plugins check``: each thing that is wrong is found, on a plugin that is wrong in just that."""
+"""``agentbench plugins check`` finds each problem, on a plugin that has only this one."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ WRONG = {
 
 
 def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
-    """By the name of the plugin, of its distribution, and of its component."""
+    """It can be selected by plugin, distribution or component name."""
     site = plugin("mine", GOOD)
     (metadata,) = site.glob("*.dist-info/METADATA")
     metadata.write_text(metadata.read_text() + REQUIRES)
@@ -218,7 +218,7 @@ def test_a_good_plugin_has_no_findings(plugin: Any, agentbench: Any) -> None:
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None:
-    """One finding of that level, and the exit code says whether there is a problem."""
+    """There is one finding of the expected level; only errors make the exit code 1."""
     source, level, text = WRONG[case]
     site = plugin("mine", source)
     (metadata,) = site.glob("*.dist-info/METADATA")
@@ -231,7 +231,7 @@ def test_what_is_wrong_is_found(case: str, plugin: Any, agentbench: Any) -> None
 
 
 def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> None:
-    """As a run does it; of a tool there is nothing to close."""
+    """Components are closed as in a run."""
     source = GOOD.replace("solve(self, context)", "prepare(self)").replace("agents", "sandboxes")
     closes = f"class Greeter:\n    def close(self):\n        open({str(tmp_path / 'closed')!r}, 'x').close()\n"
     plugin("mine", source.replace("class Greeter:\n", closes))
@@ -241,7 +241,7 @@ def test_what_is_made_is_closed(plugin: Any, agentbench: Any, tmp_path: Any) -> 
 
 
 def test_what_goes_on_after_loading_is_not_waited_for(plugin: Any, agentbench: Any) -> None:
-    """A thread, and a child that keeps what was printed open; neither is there afterwards."""
+    """A thread and a child process that holds stdout open are ended."""
     begins = """
 import subprocess, sys, threading, time
 if sys.argv[0].endswith("import_probe.py"):
@@ -256,7 +256,7 @@ if sys.argv[0].endswith("import_probe.py"):
 
 
 def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
-    """As a program does that a plugin starts when it is loaded."""
+    """Output that bypasses ``sys.stdout`` is found, as from a child process."""
     plugin("mine", f"import os\nos.write(1, b'Welcome!')\n{GOOD}")
     done = agentbench("plugins", "check", "mine")
     assert (done.code, "it prints when loaded: 'Welcome!'" in done.out) == (1, True)
@@ -271,7 +271,7 @@ def test_what_prints_past_python_is_found(plugin: Any, agentbench: Any) -> None:
     ],
 )
 def test_what_its_metadata_lack_is_found(requires: str, text: str, plugin: Any, agentbench: Any) -> None:
-    """Without it, pip installs a plugin that cannot work."""
+    """Without this requirement pip may install a plugin that cannot work."""
     site = plugin("mine", GOOD)
     (metadata,) = site.glob("*.dist-info/METADATA")
     metadata.write_text(metadata.read_text() + requires)
@@ -281,14 +281,14 @@ def test_what_its_metadata_lack_is_found(requires: str, text: str, plugin: Any, 
 
 
 def test_everything_that_comes_with_agentbench_is_well(agentbench: Any) -> None:
-    """Its own plugins pass their own check, without so much as advice."""
+    """Bundled plugins pass without warnings."""
     done = agentbench("plugins", "check")
     assert done.code == 0, done.out
     assert done.out.splitlines()[-1].endswith(": 0 errors, 0 warnings")
 
 
 def test_a_name_that_nothing_has_gets_help(agentbench: Any) -> None:
-    """The nearest, and a reason why it may be missing."""
+    """The message suggests the nearest name, and how to install a plugin."""
     done = agentbench("plugins", "check", "scriptde")
     assert done.code == 2
     assert "no component or plugin is named 'scriptde' (did you mean 'scripted'?)" in done.err

@@ -1,4 +1,4 @@
-"""``agentbench plugins new``: what it writes is installed by pip, typed, tested and run as its author would."""
+"""``agentbench plugins new``: generated plugins install with pip, type-check, pass their tests and run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ BIN = Path(sys.executable).parent
 
 Command = Callable[..., Any]
 
-OTHERS_BUSINESS = (
+SLOW_SANDBOX_CHECKS = (
     "set_up or equal_specs or another_environment or sweep or deadline or host_stay or once_exit_codes or background"
     " or closing_while or load_is or floods"
 )
-"""Checks of sandboxes that take long: in a new one the sandbox `local` answers them, and its own tests ask it."""
+"""Slow checks of sandboxes: the generated plugin wraps the sandbox `local`, whose own tests include them."""
 
 
 @attrs.frozen
 class Made:
-    """A plugin of each kind, ``my-KIND``, in one directory, and where pip has installed them."""
+    """Generated plugins of each kind, named ``my-KIND``, and the directory where pip installed them."""
 
     place: Path
     site: Path
@@ -44,7 +44,7 @@ class Made:
         return [f"agentbench-my-{kind}" for kind in KINDS]
 
     def run(self, *command: str) -> str:
-        """What a program of this environment prints, that must succeed and finds the plugins."""
+        """Run a program of this environment that finds the plugins; return its output."""
         variables = {**os.environ, "PYTHONPATH": str(self.site)}
         done = subprocess.run(command, cwd=self.place, env=variables, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -53,7 +53,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """All of them, installed by one call of pip: through wheels, so that what is not in a wheel is missed."""
+    """All plugins, installed with one call of pip from wheels, so that files missing from a wheel are noticed."""
     place = tmp_path_factory.mktemp("new")
     for kind in KINDS:
         write_plugin(place, f"my-{kind}", kind)
@@ -65,15 +65,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def installed(made: Made, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """The same, and this process finds them."""
+    """The installed plugins, importable in this process and its children."""
     monkeypatch.syspath_prepend(str(made.site))
-    monkeypatch.setenv("PYTHONPATH", str(made.site))  # for what they start
+    monkeypatch.setenv("PYTHONPATH", str(made.site))  # for child processes
     return made
 
 
 @pytest.fixture
 def new(agentbench: Command) -> Command:
-    """``agentbench plugins new``."""
+    """Run ``agentbench plugins new``."""
 
     def run(*arguments: str) -> Any:
         return agentbench("plugins", "new", *arguments)
@@ -81,11 +81,11 @@ def new(agentbench: Command) -> Command:
     return run
 
 
-# --- what is made ------------------------------------------------------------------------------------------------
+# --- generated files ---------------------------------------------------------------------------------------------
 
 
 def test_they_show_in_the_list(made: Made) -> None:
-    """Each with its kind, its distribution and its summary."""
+    """Each has its kind, distribution and summary."""
     rows = json.loads(made.run(str(BIN / "agentbench"), "plugins", "list", "--json"))
     found = {row["name"]: row for row in rows if row["name"].startswith("my-")}
     assert sorted(found) == sorted(f"my-{kind}" for kind in KINDS)
@@ -97,7 +97,7 @@ def test_they_show_in_the_list(made: Made) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command, kind: str) -> None:
-    """``plugins check``: neither a problem nor an advice; how long the import takes is the machine's."""
+    """``plugins check`` reports nothing except possibly a slow import, which depends on the machine."""
     done = agentbench("plugins", "check", f"my-{kind}")
     assert (done.code, done.err) == (0, "")
     assert "checked 1 plugin: 0 errors, " in done.out
@@ -105,15 +105,15 @@ def test_nothing_is_to_be_said_against_them(installed: Made, agentbench: Command
 
 
 def test_their_own_tests_pass(made: Made) -> None:
-    """The conformance class of each kind, and what else its author begins with; warnings are errors."""
+    """The conformance class of each kind and the generated tests pass, with warnings as errors."""
     pytest_ = [str(BIN / "pytest"), "-q", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    said = made.run(*pytest_, "-rA", "-k", f"not (my_sandbox and ({OTHERS_BUSINESS}))", *made.directories())
+    said = made.run(*pytest_, "-rA", "-k", f"not (my_sandbox and ({SLOW_SANDBOX_CHECKS}))", *made.directories())
     for kind in KINDS:
         assert re.search(rf"^PASSED \S*tests/test_my_{kind}\.py::TestConformance::", said, re.MULTILINE), kind
 
 
 def test_they_are_typed(made: Made) -> None:
-    """Strictly, code and tests, by one call of mypy, which has kept what it knows of the core."""
+    """Code and tests pass mypy --strict; one call checks all and reuses its cache of the core."""
     settings = made.place / "mypy.ini"
     settings.write_text("[mypy]\nstrict = true\n")
     mypy = [str(BIN / "mypy"), "--config-file", str(settings), "--cache-dir", str(ROOT / ".mypy_cache/new-plugins")]
@@ -123,7 +123,7 @@ def test_they_are_typed(made: Made) -> None:
 
 @pytest.mark.parametrize("filler", ["x", "y" * 64], ids=["short names", "long names"])
 def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
-    """By ruff, with the settings that they bring, however long their names are."""
+    """The code passes ruff with the generated settings, for short and long names."""
     for kind in KINDS:
         write_plugin(tmp_path, f"{kind}-{filler}"[:64], kind)
     for arguments in (("check",), ("format", "--check")):
@@ -134,7 +134,7 @@ def test_they_are_well_formed(tmp_path: Path, filler: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_files(made: Made, kind: str) -> None:
-    """All that a distribution has, nothing left to be filled in, and files that can be read."""
+    """All files of a distribution are there, without unfilled placeholders."""
     directory = made.place / f"agentbench-my-{kind}"
     paths = [path for path in directory.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     files = {str(path.relative_to(directory)): path.read_text() for path in paths}
@@ -155,13 +155,13 @@ def test_the_files(made: Made, kind: str) -> None:
 def test_they_run_as_their_readme_says(
     installed: Made, agentbench: Command, make_task: MakeTask, records: Any, kind: str
 ) -> None:
-    """With the option that is set there, on a small task, which is solved by whoever can solve it."""
+    """The README's command works on a small task."""
     make_task(python=True, suite="custom-dev")
     readme = (installed.place / f"agentbench-my-{kind}/README.md").read_text()
     (line,) = re.findall(r"^agentbench run .*$", readme, re.MULTILINE)
     arguments = [word.strip("\"'") for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line)][1:]
     if kind == "llm":
-        arguments = [*arguments[: arguments.index("--set")], "--allow-unisolated"]  # ./my-model is for its author
+        arguments = [*arguments[: arguments.index("--set")], "--allow-unisolated"]  # ./my-model is a placeholder
     done = agentbench(*arguments, "--sandbox", "local") if kind != "sandbox" else agentbench(*arguments)
     assert done.code == 0, done.err
     (record,) = records()
@@ -185,7 +185,7 @@ def test_they_run_as_their_readme_says(
 
 
 def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, make_task: MakeTask) -> None:
-    """Commands from where the user is; the task is one that is there. The page about agents has them run."""
+    """Commands are relative to the current directory and use an existing task. The agents page runs them."""
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     done = new("my-fixer", "--kind", "agent")
     assert (done.code, done.err) == (0, "")
@@ -208,7 +208,7 @@ def test_it_says_what_to_do_next(new: Command, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the environment is not activated, another ``pip`` would install it elsewhere."""
+    """Without an activated environment, ``pip`` could be a different one."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = new("my-fixer", "--kind", "agent")
     assert f"  {BIN / 'agentbench'} plugins check my-fixer\n" in done.out
@@ -234,7 +234,7 @@ def test_programs_that_no_shell_finds_are_named_whole(new: Command, monkeypatch:
     ],
 )
 def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) -> None:
-    """Said with what to do instead; nothing is written."""
+    """The message suggests an alternative; nothing is written."""
     Path("agentbench-taken").mkdir()
     done = new("--kind", "agent", "--", name)
     assert (done.code, done.out) == (2, "")
@@ -244,14 +244,14 @@ def test_names_that_will_not_do(new: Command, name: str, why: str, remedy: str) 
 
 
 def test_a_name_that_is_only_spelt_in_another_way_is_taken(installed: Made, tmp_path: Path) -> None:
-    """pip takes ``agentbench_my__agent`` for ``agentbench-my-agent``."""
+    """pip treats ``agentbench_my__agent`` and ``agentbench-my-agent`` as equal."""
     for name in ("my_agent", "my--agent", "agentbench_my_agent"):
         with pytest.raises(InputError, match="agentbench-my-agent is already installed"):
             write_plugin(tmp_path, name, "tool")
 
 
 def test_an_unknown_kind(new: Command) -> None:
-    """The kinds are named."""
+    """The message lists the kinds."""
     done = new("mine", "--kind", "agnet")
     assert done.code == 2
     assert "'agent', 'sandbox', 'llm', 'tool', 'scorer', 'auditor', 'reporter'" in done.err
@@ -262,7 +262,7 @@ def test_an_unknown_kind(new: Command) -> None:
     [("nowhere", "directory not found"), ("file", "directory not found: file"), ("/proc", "cannot write")],
 )
 def test_a_place_that_will_not_do(new: Command, into: str, why: str) -> None:
-    """Said with what to do; the exit code is that of bad input."""
+    """The message has a remedy; the exit code is that of bad input."""
     Path("file").touch()
     done = new("mine", "--kind", "scorer", "--into", into)
     assert (done.code, done.out) == (2, "")

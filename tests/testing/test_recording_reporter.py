@@ -1,4 +1,4 @@
-"""The reporter of the kit that remembers what it was given, in a run."""
+"""``RecordingReporter`` of the test kit, used in a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDING = """
 
 
 def test_in_a_run(plugin: Any, make_task: MakeTask, agentbench: Any) -> None:
-    """A reporter that writes nothing is one too."""
+    """A reporter that writes no files is valid."""
     plugin("recording", RECORDING)
     make_task()
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "local")
