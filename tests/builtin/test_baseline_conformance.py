@@ -1,4 +1,4 @@
-"""The agents of the core do what every agent must do."""
+"""The built-in agents pass the conformance checks for agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench_testing import AgentConformance, ModelAgentConformance
 
 
 class TestBaseline(ModelAgentConformance):
-    """One model, the tools, and a loop."""
+    """One model, the tools and a loop."""
 
     @classmethod
     def make_agent(cls) -> Agent:

@@ -1,4 +1,4 @@
-"""The conversation of an agent with its model: what is said, in which order, and what goes when it grows too long."""
+"""The conversation of an agent with its model: messages, their order, and what is dropped when it grows too long."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PrintArguments:
 
 
 class Print:
-    """A tool that prints as much as it is asked for."""
+    """A tool that prints the requested number of characters."""
 
     spec = ToolSpec.of("print", "Print.", PrintArguments)
 
@@ -58,7 +58,7 @@ def prints(size: int, mark: str = "") -> ToolCall:
 
 @pytest.fixture(scope="module")
 def make() -> Iterator[Make]:
-    """Makes a context whose only tool prints."""
+    """Create a context whose only tool prints."""
     with open_workbench() as workbench:
         yield partial(workbench.context, files={}, failing_command="false", tools=[Print()])
 
@@ -68,7 +68,7 @@ def roles(messages: tuple[Message, ...]) -> list[str]:
 
 
 def test_what_is_said(make: Make) -> None:
-    """The system prompt, words, answers and results in order; each request holds all that came before."""
+    """Requests contain the system prompt, messages, answers and results in order, and everything before."""
     with make([calls(prints(3, "ab"), text="I print."), "Done."]) as double:
         chat = Conversation(double.context, "Be good.")
         chat.add_user("Begin.")
@@ -87,7 +87,7 @@ def test_what_is_said(make: Make) -> None:
 
 
 def test_turns_are_counted_and_told(make: Make) -> None:
-    """One for each time that the model is asked."""
+    """Each request to the model is a turn."""
     with make(["One.", "Two."]) as double:
         chat = Conversation(double.context, "Be good.")
         chat.complete()
@@ -98,7 +98,7 @@ def test_turns_are_counted_and_told(make: Make) -> None:
 
 
 def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
-    """After the last of its results; and not where nothing is limited."""
+    """The remaining budget follows the last result of an answer, if there is a limit."""
     with make([calls(prints(1), prints(2))], max_steps=5, max_tokens=100_000) as double:
         chat = Conversation(double.context, "Be good.")
         chat.call_tools(chat.complete())
@@ -114,7 +114,7 @@ def test_what_is_left_is_told_once_for_each_answer(make: Make) -> None:
 
 
 def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
-    """Some servers refuse a message without words and calls."""
+    """Some servers reject a message without text and calls."""
     with make([says("", finish="empty"), "Well."]) as double:
         chat = Conversation(double.context, "Be good.")
         chat.add_user("Begin.")
@@ -125,7 +125,7 @@ def test_an_answer_of_nothing_is_not_repeated(make: Make) -> None:
 
 
 def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
-    """As it came."""
+    """Opaque provider data is returned unchanged."""
     opaque = {"reasoning_details": [{"text": "because", "signature": "x/y="}]}
     said = Message(role="assistant", content="Hm.", opaque=opaque)
     with make([attrs.evolve(says(""), message=said), "Done."]) as double:
@@ -137,7 +137,7 @@ def test_what_a_provider_wants_back_is_sent_back(make: Make) -> None:
 
 
 def test_tools_of_its_own(make: Make) -> None:
-    """An agent may offer others than the toolbox has, or none; it answers their calls itself."""
+    """An agent may offer tools that are not in the toolbox, or none, and answers their calls itself."""
     report = ToolSpec(name="report", description="Tell.", parameters={"type": "object", "properties": {}})
     told = ToolCall(tool="report", arguments={}, id="r1")
     with make([calls(told), "Done."]) as double:
@@ -155,7 +155,7 @@ def test_tools_of_its_own(make: Make) -> None:
 
 
 def test_a_call_that_cannot_be_made(make: Make) -> None:
-    """Its reason is its result: unreadable arguments, unknown tools, refusals."""
+    """The result is the reason: unreadable arguments, unknown tools, refusals."""
     bad = (
         ToolCall(tool="print", arguments={}, problem="no JSON: line 1"),
         ToolCall(tool="paint", arguments={}),
@@ -174,7 +174,7 @@ def test_a_call_that_cannot_be_made(make: Make) -> None:
 
 
 def test_the_oldest_output_goes_first(make: Make) -> None:
-    """When the window is full: of what the model has read nothing stays, newer output stays whole."""
+    """When the window is full, the oldest output is dropped and newer output stays complete."""
     window = ModelFacts(context_tokens=1000, answer_tokens=100)
     with make([calls(prints(1200, f"output {number}")) for number in range(5)], facts=window) as double:
         chat = Conversation(double.context, "Be good.")
@@ -193,7 +193,7 @@ def test_the_oldest_output_goes_first(make: Make) -> None:
 
 
 def test_what_nobody_has_read_keeps_its_beginning(make: Make) -> None:
-    """Output that is too long by itself: the model sees what it was."""
+    """New output that is too long by itself is truncated, so that the model sees its start."""
     with make([calls(prints(40_000, "the beginning")), "Done."], facts=ModelFacts(context_tokens=2000)) as double:
         chat = Conversation(double.context, "Be good.")
         chat.call_tools(chat.complete())
@@ -205,7 +205,7 @@ def test_what_nobody_has_read_keeps_its_beginning(make: Make) -> None:
 
 
 def test_room_for_the_answer(make: Make) -> None:
-    """The window is for what is read and what is written."""
+    """The window is shared by the prompt and the answer."""
     for answer_tokens, whole in ((0, True), (400, True), (600, False)):
         facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
         with make([calls(prints(1500, "output")), "Done."], facts=facts) as double:
@@ -217,7 +217,7 @@ def test_room_for_the_answer(make: Make) -> None:
 
 @pytest.mark.parametrize("answer_tokens", [800, 1000, 5000])
 def test_room_for_the_question(make: Make, answer_tokens: int) -> None:
-    """A quarter of the window is for what is read, however much a model may write: it is not left without output."""
+    """A quarter of the window is reserved for the prompt, even if the answer may be as long as the window."""
     facts = ModelFacts(context_tokens=1000, answer_tokens=answer_tokens)
     with make([calls(prints(1000, "output"), usage=Usage(prompt_tokens=1)), "Done."], facts=facts) as double:
         chat = Conversation(double.context, "Be good.")
@@ -227,7 +227,7 @@ def test_room_for_the_question(make: Make, answer_tokens: int) -> None:
 
 
 def test_words_that_hold_output(make: Make) -> None:
-    """They go as the output of tools goes, the oldest first, but for their first line; all other words stay."""
+    """Truncatable messages are dropped like tool output, oldest first, except their first line; other messages stay."""
     facts = ModelFacts(context_tokens=1500, answer_tokens=100)
     with make([*["Hm."] * 4, "Done."], facts=facts) as double:
         chat = Conversation(double.context, "Be good.")
@@ -245,7 +245,7 @@ def test_words_that_hold_output(make: Make) -> None:
 
 
 def test_words_and_results_go_by_their_age(make: Make) -> None:
-    """What is older goes first, whoever said it."""
+    """Truncatable messages and tool output are dropped together, oldest first."""
     with make([*[calls(prints(1200))] * 3, "Done."], facts=ModelFacts(context_tokens=1700)) as double:
         chat = Conversation(double.context, "Be good.")
         for _ in range(3):
@@ -260,7 +260,7 @@ def test_words_and_results_go_by_their_age(make: Make) -> None:
 
 
 def test_one_call_object_twice(make: Make) -> None:
-    """Each has its result; what is left is told once."""
+    """Both calls have a result, and the remaining budget is shown once."""
     call = attrs.evolve(prints(1), id="same")
     with make([calls(call, call)]) as double:
         chat = Conversation(double.context, "Be good.")
@@ -269,7 +269,7 @@ def test_one_call_object_twice(make: Make) -> None:
 
 
 def test_nobody_says_what_was_used(make: Make) -> None:
-    """Then nothing is learnt of it."""
+    """Without usage, the estimate of the token length is unchanged."""
 
     class Silent:
         facts = ModelFacts()
@@ -283,7 +283,7 @@ def test_nobody_says_what_was_used(make: Make) -> None:
 
 
 def test_a_window_that_the_agent_knows(make: Make) -> None:
-    """Counts where nobody else says; what is known of the model counts more."""
+    """It applies only if the model's window is unknown."""
     for facts, window, whole in (
         (ModelFacts(), None, True),
         (ModelFacts(), 1000, False),
@@ -301,12 +301,12 @@ def test_a_window_that_the_agent_knows(make: Make) -> None:
     [
         (100, 3000, 2000, True),
         (10_000, 3000, 2000, False),
-        (1, 17_000, 2000, False),  # eight bytes at most, whatever a server counts
-        (10**9, 3000, 4000, True),  # and one at least
+        (1, 17_000, 2000, False),  # at most eight bytes per token, whatever the server reports
+        (10**9, 3000, 4000, True),  # and at least one
     ],
 )
 def test_it_learns_how_long_tokens_are(make: Make, tokens: int, size: int, window: int, whole: bool) -> None:
-    """From what the server counts, within reason: where bytes are tokens, less fits than was guessed."""
+    """Bytes per token are learned from the reported usage, within limits."""
     first = calls(prints(size, "output"), usage=Usage(prompt_tokens=tokens))
     with make([first, "Done."]) as double:
         chat = Conversation(double.context, "Be good.", window=window)
@@ -316,7 +316,7 @@ def test_it_learns_how_long_tokens_are(make: Make, tokens: int, size: int, windo
 
 
 def test_a_request_that_was_too_long(make: Make) -> None:
-    """Older output goes, and the model is asked again, in the same turn."""
+    """Older output is dropped and the model is asked again, in the same turn."""
     over = says("", finish="context_overflow")
     many = [calls(prints(3000, f"output {number}")) for number in range(4)]
     with make([*many, over, over, "Done."]) as double:
@@ -332,7 +332,7 @@ def test_a_request_that_was_too_long(make: Make) -> None:
 
 
 def test_nothing_left_to_drop(make: Make) -> None:
-    """Then that it is too long is the answer; the words of people and models stay."""
+    """The overflow is returned, and messages of users and models are kept."""
     with make(lambda _: says("", finish="context_overflow")) as double:
         chat = Conversation(double.context, "Be good.")
         chat.add_user("Begin. " * 1000)
@@ -342,7 +342,7 @@ def test_nothing_left_to_drop(make: Make) -> None:
 
 
 def test_the_end_passes(make: Make) -> None:
-    """Of the budget, for instance: it is not the conversation's to handle."""
+    """The conversation does not catch the end of the budget."""
     with make([calls(prints(1), prints(1), prints(1))], max_steps=2) as double:
         chat = Conversation(double.context, "Be good.")
         answer = chat.complete()
@@ -357,7 +357,7 @@ def test_the_end_passes(make: Make) -> None:
 
 
 def test_without_a_model(make: Make) -> None:
-    """Somebody has forgotten a capability, and hears which."""
+    """The error names the missing capability."""
     with make() as double, pytest.raises(AssertionError, match="needs_llm"):
         Conversation(double.context, "Be good.")
 
@@ -375,7 +375,7 @@ def test_without_a_model(make: Make) -> None:
     ],
 )
 def test_how_results_are_shown(result: ToolResult, text: str) -> None:
-    """Text as it is, lists line by line."""
+    """Text is shown unchanged, and lists line by line."""
     assert shown(result) == text
 
 
@@ -394,9 +394,9 @@ TURNS = some.lists(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS, window=some.integers(min_value=300, max_value=8000))
 def test_any_conversation_stays_whole(make: Make, turns: list[tuple[list[int], str, str, int]], window: int) -> None:
-    """Whatever is said and printed: calls keep their results, nothing changes its place, words are never dropped.
+    """In any conversation, calls keep their results, the order is kept, and messages are never dropped.
 
-    And a request is only too long when no output is left in it that could go.
+    A request is only too long if it has no more output to drop.
     """
     answers = [calls(*map(prints, sizes), text=text) for sizes, text, _, _ in turns]
     facts = ModelFacts(context_tokens=window, answer_tokens=50)

@@ -1,4 +1,4 @@
-"""Results that pytest wrote itself, in the plain mode: ids are those that pytest uses."""
+"""Results that pytest writes itself, as used by the plain scorer: ids are those of pytest."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BASE = "class TestBase:\n    def test_a(self): pass\n"
 MORE = "from test_base import TestBase\nclass TestMore(TestBase):\n    def test_b(self): assert 0\n"
 ONLY = "from test_base import TestBase\n"
 ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""Plugins of this environment take five times as long to load as pytest itself."""
+"""Without the plugins of this environment, which take five times as long to load as pytest itself."""
 
 
 def test_inherited_tests(tmp_path: Path) -> None:
-    """They are defined in one file, and belong to the one in which they were collected."""
+    """They belong to the file in which they were collected, not to the one that defines them."""
     (tmp_path / "test_base.py").write_text(BASE)
     (tmp_path / "test_more.py").write_text(MORE)
     (tmp_path / "test_only.py").write_text(ONLY)
@@ -40,12 +40,12 @@ def test_inherited_tests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["nothing-of-that-name", "utf-7", "utf-32", ""])
 def test_an_encoding_that_nobody_knows(encoding: str) -> None:
-    """The code under test can write the file, too: nothing in it breaks the scorer."""
+    """The code under test can write the file, too, so no content may break the scorer."""
     assert outcomes(f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()) == {}
 
 
 def test_as_many_files_as_tests() -> None:
-    """Each is looked up, and not held against all others: that would take hours for a file of the largest size."""
+    """Files are looked up, not compared pairwise, which would take hours for the largest reports."""
     cases = "".join(f'<testcase file="t{n}.py" classname="t{n}.TestX" name="test_a"/>' for n in range(20_000))
     found = outcomes(f"<testsuite>{cases}</testsuite>".encode())
     assert len(found) == 20_000
@@ -54,7 +54,7 @@ def test_as_many_files_as_tests() -> None:
 
 
 def test_a_report_of_too_many_tests_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is hostile; and only as much of it is read as takes little memory."""
+    """Such a report is hostile: it is ignored, and parsing it needs little memory."""
     most = plain_scorer.MOST_TESTS // 20
     monkeypatch.setattr(plain_scorer, "MOST_TESTS", most)
     case = b'<testcase classname="a.b" name="t"/>'

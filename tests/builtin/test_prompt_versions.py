@@ -74,7 +74,7 @@ def sha256(name: str) -> str:
 
 
 def messages(workbench: Workbench, scenario: str, options: BaselineOptions) -> list[str]:
-    """The user messages of an attempt."""
+    """Return the user messages of an attempt."""
     command, responses = SCENARIOS[scenario]
     with workbench.context(responses, failing_command=command, tools=tools_for(scenario)) as double:
         Baseline(options).solve(attrs.evolve(double.context, instruction="It fails."))
@@ -95,7 +95,7 @@ def test_v1_sends_what_earlier_releases_sent(workbench: Workbench, scenario: str
     ],
 )
 def test_the_option_chooses_the_system_prompt(workbench: Workbench, version: Any, prompt: str) -> None:
-    """The record has its name and digest."""
+    """The result has its name and digest."""
     with workbench.context(["Hm.", "Hm."]) as double:
         result = Baseline(BaselineOptions(prompt_version=version)).solve(double.context)
         assert double.last_messages[0].content == (PROMPTS / f"system_{version}.txt").read_text().strip()
@@ -103,7 +103,7 @@ def test_the_option_chooses_the_system_prompt(workbench: Workbench, version: Any
 
 
 def test_both_versions_have_the_same_messages() -> None:
-    """With the same placeholders."""
+    """The placeholders are the same, too."""
     v1, v2 = (tomllib.loads((PROMPTS / f"repair_loop_{version}.toml").read_text()) for version in ("v1", "v2"))
     placeholders = [
         {name: {field for _, field, _, _ in Formatter().parse(text) if field} for name, text in texts.items()}

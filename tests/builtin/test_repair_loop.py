@@ -1,4 +1,4 @@
-"""The loop of an agent that repairs: when the failing command is run again, what the model hears, when it ends."""
+"""The repair loop: when it reruns the failing command, what it sends to the model, and when it ends."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def returns(what: str, instead_of: str = "left - right") -> ToolCall:
 
 @pytest.fixture(scope="module")
 def make() -> Iterator[Make]:
-    """Makes a context in which the program has one bug."""
+    """Create contexts in which the program has one bug."""
     with open_workbench() as workbench:
         yield workbench.context
 
@@ -65,7 +65,7 @@ def repaired(double: ContextDouble, **rules: Any) -> AgentResult:
 
 
 def ran(double: ContextDouble) -> list[str]:
-    """What was called, the failing command as ``again``."""
+    """Return the names of the called tools; the failing command is ``again``."""
     names = []
     for call in double.trace.tool_calls:
         again = call.tool == "run" and call.arguments == {"command": double.context.failing_command}
@@ -74,12 +74,12 @@ def ran(double: ContextDouble) -> list[str]:
 
 
 def told(double: ContextDouble) -> list[str]:
-    """What the loop said to the model, up to its last request."""
+    """Return the messages of the loop to the model, up to its last request."""
     return [message.content for message in double.last_messages[2:] if message.role == "user"]
 
 
 def test_a_repair(make: Make) -> None:
-    """It ends as soon as the command passes, without another word; the version of its prompts is in the result."""
+    """The loop ends as soon as the command passes, and the result has the version of the prompts."""
     with make([PATCH]) as double:
         result = repaired(double)
         assert ran(double) == ["again", "apply_patch", "again"]
@@ -87,7 +87,7 @@ def test_a_repair(make: Make) -> None:
 
 
 def test_a_command_may_have_repaired_it(make: Make) -> None:
-    """Any command that ran, whatever its exit code, also one that was killed; more than one answer costs one rerun."""
+    """Any command may change the program, even one that fails or is killed; an answer costs one rerun."""
     for made in (
         SED,
         runs(f"{SED.arguments['command']}; exit 3"),
@@ -99,7 +99,7 @@ def test_a_command_may_have_repaired_it(make: Make) -> None:
 
 
 def test_looking_costs_nothing(make: Make) -> None:
-    """Files are as they were: no step is spent on the command, also when the model then stops calling tools."""
+    """Files are unchanged, so no step is spent on a rerun, even if the model then stops calling tools."""
     with make([calls(*LOOKS, BAD), ToolCall(tool="no_such_tool", arguments={}), "Hm.", "Hm."]) as double:
         assert repaired(double).message == "the model stopped calling tools while the command fails"
         assert ran(double).count("again") == 1
@@ -107,7 +107,7 @@ def test_looking_costs_nothing(make: Make) -> None:
 
 
 def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
-    """Nothing is repeated to the model, and it does not count as a change that did not help."""
+    """The model is not sent the same output again, and it does not count as a failed change."""
     looks = [runs(f"cat adding.py; : {number}") for number in range(4)]
     with make([*looks, PATCH]) as double:
         assert repaired(double, same_failure=2).ended == "completed"
@@ -116,7 +116,7 @@ def test_a_command_that_only_looked_is_no_change(make: Make) -> None:
 
 
 def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
-    """Nor told again; after a change in the same answer it is."""
+    """Its output is not sent again; after a change in the same answer, the command is rerun."""
     own = runs(FAILING_COMMAND)
     with make([own, calls(returns("7"), own), calls(own, returns("left + right", "7"))]) as double:
         assert repaired(double).ended == "completed"
@@ -128,17 +128,17 @@ def test_what_the_model_has_run_itself_is_not_run_again(make: Make) -> None:
 
 
 def test_the_command_under_other_circumstances_proves_nothing(make: Make) -> None:
-    """With variables of the model's own it is another command."""
+    """With variables set by the model it is a different command."""
     command = 'test -n "$SET"'
     with make([runs(command, env={"SET": "1"}), "Done.", "Done."], failing_command=command) as double:
         assert repaired(double).ended == "gave_up"
     with make([calls(SED, runs(FAILING_COMMAND, env={}))]) as double:
         assert repaired(double).ended == "completed"
-        assert ran(double) == ["again", "run", "run"], "no variables: it is the command itself"
+        assert ran(double) == ["again", "run", "run"], "without variables it is the same command"
 
 
 def test_what_a_process_in_the_background_repairs(make: Make) -> None:
-    """Before the model hears that the command does not pass, it is run once more; and not twice for nothing."""
+    """The command is rerun once before the model is told that it fails, but not twice without a reason."""
     waiting = runs("(while test ! -e go; do sleep 0.05; done; sed -i s/-/+/ adding.py; touch done) >/dev/null 2>&1 &")
     until_done = "while [ ! -e done ]; do sleep 0.05; done"
 
@@ -158,7 +158,7 @@ def test_what_a_process_in_the_background_repairs(make: Make) -> None:
 
 
 def test_what_the_model_is_told(make: Make) -> None:
-    """What the command does with the change; and after anything else, if it does otherwise."""
+    """The output after each change, and after other calls only if it differs."""
     odd = runs("sed -i 's/return 7/raise KeyError/' adding.py")
     with make([returns("7"), odd, says("", finish="length"), "Hm."]) as double:
         repaired(double)
@@ -171,7 +171,7 @@ def test_what_the_model_is_told(make: Make) -> None:
 
 
 def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
-    """A long history of long failures stays inside the window; the model reads what became of each change."""
+    """Many long failures fit into the window, and the outcome of each change is kept."""
     noisy = f"python3 -c 'from adding import add; print((\"line %s \" % add(2, 3)) * 2000)'; {FAILING_COMMAND}"
     values = [str(number) for number in range(100, 112)]
     changes = [returns(new, old) for new, old in zip(values, ["left - right", *values], strict=False)]
@@ -186,7 +186,7 @@ def test_output_that_was_told_is_dropped_when_it_is_old(make: Make) -> None:
 
 
 def test_the_same_failure_again_and_again(make: Make) -> None:
-    """Changes are counted; other values are another failure, also those that look like times."""
+    """Changes with the same failure are counted; other values make another failure, even if they look like times."""
     with make([returns("7"), returns("7 + 0", "7"), returns("7 + 1 - 1", "7 + 0")]) as double:
         result = repaired(double, same_failure=2)
     assert (result.ended, result.message) == ("gave_up", "the command fails in the same way after 2 changes")
@@ -198,7 +198,7 @@ def test_the_same_failure_again_and_again(make: Make) -> None:
 
 
 def test_equal_failures_have_equal_digests(make: Make) -> None:
-    """Where objects lie and how long it ran until it was killed are no part of a failure; its exit code is."""
+    """Addresses and the time until a kill are ignored, but the exit code is not."""
 
     def digest(command: str) -> str:
         with make(tool_timeout_sec=2.0) as double:
@@ -214,7 +214,7 @@ def test_equal_failures_have_equal_digests(make: Make) -> None:
 
 
 def test_a_command_that_hangs(make: Make) -> None:
-    """The model reads what it printed before it was killed."""
+    """The model gets the output printed before the command was killed."""
     with make(tool_timeout_sec=2.0) as double:
         found = rerun(attrs.evolve(double.context, failing_command="echo so far; sleep 60"))
     assert not found.passed
@@ -223,7 +223,7 @@ def test_a_command_that_hangs(make: Make) -> None:
 
 
 def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
-    """A patch and eight bad calls in one answer: the patch may have been right."""
+    """The command is rerun first, since a patch in the same answer may have fixed the program."""
     with make([calls(PATCH, *[BAD] * 8)]) as double:
         assert repaired(double).message == "the failing command passes"
     with make([calls(returns("7"), *[BAD] * 8)]) as double:
@@ -234,7 +234,7 @@ def test_tool_errors_end_it_after_a_look_at_the_program(make: Make) -> None:
 
 
 def test_without_the_tool_run(make: Make) -> None:
-    """Nobody says how the command does: the model says when it is done."""
+    """The command cannot be rerun, so the model decides when it is done."""
     tools = [tool for tool in builtin_tools() if tool.spec.name != "run"]
     with make([PATCH, BAD, "I am done."], tools=tools) as double:
         result = repaired(double)
@@ -249,7 +249,7 @@ def test_without_the_tool_run(make: Make) -> None:
 
 @pytest.mark.parametrize("finish", ["empty", "length"])
 def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any) -> None:
-    """Hidden tests judge; the model says when it is done, and hears nothing false when it says nothing."""
+    """Hidden tests decide, so the model says when it is done, and is never told that the command fails."""
     with make([PATCH, says("", finish=finish), says("", finish=finish)], failing_command="true") as double:
         result = repaired(double)
         opening, passes, further = told(double)
@@ -268,7 +268,7 @@ def test_what_passes_from_the_start_is_not_said_to_fail(make: Make, finish: Any)
 
 
 def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
-    """That it is done is not believed then."""
+    """The model's claim to be done is then rejected."""
     command = "grep -q 'left - right' adding.py"
     with make([PATCH, "Done.", returns("left - right", "left + right"), "Done."], failing_command=command) as double:
         result = repaired(double)
@@ -283,14 +283,14 @@ def test_what_passed_from_the_start_and_was_broken(make: Make) -> None:
     ("finish", "words"), [("refusal", "the model refused"), ("context_overflow", "exceeds the model's context window")]
 )
 def test_answers_that_end_it(make: Make, finish: Any, words: str) -> None:
-    """The model will not, or cannot."""
+    """The model refuses, or its window is exceeded."""
     with make([says("", finish=finish)]) as double:
         result = repaired(double)
     assert (result.ended, words in result.message) == ("gave_up", True)
 
 
 def test_the_budget_ends_it(make: Make) -> None:
-    """Where no step is left to look at the program: its end passes, and what was changed stays."""
+    """If no step is left for a rerun, the exception propagates and changes are kept."""
     with make([PATCH], max_steps=2) as double:
         with pytest.raises(BudgetExceeded):
             repaired(double)
@@ -299,7 +299,7 @@ def test_the_budget_ends_it(make: Make) -> None:
 
 @attrs.frozen
 class Breaks:
-    """A tool of somebody else's, of no declared effect: it changes a file and breaks down, or does not know how."""
+    """A third-party tool without a declared effect: it changes a file and raises, or refuses."""
 
     spec = ToolSpec(name="mend", description="Mend.", parameters={"type": "object", "properties": {}})
 
@@ -312,7 +312,7 @@ class Breaks:
 
 @attrs.frozen
 class Renamed:
-    """A tool of somebody else's that does what a built-in one does."""
+    """A third-party tool that behaves like a built-in one."""
 
     tool: Any
     name: str
@@ -328,7 +328,7 @@ class Renamed:
 
 
 def test_names_of_tools_do_not_matter(make: Make) -> None:
-    """What they do does: another shell runs the command, and another tool's edits count as changes."""
+    """Effects matter: another shell runs the command, and edits by another tool count as changes."""
     tools = [Renamed(tool, f"my_{tool.spec.name}") for tool in builtin_tools()]
     diffs = [
         attrs.evolve(returns(what, before), tool="my_apply_patch")
@@ -343,7 +343,7 @@ def test_names_of_tools_do_not_matter(make: Make) -> None:
 
 
 def test_the_first_tool_that_runs_commands_is_taken(make: Make) -> None:
-    """One that runs something else is none, whatever its name; without any, that is said."""
+    """A tool named ``run`` that does not run commands is skipped; without any, an error is raised."""
     run = builtin_tools()[-1]
     code = attrs.evolve(Breaks.spec, name="run", effect="runs")
     python = type("Python", (), {"spec": code, "call": None})()
@@ -355,7 +355,7 @@ def test_the_first_tool_that_runs_commands_is_taken(make: Make) -> None:
 
 
 def test_tools_of_others_may_change_files(make: Make) -> None:
-    """Whatever they are called; also when they break down halfway, and not when they refuse."""
+    """Any tool without a declared effect may have changed files, even if it raised, but not if it refused."""
     tools = [*builtin_tools(), Breaks()]
     with make(
         [ToolCall(tool="mend", arguments={"refuse": True}), ToolCall(tool="mend", arguments={})], tools=tools

@@ -1,4 +1,4 @@
-"""Replays of whole runs: who is given which answer, what is refused, and what is said of it."""
+"""Replays of whole runs: which attempt gets which answer, what is refused, and what is reported."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_one_recording_serves_several_variants(make_task: Any, agentbench: Any) 
 
 
 def test_a_helper_gets_what_it_was_told_itself(make_task: Any, agentbench: Any) -> None:
-    """Sub-agents that ask the same get their own answers, whoever comes first."""
+    """Sub-agents with equal requests get their own answers, in any order."""
     make_task()
     Path("order").write_text("0 1 2")
     agentbench("run", "--agent", "family", *FLAGS, "--llm", "counts")
@@ -133,7 +133,7 @@ def test_a_helper_gets_what_it_was_told_itself(make_task: Any, agentbench: Any) 
 
 
 def test_another_agent_than_then_is_answered_too(make_task: Any, agentbench: Any) -> None:
-    """The name of who asks is no part of what is asked."""
+    """The name of the requesting agent is not part of the request."""
     make_task()
     Path("order").write_text("0 1 2")
     agentbench("run", "--agent", "family", *FLAGS, "--llm", "counts")
@@ -144,7 +144,7 @@ def test_another_agent_than_then_is_answered_too(make_task: Any, agentbench: Any
 
 
 def test_what_was_known_of_the_model_is_known_again(make_task: Any, agentbench: Any) -> None:
-    """Its window and its longest answer, by which conversations are cut; usage that nobody knows stays unknown."""
+    """Context window and answer limit are those recorded; unknown usage stays unknown."""
     make_task()
     agentbench("run", "--agent", "does", *FLAGS, "--llm", "counts")
     assert replay(agentbench, only_run()).code == 0
@@ -157,7 +157,7 @@ def test_what_was_known_of_the_model_is_known_again(make_task: Any, agentbench: 
 
 
 def test_a_miss_is_told_by_the_exit_code(make_task: Any, agentbench: Any) -> None:
-    """Every attempt is made nevertheless."""
+    """All attempts are made nevertheless."""
     make_task("one")
     make_task("two")
     agentbench("run", "--agent", "asks", *FLAGS)
@@ -170,7 +170,7 @@ def test_a_miss_is_told_by_the_exit_code(make_task: Any, agentbench: Any) -> Non
 
 
 def test_of_a_long_difference_the_first_part_is_shown(make_task: Any, agentbench: Any) -> None:
-    """Only near the first line that differs; a program may have printed the rest to make comparing slow."""
+    """Only the part near the first different line is compared, because large hostile output makes diffs slow."""
     make_task()
     Path("word").write_text("same\n" * 3000 + "old\n" + "x\ny\n" * 20_000)
     agentbench("run", "--agent", "asks", *FLAGS)
@@ -189,7 +189,7 @@ def test_of_a_long_difference_the_first_part_is_shown(make_task: Any, agentbench
 
 
 def test_a_secret_in_a_recorded_call_is_refused(make_task: Any, agentbench: Any, monkeypatch: Any) -> None:
-    """Otherwise the tool would be called with the words that stand for it."""
+    """Otherwise the tool would be called with the placeholder."""
     monkeypatch.setenv("MY_SECRET", "hunter2hunter2")
     make_task()
     commands = "llm.commands=test $(cat k) = hunter2hunter2"
@@ -201,7 +201,7 @@ def test_a_secret_in_a_recorded_call_is_refused(make_task: Any, agentbench: Any,
 
 
 def test_a_run_of_changed_parts_is_told(make_task: Any, agentbench: Any) -> None:
-    """Its attempts were not made with the same settings."""
+    """Attempts of a run that was resumed with changes have different settings."""
     make_task("one")
     make_task("two")
     plan = ("--set", "llm.plan=ok stop", "--workers", "1")
@@ -215,7 +215,7 @@ def test_a_run_of_changed_parts_is_told(make_task: Any, agentbench: Any) -> None
 
 
 def test_tasks_that_are_gone_are_no_smaller_run(make_task: Any, agentbench: Any) -> None:
-    """A part is replayed where a part is asked for."""
+    """Missing tasks are an error unless ``--task`` selects others."""
     for name in ("one", "three", "two"):
         make_task(name)
     agentbench("run", "--agent", "asks", *FLAGS)

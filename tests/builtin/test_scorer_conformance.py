@@ -1,4 +1,4 @@
-"""The scorer of the core does what every scorer must do."""
+"""The built-in scorer passes the conformance checks for scorers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentbench_testing import ScorerConformance
 
 
 class TestPlain(ScorerConformance):
-    """The results that pytest writes itself."""
+    """Uses the results that pytest writes itself."""
 
     passing_command: ClassVar[str] = "python -m pytest -q checks/test_adding.py"
     tests: ClassVar[Sequence[str]] = ("checks/test_adding.py::TestAdd::test_two_numbers",)

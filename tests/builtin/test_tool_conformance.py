@@ -1,4 +1,4 @@
-"""The five tools of the core do what every tool must do."""
+"""The five built-in tools pass the conformance checks for tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentbench_testing import BROKEN, FIX, ToolConformance
 
 
 class TestListFiles(ToolConformance):
-    """Its root is a path. It counts paths and not their bytes, so it gets few of these very long ones."""
+    """The root is a path. The limit counts paths, not bytes, so it is low because of very long ones."""
 
     path_arguments: ClassVar[Sequence[str]] = ("root",)
 
@@ -26,7 +26,7 @@ class TestListFiles(ToolConformance):
 
 
 class TestReadFile(ToolConformance):
-    """Reads files by their paths."""
+    """Reads files by path."""
 
     path_arguments: ClassVar[Sequence[str]] = ("path",)
 
@@ -45,7 +45,7 @@ class TestReadFile(ToolConformance):
 
 
 class TestSearch(ToolConformance):
-    """Looks into every file."""
+    """Reads every file."""
 
     @classmethod
     def make_tool(cls) -> Tool:
@@ -62,7 +62,7 @@ class TestSearch(ToolConformance):
 
 
 class TestApplyPatch(ToolConformance):
-    """The paths stand in the diff."""
+    """Paths are in the diff."""
 
     writes: ClassVar[bool] = True
 
@@ -83,7 +83,7 @@ class TestApplyPatch(ToolConformance):
 
 
 class TestRun(ToolConformance):
-    """What commands do is the sandbox's affair."""
+    """The sandbox limits what commands can do."""
 
     @classmethod
     def make_tool(cls) -> Tool:
@@ -103,5 +103,5 @@ class TestRun(ToolConformance):
 
 
 def test_the_workspace_of_the_kit_has_what_these_name() -> None:
-    """Otherwise good calls would fail for another reason."""
+    """Good arguments refer to files of the kit's workspace."""
     assert "return left - right" in str(BROKEN["adding.py"])

@@ -1,4 +1,4 @@
-"""The five tools, called as an agent calls them: through a script, in a real run."""
+"""The five built-in tools, called by a script in a real run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {
 
 @pytest.fixture
 def call(make_task: Any, agentbench: Any) -> Calls:
-    """Makes tool calls, and gives the result of each."""
+    """Make tool calls and return their results."""
 
     def make(
         *calls: tuple[str, dict[str, Any]], files: dict[str, str] = FILES, **sections: Any
@@ -41,7 +41,7 @@ def call(make_task: Any, agentbench: Any) -> Calls:
 
 
 def test_list_files(call: Calls) -> None:
-    """Sorted; below a root; by a glob."""
+    """Paths are sorted and limited to a root or a glob."""
     results = call(
         ("list_files", {"root": "", "glob": None}),
         ("list_files", {"root": "src"}),
@@ -59,7 +59,7 @@ def test_list_files(call: Calls) -> None:
 
 
 def test_read_file(call: Calls) -> None:
-    """All of it, or some lines; what cannot be read is said."""
+    """Reads a file or a range of lines, and reports what cannot be read."""
     results = call(
         ("read_file", {"path": "src/one.py"}),
         ("read_file", {"path": "src/one.py", "start_line": 2, "end_line": 2}),
@@ -74,9 +74,9 @@ def test_read_file(call: Calls) -> None:
 
 
 def test_search(call: Calls) -> None:
-    """H33: text as it stands, even where it looks like an expression; and never an option of a tool.
+    """H33: the query is literal text first, and never an option of another program.
 
-    An expression where it occurs nowhere as text.
+    It is tried as a regular expression if the text does not occur.
     """
     results = call(
         ("search", {"query": "first"}),
@@ -108,11 +108,11 @@ def test_search(call: Calls) -> None:
     assert results[4]["fields"]["matches"] == []
     assert results[5]["error_type"] == "bad_query"
     assert [result["fields"].get("matches") for result in results[6:8]] == [[], []]
-    assert len(results[8]["fields"]["matches"]) > 5  # an expression, and no option
+    assert len(results[8]["fields"]["matches"]) > 5  # a regular expression, not an option
 
 
 def test_apply_patch(call: Calls) -> None:
-    """All hunks of all files, or nothing; how far a hunk was off; what the task does not allow."""
+    """Applies all hunks of all files or none, reports offsets, and refuses files that are not editable."""
     good = "--- a/src/one.py\n+++ b/src/one.py\n@@ -9 +9 @@\n-def first():\n+def primary():\n"
     new = "--- /dev/null\n+++ b/src/three.py\n@@ -0,0 +1 @@\n+x = 1\n"
     bad = "--- a/src/two.py\n+++ b/src/two.py\n@@ -1 +1 @@\n-def third():\n+def fourth():\n"
@@ -137,7 +137,7 @@ def test_apply_patch(call: Calls) -> None:
 
 
 def test_apply_patch_that_cannot_be_written(call: Calls) -> None:
-    """A patch whose later file has no place leaves the earlier ones as they were, modes and all."""
+    """If a later file cannot be written, earlier ones are unchanged, including their modes."""
     change = "diff --git a/app.txt b/app.txt\nold mode 100644\nnew mode 100755\n--- a/app.txt\n+++ b/app.txt\n"
     change += "@@ -1 +1 @@\n-broken\n+fixed\n"
     delete = "--- a/src/one.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-def first():\n-    return call(a.b, (1, 2))\n"
@@ -155,7 +155,7 @@ def test_apply_patch_that_cannot_be_written(call: Calls) -> None:
 
 
 def test_apply_patch_turns_a_file_into_a_directory(call: Calls) -> None:
-    """Whichever stands first in the patch, as git does it."""
+    """The order of the two files in the patch does not matter, as in git."""
     create = "--- /dev/null\n+++ b/app.txt/x\n@@ -0,0 +1 @@\n+x\n"
     delete = "--- a/app.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-broken\n"
     results = call(("apply_patch", {"unified_diff": create + delete}), ("list_files", {"glob": "app.txt/**"}))
@@ -164,7 +164,7 @@ def test_apply_patch_turns_a_file_into_a_directory(call: Calls) -> None:
 
 
 def test_run(call: Calls) -> None:
-    """A failing command is a result; one that takes too long is killed and says what it had printed."""
+    """A failing command is a result; one that takes too long is killed, and its output so far is returned."""
     results = call(
         ("run", {"command": "echo out; echo err >&2; exit 3"}),
         ("run", {"command": "echo $WORD", "env": {"WORD": "given"}}),
