@@ -106,7 +106,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
 
 @pytest.fixture(scope="session", autouse=True)
 def _remove_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Remove the images of environments in the caches of tests."""
+    """Remove the environment images that tests built."""
     yield
     caches = list(tmp_path_factory.getbasetemp().glob("*/*/agentbench/docker"))
     if caches and not _docker():

@@ -1,6 +1,6 @@
-"""The mechanic behind a server on loopback: a model that really repairs programs, over real HTTP.
+"""The mechanic behind a loopback server: a model that repairs programs, over real HTTP.
 
-``python -m tests.chat_server`` prints the base URL of one, and serves until it is killed.
+Run ``python -m tests.chat_server`` to start one; it prints its base URL and serves until it is killed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from agentbench_testing.chat_server import LoopbackServer, Reply, Seen, answer, 
 
 
 def mechanic(sent: Mapping[str, Any], _: Seen) -> Reply:
-    """The responder."""
+    """Answer a chat request as the mechanic does."""
     message = answer_to(_request(sent)).message
     calls = [call(made.tool, made.arguments, id=made.id) for made in message.tool_calls]
     return answer(message.content, tool_calls=calls)
 
 
 def _request(sent: Mapping[str, Any]) -> Request:
-    """What the client of the llm ``openrouter`` was asked, from what it sends."""
+    """Convert a chat request back to the ``Request`` that the llm ``openrouter`` received."""
     functions = [tool["function"] for tool in sent.get("tools", ())]
     return Request(
         messages=tuple(_message(each) for each in sent["messages"]),

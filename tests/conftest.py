@@ -1,4 +1,4 @@
-"""Fixtures: those of the kit, plugins on the path, and the command in this process."""
+"""Shared fixtures: those of the kit, temporary plugins, and the ``agentbench`` command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest_plugins = ["agentbench_testing.fixtures"]
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test in an empty directory, with a cache of its own."""
+    """Run each test in an empty directory with its own cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("AGENTBENCH_DISABLE_PLUGINS", raising=False)
@@ -31,7 +31,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """Runs the command in this process."""
+    """Run the command in this process."""
 
     def run(*arguments: str) -> Ended:
         capfd.readouterr()
@@ -45,13 +45,13 @@ def agentbench(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 @pytest.fixture
 def agentbench_process(run_agentbench: RunAgentbench) -> RunAgentbench:
-    """Runs the installed command as a process of its own."""
+    """Run the installed command in a separate process."""
     return run_agentbench
 
 
 @pytest.fixture
 def make_task(make_task: MakeTask, request: pytest.FixtureRequest) -> MakeTask:
-    """As in the kit; with commands for set-up, the task asks for the Python that runs the tests, but in containers."""
+    """Extend the kit's fixture: tasks with setup commands use the Python of the tests, except in containers."""
 
     def make(*arguments: str, **settings: Any) -> Path:
         if settings.get("setup", {}).get("commands") and request.node.get_closest_marker("docker") is None:
@@ -63,7 +63,7 @@ def make_task(make_task: MakeTask, request: pytest.FixtureRequest) -> MakeTask:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Puts a distribution with one plugin module on the path, as an installed one would lie there."""
+    """Add a distribution with one plugin module to ``sys.path``, as if it were installed."""
 
     def install(name: str, source: str, *, distribution: str | None = None) -> Path:
         distribution = distribution or f"agentbench-{name}"
@@ -83,7 +83,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 
 @pytest.fixture
 def records(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """The records of the runs below ``artifacts/runs``, or of those of one variant, sorted by task and repeat."""
+    """Read the records in ``artifacts/runs``, optionally of one variant, sorted by task and repeat."""
 
     def read(variant: str = "") -> list[dict[str, Any]]:
         lines = [

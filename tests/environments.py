@@ -1,13 +1,13 @@
 """Clean virtual environments with this project's distributions, installed from built files.
 
-Everything is made once per test session, also when several processes run the tests: they share a directory, and a
-lock says who works in it. A test module takes what it needs by a fixture of its own::
+Everything is built once per test session, even by parallel test processes: they share a directory guarded by a lock.
+A test module defines a fixture for the environment that it needs::
 
     @pytest.fixture(scope="module")
     def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
         return environment(tmp_path_factory, "outline", "agentbench-outline", "agentbench-mechanic")
 
-Such tests have the marker ``index``: what our distributions depend on comes from a package index.
+Mark such tests with ``index``: third-party dependencies come from a package index.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ import agentbench_core
 ROOT = Path(agentbench_core.__file__).parent.parent
 
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "DOCKER_HOST")
-"""Variables that a user's own shell would have too; nothing that points back into this checkout."""
+"""Variables that a user's shell would have as well, none of which refers to this checkout."""
 _UV = {
     "UV_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "uv"),
     **({"UV_DEFAULT_INDEX": os.environ["PIP_INDEX_URL"]} if "PIP_INDEX_URL" in os.environ else {}),
     **os.environ,
 }
-"""For uv: the cache of this machine, also within a test that has another one, and the index that pip is told."""
+"""Variables for uv: this machine's cache, even in tests that set another one, and the index configured for pip."""
 
 
 @attrs.frozen(kw_only=True)
 class Distribution:
-    """One distribution of this project, built. ``source`` is the copy that it was built from."""
+    """A built distribution of this project. ``source`` is the copy that it was built from."""
 
     name: str
     source: Path
@@ -51,22 +51,22 @@ class Distribution:
 
 @attrs.frozen(kw_only=True)
 class Environment:
-    """A virtual environment that has what it was asked for and nothing else; not even pip."""
+    """A virtual environment with only the requested distributions, not even pip."""
 
     root: Path
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """The interpreter."""
         return self.root / "bin/python"
 
     def run(
         self, program: str, *arguments: str, cwd: Path | None = None, seconds: float = 300, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of its programs; ``variables`` are added to an environment that knows nothing of ours."""
+        """Run a program of the environment with a minimal set of variables plus ``variables``."""
         paths = os.pathsep.join([str(self.root / "bin"), os.environ.get("PATH", os.defpath)])
         known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Sources stay as they were built, since others look at them, too: what is compiled lies beside them.
+        # Keep bytecode out of the sources, because other tests read them.
         compiled = f"{self.root}-compiled"
         return subprocess.run(
             [str(self.root / "bin" / program), *arguments],
@@ -79,7 +79,7 @@ class Environment:
 
 
 def built(places: pytest.TempPathFactory) -> Mapping[str, Distribution]:
-    """Wheel and sdist of every distribution in this checkout by name, built from a copy of what git would keep."""
+    """Build wheel and sdist of every distribution, from a copy of the files that git would track."""
     place = _shared(places) / "built"
     with FileLock(f"{place}.lock"):
         if not (place / "complete").exists():
@@ -92,7 +92,7 @@ def built(places: pytest.TempPathFactory) -> Mapping[str, Distribution]:
 
 
 def build(source: Path, into: Path, *targets: str) -> None:
-    """Build sdist and wheel of the distribution at ``source``, or only some ``targets``, by the installed hatchling."""
+    """Build sdist and wheel of the distribution at ``source``, or only ``targets``, with the installed hatchling."""
     chosen = [part for target in targets for part in ("--target", target)]
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(into), *chosen]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120)
@@ -100,13 +100,13 @@ def build(source: Path, into: Path, *targets: str) -> None:
 
 
 def environment(places: pytest.TempPathFactory, name: str, *requirements: str) -> Environment:
-    """Make the environment ``name``, or take it as another test made it.
+    """Create the environment ``name``, or reuse the one that another test created.
 
     Args:
-        places: where the session keeps its files.
-        name: of the environment; one name stands for the same requirements everywhere.
-        requirements: as pip takes them. Distributions of this project are named, extras too, and come from the built
-            wheels, also where others depend on them; what else is needed comes from the index. uv installs them, which
+        places: factory of the session's temporary directories.
+        name: name of the environment; all tests must use it with the same requirements.
+        requirements: pip requirements. Distributions of this project, with or without extras, are installed from the
+            built wheels, even as dependencies; everything else comes from the index. uv installs them, because it
             takes a tenth of pip's time.
     """
     root = _shared(places) / f"environment-{name}"
@@ -126,7 +126,7 @@ def environment(places: pytest.TempPathFactory, name: str, *requirements: str) -
 
 
 def _from_wheel(requirement: str, wheels: Mapping[str, str]) -> str:
-    """The same with the wheel of our own that is meant: where extras are asked for, constraints alone do not hold."""
+    """Point a requirement at our wheel, since constraints do not apply to requirements with extras."""
     asked = Requirement(requirement)
     if asked.name not in wheels:
         return requirement
@@ -135,25 +135,25 @@ def _from_wheel(requirement: str, wheels: Mapping[str, str]) -> str:
 
 
 def uv(*arguments: str) -> None:
-    """Run uv, as its user has configured it."""
+    """Run uv with the user's configuration."""
     command = [sys.executable, "-m", "uv", "--quiet", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=_UV)
     assert done.returncode == 0, done.stderr
 
 
 def _shared(places: pytest.TempPathFactory) -> Path:
-    """A directory that all processes of this session have in common."""
+    """Return a directory shared by all test processes of this session."""
     own = places.getbasetemp()
     return own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
 
 
 def _copy_checkout(into: Path) -> None:
-    """What a commit of everything would hold, and nothing that git ignores: caches, artifacts."""
+    """Copy all files that git tracks or would track; ignored files are left out."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, target = ROOT / name, into / name
-        if source.is_file():  # it may be deleted and not yet committed
+        if source.is_file():  # deleted, but the deletion is not committed yet
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
 

@@ -1,7 +1,7 @@
-"""The command ``agentbench`` in processes that have its modules from the beginning: to load them takes most of a run.
+"""Run ``agentbench`` in forked processes that have its modules preloaded, because importing takes most of a run.
 
-A process of its own loads them once, and is forked for each command; what is typed, its directory, its variables and
-how it ends are as ever. For tests that begin very many runs.
+A fork server imports the modules once and forks for each command. Arguments, working directory, variables and exit
+codes work as usual. For tests that start very many runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentbench_core.evidence import journal
 
 
 def _modules() -> Iterator[str]:
-    """Of the core, but for the kit and for programs that are meant for sandboxes."""
+    """List the modules of the core, except the kit and programs that run in sandboxes."""
     root = Path(agentbench_core.__file__).parent
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root.parent).with_suffix("").parts
@@ -36,10 +36,10 @@ _CONTEXT.set_forkserver_preload([__name__, *_modules()])
 def begin(
     place: Path, arguments: Sequence[str], stderr: Path, variables: Mapping[str, str], crash_at: str = ""
 ) -> ForkServerProcess:
-    """Start the command in the directory ``place``; stderr comes into a file, stdout is lost.
+    """Start the command in ``place``; stderr goes to a file, stdout is discarded.
 
     With ``crash_at="7"`` it is killed at the seventh checkpoint of the journal, and with ``7+`` after half of the
-    change that follows it.
+    following change.
     """
     process = _CONTEXT.Process(target=_run, args=(place, arguments, stderr, dict(variables), crash_at))
     process.start()
@@ -47,15 +47,15 @@ def begin(
 
 
 def exit_code(*arguments: str, crash_at: str = "", **variables: str) -> int:
-    """Of the command in this directory, run to its end; -9 when it was killed. Takes at most two minutes."""
+    """Run the command in this directory and return its exit code, -9 if killed; fails after two minutes."""
     process = begin(Path.cwd(), arguments, Path(os.devnull), {**os.environ, **variables}, crash_at)
     process.join(120)
-    assert process.exitcode is not None, "it does not end"
+    assert process.exitcode is not None, "the command did not end"
     return process.exitcode
 
 
 def _crash(at: str) -> Callable[..., None]:
-    """What takes the place of ``journal.checkpoint``."""
+    """Return a replacement for ``journal.checkpoint``."""
     numbers = itertools.count(1)
 
     def checkpoint(half: Callable[[], object] = lambda: None) -> None:

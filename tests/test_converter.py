@@ -1,4 +1,4 @@
-"""The converter coerces nothing, forgives nothing, and says where."""
+"""The converter is strict: it coerces nothing, and errors name the field."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_plain_data_becomes_a_value_and_back() -> None:
     ],
 )
 def test_a_problem_names_file_path_and_remedy(data: object, expected: str) -> None:
-    """One line per problem."""
+    """Each problem is one line."""
     assert problems(data) == [expected]
 
 
 def test_all_problems_are_named_at_once() -> None:
-    """Nobody wants to mend a file one error at a time."""
+    """All errors of a file are reported together, not one at a time."""
     found = problems({"name": 1, "many": [{"count": "x"}, 2], "extra": 1})
     assert [line.split(": ")[1] for line in found] == ["name", "many[0].count", "many[1]", "extra"]
 
@@ -97,13 +97,13 @@ def test_all_problems_are_named_at_once() -> None:
     )
 )
 def test_whatever_comes_is_a_value_or_an_input_error(data: object) -> None:
-    """Never another exception."""
+    """Arbitrary data raises no other exception."""
     with contextlib.suppress(InputError):
         load(data, Outer, where="f")
 
 
 def test_unknown_keys_are_refused_everywhere() -> None:
-    """Every class that is filled in from outside, among them the options of every registered component."""
+    """All classes loaded from external data are strict, including options of every registered component."""
     options = [component.options for component in discover().registry.all() if component.options]
     for cls in [TaskSpec, RunManifest, AttemptRecord, *EVENT_CLASSES.values(), *options]:
         with pytest.raises(InputError, match="surprise: unknown field"):
@@ -111,7 +111,7 @@ def test_unknown_keys_are_refused_everywhere() -> None:
 
 
 def test_very_many_problems_fit_on_a_screen() -> None:
-    """And are found without a search for what each could have meant, which would take minutes."""
+    """The list is truncated, and no suggestions are computed for it, which would take minutes."""
     with pytest.raises(InputError) as refused:
         load({"name": "a", **{f"countt{number}": 1 for number in range(100_000)}}, Outer, where="f.yaml")
     lines = refused.value.message.splitlines()

@@ -1,4 +1,4 @@
-"""What the harness starts on the host, and what it never does there. Read from the source: a rule, not a sample."""
+"""Which processes the harness may start on the host, checked for all of the source code."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def parsed() -> list[tuple[str, ast.AST]]:
 
 @functools.cache
 def all_calls() -> list[tuple[str, str, ast.Call]]:
-    """Every call in the sources: its file, what is called as it is written, and the call."""
+    """Every call in the sources: its file, the called expression as text, and the node."""
     return [(file, ast.unparse(node.func), node) for file, node in parsed() if isinstance(node, ast.Call)]
 
 
 def calls_of(pattern: str | re.Pattern[str]) -> Iterator[tuple[str, ast.Call]]:
-    """Calls of what matches the pattern, each with its file."""
+    """Calls whose called expression matches the pattern, each with its file."""
     return ((file, call) for file, called, call in all_calls() if re.fullmatch(pattern, called))
 
 
 def imports() -> Iterator[tuple[str, str]]:
-    """Every import in the sources as the whole name that it makes known, with its file."""
+    """Every import in the sources as a dotted name, with its file."""
     for file, node in parsed():
         if isinstance(node, ast.Import):
             yield from ((file, alias.name) for alias in node.names)
@@ -72,15 +72,15 @@ def imports() -> Iterator[tuple[str, str]]:
 
 
 def test_every_process_is_known() -> None:
-    """H33, H34, G09: git, the sandboxes and a few questions; no rg, patch, pip, pytest or make on the host.
+    """H33, H34, G09: only known code starts processes; no rg, patch, pip, pytest or make on the host.
 
-    A new one belongs into the list with what it is, after thought: does it ever see a workspace?
+    Before you add a file to the list, check whether its process can ever see a workspace.
     """
     assert {file for file, _ in calls_of(STARTS)} == set(KNOWN)
 
 
 def test_no_process_works_in_a_workspace() -> None:
-    """H34, G09: git works in its own repository, the server of `local` in the root, and nothing in a workspace."""
+    """H34, G09: git runs in its own repository, the server of `local` in ``/``, and no process in a workspace."""
     where = {
         (file, ast.unparse(word.value))
         for file, call in calls_of(STARTS)
@@ -90,18 +90,18 @@ def test_no_process_works_in_a_workspace() -> None:
     assert where == {
         ("agentbench_core/workspace/git.py", "self.git_dir"),
         (f"{LOCAL}/process.py", "'/'"),
-        (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # of a test
+        (f"{KIT}/fixtures.py", "cwd or tmp_path"),  # the directory of a test
         (f"{DOCKER}/building.py", "'/'"),
         (f"{DOCKER}/disk.py", "'/'"),
         (f"{DOCKER}/inside/supervisor.py", "directory"),  # inside a container
     }
     moves = {file for file, call in calls_of(r"os\.f?chdir|contextlib\.chdir")}
-    # The process that becomes the sandbox's command; and what is sent into one.
+    # The process that execs the sandbox's command, and a script that runs inside a sandbox.
     assert moves <= {f"{LOCAL}/supervise.py", f"{MECHANIC}/run_tests.py"}
 
 
 def test_no_shell_and_no_hidden_ways() -> None:
-    """H33, H34: arguments are lists, nothing goes through a shell, and ``subprocess`` is called by its name."""
+    """H33, H34: arguments are lists, no shell is used, and ``subprocess`` is only called by its full name."""
     for _, call in calls_of(STARTS):
         assert not any(word.arg in ("shell", "executable", None) for word in call.keywords)
     for file, name in imports():
@@ -112,7 +112,7 @@ def test_no_shell_and_no_hidden_ways() -> None:
 
 
 def test_git_works_nowhere_else() -> None:
-    """G01, G09: no library that runs git, and none of git's commands that touch a working tree."""
+    """G01, G09: no library that runs git, and no git command that touches a working tree."""
     libraries = ("git", "pygit2", "dulwich", "patch", "whatthepatch", "unidiff")
     assert not [(file, name) for file, name in imports() if name.split(".")[0] in libraries]
     words = {
@@ -136,14 +136,14 @@ GIT_COMMANDS = {
 
 
 def test_nothing_is_unpacked() -> None:
-    """H22: tasks are directories; there is no archive of anybody to unpack, so none can unpack itself elsewhere."""
+    """H22: tasks are directories, so no third-party archive is ever unpacked."""
     unpackers = ("tarfile", "zipfile", "shutil.unpack_archive", "zipimport", "patoolib", "py7zr", "rarfile")
     assert not [(file, name) for file, name in imports() if name.startswith(unpackers)]
     assert not list(calls_of(r".*\.(extractall|extract|unpack_archive)"))
 
 
 def test_nothing_is_unpickled() -> None:
-    """H23: what comes from disk or from a sandbox is text and JSON, never objects that run when they are read."""
+    """H23: data from disk or a sandbox is text and JSON, never objects that execute code when loaded."""
     loaders = ("pickle", "marshal", "shelve", "dill", "joblib", "jsonpickle")
     assert not [(file, name) for file, name in imports() if name.split(".")[0] in loaders]
     assert not list(calls_of(r"eval|exec|builtins\.(eval|exec)|__import__"))

@@ -1,4 +1,4 @@
-"""Options describe themselves: as a table, as JSON Schema."""
+"""Options are described as a table and as JSON Schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Example:
 
 
 def test_describe_gives_name_type_default_and_help() -> None:
-    """Types and defaults as people write them."""
+    """Types and defaults are shown in a readable form."""
     rows = [(row.name, row.type, row.default, row.help) for row in describe(Example)]
     assert rows == [
         ("path", "text", "required", "a file"),
@@ -30,7 +30,7 @@ def test_describe_gives_name_type_default_and_help() -> None:
 
 
 def test_json_schema_forbids_what_the_converter_forbids() -> None:
-    """What is required, what is known, and the limits."""
+    """Required fields, unknown fields and limits."""
     schema = json_schema(Example)
     assert schema["required"] == ["path"]
     assert schema["additionalProperties"] is False
@@ -43,7 +43,7 @@ def test_json_schema_forbids_what_the_converter_forbids() -> None:
 
 
 def test_every_option_of_every_component_has_help() -> None:
-    """Those of plugins in this environment too."""
+    """Includes plugins installed in this environment."""
     for component in discover().registry.all():
         for row in describe(component.options) if component.options else ():
             assert row.help, f"{component.kind} {component.name}: {row.name}"

@@ -1,4 +1,4 @@
-"""The walls of the house."""
+"""The structure of the code base: imports, public names, module sizes and the setup target."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ KIT = list(ROOT.glob("plugins/agentbench-testing/src/**/*.py"))
 
 
 def test_imports_go_down_only() -> None:
-    """The contracts in ``pyproject.toml``; import-linter says which line breaks one."""
+    """The import contracts in ``pyproject.toml`` hold; import-linter names the offending line."""
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
 
 
 def test_plugins_and_built_ins_import_only_public_names() -> None:
-    """``from agentbench_core import ...``, of commands also its ``harness``, and their own; the kit may look inside."""
+    """Only ``agentbench_core``, ``harness`` (for commands) and their own package; the kit may use internals."""
     own = {ROOT / "agentbench_core/builtin": "agentbench_core.builtin"}
     own |= {
         path: path.name for wing in ("plugins", "examples") for path in ROOT.glob(f"{wing}/*/src/*") if path.is_dir()
@@ -42,7 +42,7 @@ def test_plugins_and_built_ins_import_only_public_names() -> None:
 
 
 def test_public_names_are_real() -> None:
-    """What plugin authors may use: every name in a ``.pyi`` leads somewhere."""
+    """Every public name in a ``.pyi`` can be imported."""
     packages = ((agentbench_core, "hookimpl"), (harness, "run_attempt"), (agentbench_testing, "make_context"))
     for package, known in packages:
         names = dir(package)
@@ -51,19 +51,19 @@ def test_public_names_are_real() -> None:
 
 
 def test_no_room_is_too_large() -> None:
-    """A file of much over 300 lines is a sign of two things in one room."""
+    """A module of much more than 300 lines probably has two responsibilities."""
     lengths = {path: len(path.read_text().splitlines()) for path in (*ROOT.glob("agentbench_core/**/*.py"), *KIT)}
     assert [f"{path.relative_to(ROOT)}: {lines}" for path, lines in lengths.items() if lines > 320] == []
 
 
 def test_commands_print_through_one_door() -> None:
-    """H19: ``say`` makes what it prints fit for a terminal; a command that prints in another way would not."""
+    """H19: commands print with ``say``, which escapes control characters, and never with ``click.echo``."""
     others = [path.name for path in (*ROOT.glob("agentbench_core/cli/*.py"), *KIT) if "click.echo" in path.read_text()]
     assert others == ["app.py"]
 
 
 def test_the_set_up_is_of_the_python_that_is_named(tmp_path: Path) -> None:
-    """A virtual environment of another one is made anew; where none is named, any that is there will do."""
+    """The virtual environment is rebuilt for another ``PYTHON``; without ``PYTHON``, any existing one is used."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=tmp_path, check=True)
     (tmp_path / "venv/.ready").touch()
     other = tmp_path / "python3.99"
