@@ -1,4 +1,4 @@
-"""Commands as people type them who say no more than they must: what is chosen for them, and what they are told."""
+"""Commands with as few flags as possible: which sandbox and model are selected, and what is reported."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ RULES = """
 
 @pytest.fixture
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No engine and no key."""
+    """No Docker engine and no key."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
 
 
 def shown(done: Ended) -> Mapping[str, Mapping[str, str]]:
-    """Value and origin of each setting by variant, as ``config show --json`` prints them."""
+    """Map settings to their value and origin by variant, from the output of ``config show --json``."""
     return {
         name: {key: f"{leaf['value']} ({leaf['origin']})" for key, leaf in leaves.items()}
         for name, leaves in json.loads(done.out).items()
@@ -61,7 +61,7 @@ def shown(done: Ended) -> Mapping[str, Mapping[str, str]]:
 
 @pytest.mark.usefixtures("nothing_here")
 def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None:
-    """No engine and no key, or no engine and no model: one refusal names both, each with what to do about it."""
+    """If engine and key, or engine and model, are missing, one error names both, with remedies."""
     make_task()
     run = ("run", "--suite", "mini", "--agent", "baseline")
     refused = agentbench(*run, "--model", "any")
@@ -74,12 +74,12 @@ def test_all_obstacles_are_told_at_once(make_task: Any, agentbench: Any) -> None
     assert modelless.code == 3
     assert "--model NAME" in modelless.err
     assert "/nowhere/docker.sock" in modelless.err
-    assert "/nowhere" not in agentbench(*run, "--allow-unisolated").err, "then nobody needs an engine"
-    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0, "and no model steers this one"
+    assert "/nowhere" not in agentbench(*run, "--allow-unisolated").err, "no engine is needed then"
+    assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0, "this agent uses no model"
 
 
 def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -> None:
-    """In the isolated sandbox, unless somebody names one."""
+    """They run in the isolated sandbox unless another one is named."""
     make_task()
     show = ("config", "show", "--json")
     chosen = agentbench(*show, "--agent", "baseline")
@@ -92,7 +92,7 @@ def test_where_agents_run_that_a_model_steers(make_task: Any, agentbench: Any) -
 
 
 def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
-    """The others of a command run there, too, since what is compared shares it; two that differ are refused."""
+    """It applies to all variants of the command, since they share one; conflicting sandboxes are refused."""
     Path("there.yaml").write_text("agent: scripted\nsandbox: {name: docker, workspace_mb: 999}\n")
     Path("here.yaml").write_text("agent: scripted\nsandbox: local\n")
     show = ("config", "show", "--json", "--variant", "there.yaml", "--variant")
@@ -106,7 +106,7 @@ def test_a_variant_names_its_sandbox(agentbench: Any) -> None:
 
 
 def test_the_default_model(agentbench: Any) -> None:
-    """That of the presets, for agents that need one; not where somebody says which one, or who serves it."""
+    """The default preset is used if an agent needs a model and neither model nor provider is named."""
     Path("configs").mkdir()
     Path("configs/models.yaml").write_text(PRESETS)
     show = ("config", "show", "--json", "--agent", "baseline")
@@ -123,7 +123,7 @@ def test_the_default_model(agentbench: Any) -> None:
 
 @pytest.mark.usefixtures("nothing_here")
 def test_a_model_that_is_offline(make_task: Any, agentbench: Any, plugin: Any, records: Any) -> None:
-    """It is used where it is named and nowhere else, needs no other name, and no sandbox that isolates."""
+    """It must be selected explicitly, and needs neither a model name nor an isolated sandbox."""
     plugin("rules", RULES)
     make_task()
     run = ("run", "--suite", "mini", "--agent", "baseline")
@@ -141,7 +141,7 @@ def test_a_model_that_is_offline(make_task: Any, agentbench: Any, plugin: Any, r
 
 
 def test_a_model_that_is_offline_beside_another(agentbench: Any, plugin: Any) -> None:
-    """The sandbox is for all variants, and one of them needs isolation."""
+    """All variants share the sandbox, and one of them needs isolation."""
     plugin("rules", RULES)
     Path("rules.yaml").write_text("agent: baseline\nllm: rules\n")
     Path("other.yaml").write_text("agent: baseline\nllm: openrouter\nmodel: any\n")

@@ -16,7 +16,7 @@ from agentbench_testing.fixtures import RunAgentbench
 
 
 def test_plugins_show_lists_options(agentbench: Any) -> None:
-    """With type, default and help; and a sandbox without isolation says so."""
+    """They have type, default and help, and a sandbox without isolation is marked."""
     done = agentbench("plugins", "show", "local")
     assert done.code == 0
     assert "NOT ISOLATED" in done.out
@@ -25,7 +25,7 @@ def test_plugins_show_lists_options(agentbench: Any) -> None:
 
 
 def test_plugins_show_of_nothing(agentbench: Any) -> None:
-    """The nearest name."""
+    """The error suggests the most similar name."""
     done = agentbench("plugins", "show", "scriptd")
     assert (done.code, done.out) == (2, "")
     assert "no component or plugin is named 'scriptd' (did you mean 'scripted'?)" in done.err
@@ -39,7 +39,7 @@ def test_plugins_list_as_json_has_the_same_fields(agentbench: Any) -> None:
 
 
 def test_plugins_of_the_family_are_all_there(agentbench: Any) -> None:
-    """Each distribution of this repository is installed and works."""
+    """Every distribution of this repository is installed and works."""
     rows = json.loads(agentbench("plugins", "list", "--json").out)
     assert {row["status"] for row in rows if row["distribution"].startswith("agentbench-")} == {"ok"}
     family = {f"agentbench-{name}" for name in ("core", "docker", "openrouter", "subagents", "report")}
@@ -47,7 +47,7 @@ def test_plugins_of_the_family_are_all_there(agentbench: Any) -> None:
 
 
 def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
-    """Default, project file, variant file, flag: the later wins."""
+    """Flags override variant files, which override the project file and defaults."""
     Path("agentbench.toml").write_text("[run]\nworkers = 3\nrepeats = 2\n")
     Path("configs/variants").mkdir(parents=True)
     Path("configs/variants/mine.yaml").write_text("agent: scripted\nlimits: {max_steps: 5}\n")
@@ -65,7 +65,7 @@ def test_config_show_names_the_origin_of_every_value(agentbench: Any) -> None:
 
 
 def test_a_variant_of_a_name_that_is_taken(agentbench: Any, plugin: Any) -> None:
-    """Refused, since one of the two would be run unnoticed; a file is still found by its path."""
+    """It is refused because it is ambiguous, but a file can be selected by its path."""
     Path("configs/variants").mkdir(parents=True)
     Path("configs/variants/baseline.yaml").write_text("agent: baseline\nlimits: {max_steps: 5}\n")
     refused = agentbench("config", "show", "--variant", "baseline")
@@ -83,7 +83,7 @@ def test_a_variant_of_a_name_that_is_taken(agentbench: Any, plugin: Any) -> None
 
 
 def test_the_agents_of_the_core_are_variants(agentbench_process: RunAgentbench) -> None:
-    """In an empty directory, too."""
+    """This holds in an empty directory, too."""
     rows = json.loads(agentbench_process("plugins", "list", "--kind", "variant", "--json").out)
     names = {row["name"] for row in rows if row["distribution"] == "agentbench-core"}
     assert names == {"baseline", "idle", "scripted"}
@@ -93,7 +93,7 @@ def test_the_agents_of_the_core_are_variants(agentbench_process: RunAgentbench) 
 
 
 def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> None:
-    """The reference solution passes it, doing nothing does not; it is listed and shown."""
+    """The reference solution passes it and the idle agent does not; it is listed and shown."""
     assert agentbench("tasks", "new", "my-task", "--suite", "own").code == 0
     done = agentbench("run", "--suite", "own", "--variant", "scripted", "--variant", "idle")
     assert done.code == 0
@@ -109,7 +109,7 @@ def test_tasks_new_makes_a_task_that_is_fair(agentbench: Any, records: Any) -> N
 
 
 def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:
-    """The run names both commits; with the new one written down, the task works again."""
+    """The error has both commits, and the task works once the new one is written down."""
     agentbench("tasks", "new", "t", "--suite", "own")
     with Path("tasks/own/t/repo/clamp.py").open("a") as file:
         file.write("# changed\n")
@@ -124,7 +124,7 @@ def test_a_task_that_has_changed_says_what_to_write(agentbench: Any) -> None:
 
 
 def test_one_bad_suite_does_not_hide_the_others(agentbench: Any, make_task: Any) -> None:
-    """It is named on standard error, by the list and by the doctor."""
+    """The bad suite is named on standard error and by ``doctor``."""
     make_task()
     bad = make_task("bad", suite="worse")
     (bad / "task.yaml").write_text("id: [")
@@ -135,7 +135,7 @@ def test_one_bad_suite_does_not_hide_the_others(agentbench: Any, make_task: Any)
 
 
 def test_plugins_show_of_a_tool_has_its_arguments(agentbench: Any) -> None:
-    """What an agent may send, and what is required."""
+    """Each argument has its type and whether it is required."""
     assert re.search(r"command +string +required +shell command", agentbench("plugins", "show", "run").out)
 
 
@@ -149,7 +149,7 @@ def test_tasks_schema_accepts_what_the_reader_accepts(agentbench: Any) -> None:
 
 
 def test_the_projects_file_holds_for_every_command(make_task: Any, agentbench: Any) -> None:
-    """Not only for ``run``."""
+    """It applies to all commands, not only to ``run``."""
     make_task()
     Path("tasks").rename("problems")
     Path("agentbench.toml").write_text('[run]\ntasks = "problems"\nsuite = "mini"\nout = "results"\n')
@@ -160,7 +160,7 @@ def test_the_projects_file_holds_for_every_command(make_task: Any, agentbench: A
 
 
 def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
-    """What there is, and one of them in full."""
+    """Runs are listed, and one is shown in full."""
     assert "no runs in artifacts/runs" in agentbench("runs", "list").out
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -175,7 +175,7 @@ def test_runs_list_and_show(make_task: Any, agentbench: Any) -> None:
 
 
 def test_an_llm_that_is_not_installed(agentbench: Any, make_task: Any) -> None:
-    """Named in the project's file it hinders nobody who needs none; the doctor knows, and who needs one is told."""
+    """In the project file it does not affect agents without a model; ``doctor`` warns, and agents with a model fail."""
     make_task()
     Path("agentbench.toml").write_text("[llm]\nname = 'openroutr'\nbase_url = 'http://127.0.0.1:1/v1'\n")
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
@@ -190,7 +190,7 @@ def test_an_llm_that_is_not_installed(agentbench: Any, make_task: Any) -> None:
 
 
 def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
-    """Every problem with a remedy; broken plugins are problems."""
+    """Every problem has a remedy, and broken plugins are problems."""
     plugin("bad", "import surely_not_there")
     done = agentbench("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(done.out)}
@@ -207,7 +207,7 @@ def test_doctor_says_what_to_do(agentbench: Any, plugin: Any) -> None:
 
 
 def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
-    """Each command that needs one ends at once, and says which distribution to install."""
+    """Each command that needs a sandbox fails at once and names the distribution to install."""
     make_suite("one")
     without = ("--no-plugin", "local", "--no-plugin", "docker")
     for command in (
@@ -258,7 +258,7 @@ def test_without_any_sandbox(agentbench: Any, make_suite: Any) -> None:
 def test_bad_input_is_exit_2_with_one_clear_message(
     agentbench: Any, make_task: Any, arguments: list[str], message: str
 ) -> None:
-    """No traceback, nothing on standard output, nothing recorded."""
+    """There is no traceback and no standard output, and nothing is recorded."""
     make_task()
     Path("tasks").rename("T")
     done = agentbench(*arguments)
@@ -269,14 +269,14 @@ def test_bad_input_is_exit_2_with_one_clear_message(
 
 
 def test_debug_shows_the_traceback(agentbench: Any) -> None:
-    """For those who want it."""
+    """With ``--debug`` it is printed for expected errors as well."""
     done = agentbench("--debug", "runs", "show", "nowhere")
     assert done.code == 2
     assert "Traceback (most recent call last)" in done.err
 
 
 def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugin: Any) -> None:
-    """Listed with its summary, imported only when typed."""
+    """Its summary is listed, and it is only imported when it runs."""
     plugin(
         "extra",
         """
@@ -301,7 +301,7 @@ def test_a_plugin_command_is_found_and_a_broken_one_named(agentbench: Any, plugi
 
 
 def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
-    """Beside the core's, which it cannot replace, and imported only when typed."""
+    """It is listed with the core's commands, cannot replace them, and is only imported when it runs."""
     plugin(
         "extra",
         """
@@ -331,14 +331,14 @@ def test_a_plugin_command_below_a_group(agentbench: Any, plugin: Any) -> None:
 
 
 def test_a_command_of_a_distribution_that_is_not_installed(agentbench: Any) -> None:
-    """It is named, and nothing is guessed from its name."""
+    """The error names the distribution from a fixed table, not one guessed from the command."""
     done = agentbench("--no-plugin", "report", "report", "summary")
     assert done.code == 2
     assert "no command 'report'; command 'report' is part of agentbench-report; install it" in done.err
 
 
 def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> None:
-    """Exit 2, with what to do: a file in the way, a link that leads nowhere."""
+    """A file in the way or a dangling link is exit code 2 with a remedy."""
     make_task()
     Path("artifacts").write_text("in the way")
     Path("dangling").symlink_to("nowhere/at/all")
@@ -349,7 +349,7 @@ def test_a_place_where_results_cannot_be(agentbench: Any, make_task: Any) -> Non
 
 
 def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -> None:
-    """The same facts either way."""
+    """Both show the same facts."""
     import pty
     import subprocess
 
@@ -368,7 +368,7 @@ def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -
     try:
         while chunk := os.read(controller, 65536):
             shown += chunk
-    except OSError:  # how Linux says that the terminal is closed
+    except OSError:  # Linux raises it when the terminal is closed
         pass
     os.close(controller)
     assert b"scripted  one  passed" in shown
@@ -380,7 +380,7 @@ def test_progress_is_lines_when_piped_and_live_with_a_terminal(make_task: Any) -
     [("2>&-", 0), (">&- 2>&- <&-", 0), ("2>/dev/full", 0), (">/dev/full", 3), (">/dev/full 2>/dev/full", 3)],
 )
 def test_standard_streams_that_take_nothing(make_task: Any, redirected: str, code: int) -> None:
-    """What was done stays done, nothing that is meant for a terminal lands in a file, and no bug is reported."""
+    """Results are kept, terminal output goes to no run file, and no internal error is reported."""
     make_task()
     agentbench = Path(sys.executable).with_name("agentbench")
     command = f"{agentbench} run --suite mini --agent scripted --sandbox local {redirected}"

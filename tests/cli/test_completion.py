@@ -1,4 +1,4 @@
-"""A shell completes commands, flags and names: with its own script, in a real shell where there is one."""
+"""Shell completion of commands, options and names, with the generated script in a real shell."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def project(make_task: Any, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("case", TYPED)
 @pytest.mark.usefixtures("project")
 def test_what_is_completed(case: str, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As bash asks, which starts a process for it: :func:`test_in_bash` has one."""
+    """Completion as bash requests it, in this process; :func:`test_in_bash` uses a real shell."""
     typed, expected = TYPED[case]
     words = f"agentbench {typed}"
     monkeypatch.setenv("_AGENTBENCH_COMPLETE", "bash_complete")
@@ -65,7 +65,7 @@ def test_what_is_completed(case: str, agentbench: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", ["agentbench", "ab"])
 def test_in_bash(project: Path, name: str) -> None:
-    """The script is loaded as its help says, and completes; also after the short name."""
+    """The script is loaded as its help describes, and completes the short command name, too."""
     lines = [
         f"PATH={Path(sys.executable).parent}:$PATH",
         'eval "$(agentbench completion bash)"',
@@ -78,7 +78,7 @@ def test_in_bash(project: Path, name: str) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
 def test_the_script(shell: str, agentbench: Any) -> None:
-    """Each shell has one; how to load it is in the help."""
+    """Every shell has one, and the help explains how to load it."""
     done = agentbench("completion", shell)
     assert done.code == 0
     assert "_AGENTBENCH_COMPLETE" in done.out

@@ -1,4 +1,4 @@
-"""Who delegated to whom, drawn: agents write these events themselves, and may write anything."""
+"""The tree of delegations between agents. Agents emit these events themselves and may write anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench_core.values.events import LLMRequest, LLMResponse, ToolCallStart
 
 
 def lines(*links: tuple[str, str]) -> list[str]:
-    """The names in the drawing, with the branches before them."""
+    """Return the lines of the tree: branches and names."""
     tree = AgentTree()
     for parent, child in links:
         tree.add(Delegation(parent=parent, child=child, role="r", depth=1))
@@ -26,12 +26,12 @@ def names(lines: Sequence[str]) -> list[str]:
 
 
 def test_nobody_delegated() -> None:
-    """Nothing is drawn."""
+    """The tree is empty."""
     assert lines() == []
 
 
 def test_a_tree() -> None:
-    """Children below their parents, in the order in which they were asked."""
+    """Children are below their parents, in the order of delegation."""
     assert lines(("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f")) == [
         "a",
         "├─ b",
@@ -43,7 +43,7 @@ def test_a_tree() -> None:
 
 
 def test_what_each_did() -> None:
-    """Calls, tokens and steps of its own; a call that is tried again is one call."""
+    """Calls, tokens and steps are those of one agent; a retried call counts once."""
     tree = AgentTree()
     tree.add(Delegation(parent="a", child="b", role="r", depth=1))
     for exchange in (1, 2):
@@ -67,21 +67,21 @@ def test_what_each_did() -> None:
 
 
 def test_who_is_asked_again_is_drawn_once() -> None:
-    """Below the first who asked: doubled links would double the lines at each of them."""
+    """It is below its first parent; otherwise repeated links would grow exponentially."""
     doubled = [(f"a{number}", f"a{number + 1}") for number in range(40) for _ in range(2)]
     assert names(lines(*doubled)) == [f"a{number}" for number in range(41)]
     assert lines(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")) == ["a", "├─ b", "│  └─ d", "└─ c"]
 
 
 def test_who_asked_each_other() -> None:
-    """Each is drawn once, also where nobody was first."""
+    """Each agent in a cycle is drawn once, even without a root."""
     assert lines(("a", "a")) == ["a"]
     assert lines(("a", "b"), ("b", "a")) == ["a", "└─ b"]
     assert lines(("x", "y"), ("a", "b"), ("b", "a")) == ["x", "└─ y", "a", "└─ b"]
 
 
 def test_a_long_chain_and_a_wide_tree() -> None:
-    """The first 200 lines, and how many are left out."""
+    """Only the first 200 lines are shown, with the number of omitted ones."""
     chain = lines(*pairwise(f"a{number}" for number in range(1501)))
     assert names(chain) == [*(f"a{number}" for number in range(200)), "... and 1301 more"]
     wide = lines(*(("a", f"b{number}") for number in range(200)))
@@ -90,12 +90,12 @@ def test_a_long_chain_and_a_wide_tree() -> None:
 
 
 def test_names_that_are_no_names() -> None:
-    """One line each, not too long; what moves a cursor is for whoever prints it."""
+    """Names are shortened to one line; control sequences are escaped when they are printed."""
     assert lines(("a\nb\r\tc\u2028d", "e" * 1000)) == ["a b c d", f"└─ {'e' * 80}"]
 
 
 def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> None:
-    """What agents call each other reaches no terminal as it is."""
+    """Control sequences in agent names are escaped."""
     make_task()
     plugin("odd", ODD)
     assert agentbench("run", "--suite", "mini", "--agent", "odd").code == 0
@@ -106,7 +106,7 @@ def test_names_on_a_terminal(agentbench: Any, make_task: Any, plugin: Any) -> No
 
 @given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("abcdefgh"))))
 def test_any_links(links: list[tuple[str, str]]) -> None:
-    """Everybody once."""
+    """Every agent is drawn exactly once."""
     assert sorted(names(lines(*links))) == sorted({name for link in links for name in link})
 
 

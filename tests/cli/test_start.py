@@ -1,4 +1,4 @@
-"""A fast start is a feature: what is not imported, with every plugin of the family installed."""
+"""The command starts fast: heavy modules are not imported, even with all plugins of this repository installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print("HEAVY", heavy)
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"], ["tasks", "schema"]])
 def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
-    """In a process of its own, since this one has imported everything."""
+    """Checked in a separate process, since this one has imported everything."""
     code = PROBE.format(arguments=arguments, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

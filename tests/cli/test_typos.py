@@ -1,4 +1,4 @@
-"""A name that is almost right: the message has the right one, wherever it was typed."""
+"""A mistyped name: the error suggests the right one, wherever the name is used."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ RUN = ("run", "--suite", "mini", "--agent", "idle")
 def test_every_name_has_a_suggestion(
     agentbench: Any, make_task: Any, plugin: Any, typed: list[str], suggested: str
 ) -> None:
-    """With exit code 2, and nothing done."""
+    """The exit code is 2 and nothing is done."""
     plugin("garden", PLUGIN)
     make_task()
     Path("mine.yaml").write_text("agent: idle\n")
@@ -118,7 +118,7 @@ def test_every_name_has_a_suggestion(
     ],
 )
 def test_every_field_of_a_file_has_one(agentbench: Any, make_task: Any, file: str, text: str, suggested: str) -> None:
-    """With the file and the path of the field in it."""
+    """The error names the file and the path of the field."""
     make_task()
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(text)
@@ -138,7 +138,7 @@ def test_every_field_of_a_file_has_one(agentbench: Any, make_task: Any, file: st
     ],
 )
 def test_every_field_of_a_task_has_one(agentbench: Any, make_task: Any, old: str, new: str, suggested: str) -> None:
-    """Fields, words that a field allows, and files beside it."""
+    """Unknown fields, bad values and missing files."""
     path = make_task() / "task.yaml"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
@@ -149,7 +149,7 @@ def test_every_field_of_a_task_has_one(agentbench: Any, make_task: Any, old: str
 
 
 def test_a_disabled_plugin_that_is_none(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable may stand in a profile for other environments too: that is said, and no error."""
+    """It is only a warning, since the variable may be set for other environments, too."""
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "dokcer")
     done = agentbench("plugins", "list")
     assert done.code == 0
@@ -157,7 +157,7 @@ def test_a_disabled_plugin_that_is_none(agentbench: Any, monkeypatch: pytest.Mon
 
 
 def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:
-    """Its provider may know it, so it is only said."""
+    """It is only a note, since the provider may know the name."""
     Path("configs").mkdir()
     Path("configs/models.yaml").write_text("version: '1'\nmodels: {sonnet: {model: {temperature: 0.5}}}\n")
     done = agentbench("config", "show", "--model", "sonet")
@@ -169,7 +169,7 @@ def test_a_model_that_is_almost_a_preset(agentbench: Any) -> None:
 
 
 def test_what_is_like_nothing_gets_no_suggestion(agentbench: Any, make_task: Any) -> None:
-    """A wild guess is worse than none; what there is stands there instead."""
+    """The available names are listed instead."""
     make_task()
     done = agentbench("run", "--suite", "qqqqqqqqqqqq", "--agent", "idle")
     assert (done.code, "did you mean" in done.err) == (2, False)
