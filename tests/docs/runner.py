@@ -1,13 +1,13 @@
-"""Pages of the documentation are run: their files are written, their commands typed, and what these print is compared.
+"""Run documentation pages: write their files, run their commands and compare the output.
 
-A fenced block says by its info string what it is::
+The info string of a fenced block, or the line above it, determines what it is::
 
-    ```console              typed in one shell per page, from top to bottom
+    ```console              run in one shell per page, from top to bottom
     $ agentbench tasks list
     custom-dev ...
     ```
 
-    `fixer.py`:             a file, written to where the shell is at that point
+    `fixer.py`:             a file, written to the current directory of the shell
     ```python
     ...
     ```
@@ -17,14 +17,14 @@ A fenced block says by its info string what it is::
     ...
     ```
 
-    ```text                 for reading only, as every block without a name above it
+    ```text                 ignored, as every other block without a file name above it
 
-Commands begin with ``$ ``; one that ends in a backslash goes on in the next line. The lines after a command are all
-that it prints, standard error included; ``...`` stands for any text within a line, and alone on a line for any lines.
-Without such lines the output is not compared. A command ends with 0, unless the next one is ``echo $?``. One that ends
-in `` &`` goes on in the background until the page ends; the page goes on when it has printed what is shown. What
-differs from one run to the next (times, paths, run ids, how wide columns are) is made equal before anything is
-compared: see :func:`settled`.
+Commands begin with ``$ ``; a backslash at the end continues one on the next line. The lines after a command are all of
+its output, including standard error; ``...`` stands for any text within a line, and alone on a line for any lines.
+Without such lines the output is not compared. A command must exit with 0, unless the next one is ``echo $?``. One that
+ends in `` &`` runs in the background until the end of the page; the page continues when the shown output has appeared.
+Whatever differs between runs (times, paths, run ids, column widths) is normalized before the comparison: see
+:func:`settled`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ import agentbench_core
 
 ROOT = Path(agentbench_core.__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-"""Every page, whether it has commands or not."""
+"""All pages, with or without commands."""
 PLUGIN_PAGES = [page for page in PAGES if page.name.startswith("write-a") and page.name != "write-a-task.md"]
-"""Those about plugins, which `test_docs_plugins.py` runs; `test_docs_pages.py` runs all others."""
+"""Pages about plugins, run by `test_plugin_pages.py`; `test_pages.py` runs all others."""
 
 _FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"`([^`\s]+)`( contains)?:$")
@@ -60,19 +60,19 @@ _ANY_LINES = "\n...\n"
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """One fenced block: its info string, the line where its text begins, and the file that it is, if any."""
+    """A fenced block: its info string, the first line of its text, and the file that it defines, if any."""
 
     language: str
     text: str
     line: int
     file: str = ""
     there: bool = False
-    """Whether the file is there already, and the block says what is in it."""
+    """Whether the file exists already, and the block is its expected content."""
 
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """What is typed, and what it prints; None where the page does not show it."""
+    """A command and its expected output; None if the page does not show it."""
 
     typed: str
     shown: str | None
@@ -80,7 +80,7 @@ class Command:
 
     @property
     def in_background(self) -> bool:
-        """Whether the page goes on while it runs."""
+        """Whether the page continues while the command runs."""
         return self.typed.endswith(" &")
 
 
@@ -116,7 +116,7 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def has_commands(page: Path) -> bool:
-    """Whether there is something to run."""
+    """Whether a page has console blocks."""
     return any(block.language == "console" for block in blocks(page))
 
 
@@ -130,17 +130,17 @@ def run_page(
     seconds: float = 300,
     **variables: str,
 ) -> None:
-    """Follow a page word for word; AssertionError names the line that does not hold.
+    """Run a page word for word; AssertionError names the first line that differs.
 
     Args:
-        page: to be followed.
-        place: an empty directory. The shell begins in ``place/work``, where ``make demo`` would: with ``tasks`` and
-            ``configs``, copies of ours.
-        programs: directory of the programs that come first on PATH; those of this environment, if nothing is given.
-        cache: of AgentBench; pages that share it prepare tasks once.
-        instead: what is typed, and expected, in the place of words of the page: a free port, for example.
-        seconds: after which a command is killed.
-        variables: of the environment, besides the few that a shell needs. There is no key among these.
+        page: the page to run.
+        place: an empty directory. The shell starts in ``place/work``, which has copies of ``tasks`` and ``configs`` as
+            ``make demo`` expects them.
+        programs: directory to put first on PATH; by default that of this environment.
+        cache: cache directory of AgentBench; pages that share it prepare tasks once.
+        instead: replacements in commands, output and files of the page, such as a free port.
+        seconds: time limit of a command.
+        variables: variables of the shell, besides a few standard ones. Keys are not passed on.
     """
     work = place / "work"
     work.mkdir(parents=True)
@@ -197,7 +197,7 @@ def _differs(where: str, what: str, shown: str, said: str) -> str:
 
 
 def alike(shown: str, said: str) -> bool:
-    """Whether the page shows what was said, with ``...`` for what it leaves out."""
+    """Whether the output matches the page, in which ``...`` stands for any text."""
     pattern = re.escape(f"\n{settled(shown)}\n")
     # An ellipsis alone on a line stands for any lines, none included.
     several = re.escape(_ANY_LINES)
@@ -214,7 +214,7 @@ _SETTLED = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b\d+(?:\.\d+)? (s|seconds|ms|h|hours|min)\b"), r"N \1"),
     (re.compile(r"\bin \d+\.\d+s\b"), "in Ns"),
-    # Seconds in a column of their own have one digit behind the point.
+    # Seconds in a separate column have one decimal place.
     (re.compile(r"(?<= {2})\d+\.\d(?= {2}|$)", re.MULTILINE), "N"),
     (re.compile(r"-{3,}|={3,}"), "---"),
     (re.compile(r"[ \t]+"), " "),
@@ -224,7 +224,7 @@ _SETTLED = (
 
 
 def settled(text: str) -> str:
-    """The text without what differs between two equal runs, and without empty lines."""
+    """Replace what differs between two equal runs, and remove empty lines."""
     for pattern, instead in _SETTLED:
         text = pattern.sub(instead, text)
     return text.strip()
@@ -232,7 +232,7 @@ def settled(text: str) -> str:
 
 @attrs.frozen(eq=False)
 class Shell:
-    """A shell that stays: directories, variables and background processes are those of earlier commands."""
+    """A shell that keeps directories, variables and background processes from one command to the next."""
 
     process: subprocess.Popen[str]
     scratch: Path
@@ -240,7 +240,7 @@ class Shell:
     @classmethod
     @contextlib.contextmanager
     def started(cls, work: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[Shell]:
-        """In ``work``; ends with everything that was started in it."""
+        """Start a shell in ``work``; at the end, kill everything that was started in it."""
         (scratch / "home").mkdir()
         process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -259,15 +259,15 @@ class Shell:
             process.communicate()
 
     def run(self, typed: str, seconds: float) -> tuple[int, str]:
-        """Exit code and output of a command."""
+        """Run a command and return its exit code and output."""
         output = self.scratch / "output"
-        # In braces it is a command of this shell: `cd` and variables stay. `$?` is handed from one to the next.
+        # Braces run the command in this shell, so `cd` and variables last. `$?` is restored before each command.
         braces = f"{{ {typed}\n}} >{shlex.quote(str(output))} 2>&1 </dev/null"
         code = self._ask(f"(exit ${{code:-0}})\n{braces}\ncode=$?\necho $code", seconds)
         return int(code), output.read_text(encoding="utf-8", errors="backslashreplace")
 
     def begin(self, typed: str, until: str, seconds: float) -> str:
-        """Start a command in the background; gives what it said by the time that it had said that much."""
+        """Start a command in the background and return its output once it matches ``until``."""
         output = self.scratch / f"background-{len(list(self.scratch.glob('background-*')))}"
         self._ask(f"{{ {typed.removesuffix(' &')}\n}} >{shlex.quote(str(output))} 2>&1 </dev/null &\necho $!", seconds)
         end = time.monotonic() + seconds
@@ -278,7 +278,7 @@ class Shell:
             time.sleep(0.05)
 
     def directory(self) -> Path:
-        """Where the shell is."""
+        """Return the current directory of the shell."""
         return Path(self._ask("pwd", 10))
 
     def _ask(self, script: str, seconds: float) -> str:
@@ -290,7 +290,7 @@ class Shell:
 
 
 def _line(process: subprocess.Popen[str], script: str, seconds: float) -> str:
-    """The one line that the shell answers with. When it is late everything is killed, so that nothing waits for it."""
+    """Read the one-line answer of the shell. If it is late, kill all its processes, so that none blocks the read."""
     assert process.stdout is not None
     alarm = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
     alarm.start()

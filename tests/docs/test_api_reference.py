@@ -1,4 +1,4 @@
-"""The API reference shows every public name once, with a description of everything that it shows."""
+"""The API reference shows every public name exactly once, and describes everything that it shows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ INTERFACES = {
     "agentbench_testing": ROOT / "plugins/agentbench-testing/src/agentbench_testing/__init__.pyi",
 }
 OPAQUE = {
-    *("DiskGuard", "OpenModel", "PreparedTasks", "RunModel", "Snapshot"),  # of a session: passed on as they are
+    *("DiskGuard", "OpenModel", "PreparedTasks", "RunModel", "Snapshot"),  # opaque values of a session
     *("MeteredToolbox", "Plugins", "RunDirectory"),  # used through `Toolbox`, `Registry` and `RunView`
-    *("ScorerStage", "Hooks", "Stage"),  # of the checks themselves, not of their authors
+    *("ScorerStage", "Hooks", "Stage"),  # internals of the conformance checks
 }
 """Classes of fields and results that the reference does not show."""
 _DIRECTIVE = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.MULTILINE)
 
 
 def public_names() -> Iterator[str]:
-    """The paths by which users import them."""
+    """Import paths of all public names."""
     for module, stub in INTERFACES.items():
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom):
@@ -37,7 +37,7 @@ def public_names() -> Iterator[str]:
 
 
 def shown_names() -> Iterator[str]:
-    """The paths of everything that the pages show."""
+    """Paths of all names on the pages."""
     for page in sorted(ROOT.glob("docs/api/*.md")):
         for path, settings in _DIRECTIVE.findall(f"{page.read_text(encoding='utf-8')}\n"):
             members = (yaml.safe_load(settings) or {}).get("options", {}).get("members")
@@ -45,7 +45,7 @@ def shown_names() -> Iterator[str]:
 
 
 def load(*packages: str, paths: list[Path]) -> griffe.ModulesCollection:
-    """The packages as mkdocstrings sees them."""
+    """Load packages as mkdocstrings does."""
     extensions = griffe.load_extensions(str(ROOT / "docs/griffe_reference.py"))
     loader = griffe.GriffeLoader(extensions=extensions, search_paths=paths, docstring_parser=griffe.Parser.google)
     for package in packages:
@@ -59,7 +59,7 @@ def modules() -> griffe.ModulesCollection:
 
 
 def undescribed(item: Any) -> Iterator[str]:
-    """What a page shows of a name without a description: the name itself, rows of its tables, its members."""
+    """Yield what a page shows of a name without a description: the name, table rows, members."""
     sections = item.docstring.parsed if item.docstring else []
     tables = [section.value for section in sections if section.kind.value in ("parameters", "attributes", "functions")]
     rows = {row.name: row.description for table in tables for row in table}
@@ -72,7 +72,7 @@ def undescribed(item: Any) -> Iterator[str]:
 
 
 def classes_of(item: Any, modules: griffe.ModulesCollection) -> Iterator[str]:
-    """The classes of this project that are types of the fields and results of a name."""
+    """Classes of this project in the types of a name's fields and results."""
     for member in item.members.values() if item.is_class else [item]:
         hint = member.annotation if member.is_attribute else member.returns if member.is_function else None
         if isinstance(hint, griffe.Expr) and not member.is_private:
@@ -82,7 +82,7 @@ def classes_of(item: Any, modules: griffe.ModulesCollection) -> Iterator[str]:
 
 
 def test_every_public_name_is_on_one_page() -> None:
-    """And nothing else has a path from which users import."""
+    """No other name is shown with a public import path."""
     shown = Counter(shown_names())
     assert [name for name, number in shown.items() if number > 1] == []
     assert {name for name in shown if name.rpartition(".")[0] in INTERFACES} == set(public_names())
@@ -93,7 +93,7 @@ def test_everything_is_described(modules: griffe.ModulesCollection) -> None:
 
 
 def test_the_classes_of_fields_are_shown(modules: griffe.ModulesCollection) -> None:
-    """Of fields and results, so that a reader can follow each of them to its end."""
+    """Readers can look up the types of all fields and results."""
     items = [modules[name] for name in shown_names()]
     shown = {item.canonical_path for item in items}
     used = {path for item in items for path in classes_of(item, modules)}
@@ -101,7 +101,7 @@ def test_the_classes_of_fields_are_shown(modules: griffe.ModulesCollection) -> N
 
 
 def test_a_missing_description_is_found(tmp_path: Path) -> None:
-    """Of a class, of a field with and without a default, of a method, of a member, of a function."""
+    """Of a class, fields with and without a default, a method, an attribute, an enum member and a function."""
     (tmp_path / "sample.py").write_text(
         '''
 import enum

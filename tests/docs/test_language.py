@@ -22,7 +22,7 @@ PAGES = [  # the changelog quotes former names
 ]
 PACKAGES = [ROOT / "agentbench_core", *sorted(ROOT.glob("plugins/*/src")), *sorted(ROOT.glob("examples/*/src"))]
 CODE = [path for package in PACKAGES for path in sorted(package.rglob("*.py*")) if path.suffix in (".py", ".pyi")]
-PROMPTS = {  # of each prompt only the newest version: older ones must not change
+PROMPTS = {  # only the newest version of each prompt, since older ones must not change
     re.sub(r"_v\d+$", "", path.stem): path
     for package in PACKAGES
     for path in sorted(package.rglob("prompts/*.txt"), key=lambda path: (len(path.name), path.name))
@@ -68,12 +68,12 @@ def private_terms(text: str, first_line: int = 1, terms: re.Pattern[str] = _PRIV
 
 
 def prose(page: str) -> str:
-    """A page without its code and the targets of its links, with the same lines."""
+    """Remove code and link targets from a page, and keep its line numbers."""
     return _CODE_IN_MARKDOWN.sub(lambda code: "\n" * code[0].count("\n"), page)
 
 
 def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
-    """Strings, docstrings and comments of Python code, and the words of its names, each with its line."""
+    """Strings, docstrings, comments and split names in Python code, each with its line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):
             parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
@@ -84,7 +84,7 @@ def texts_of_code(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME:
             yield token.start[0], re.sub(r"_+|(?<=[a-z])(?=[A-Z])", " ", token.string)
-        elif token.type == tokenize.COMMENT:  # lines below each other are one text
+        elif token.type == tokenize.COMMENT:  # consecutive comment lines are one text
             text = token.string.lstrip("#").strip()
             if token.start[0] != last + 1:
                 yield last - comment.count("\n"), comment

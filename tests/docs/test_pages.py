@@ -1,4 +1,4 @@
-"""Pages of the documentation, followed word for word: their files written, their commands run, the output compared."""
+"""Documentation pages are run word for word: their files are written, commands run and the output compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN = [page for page in PAGES if page not in PLUGIN_PAGES and has_commands(page)
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks are prepared once for all pages that a process runs."""
+    """Share prepared tasks among all pages that a process runs."""
     return tmp_path_factory.mktemp("cache-of-pages")
 
 
@@ -34,7 +34,7 @@ def test_the_page_holds(page: Path, tmp_path: Path, cache: Path) -> None:
 
 
 def test_each_statistic_has_the_source_that_its_function_names() -> None:
-    """Functions that the page names exist, and say the same source."""
+    """Functions in the table exist, and their docstrings cite the same source."""
     statistics = ROOT / "plugins/agentbench-report/src/agentbench_report/statistics"
     said = {
         node.name: " ".join((ast.get_docstring(node) or "").split())
@@ -53,7 +53,7 @@ def test_each_statistic_has_the_source_that_its_function_names() -> None:
 
 
 def chain_of_sources(function: str, said: dict[str, str]) -> str:
-    """What a docstring says, with those of the functions that it refers to."""
+    """Return the docstring of a function and of those that it refers to."""
     return " ".join(
         [said[function], *(said[other] for other in re.findall(r"``(\w+)``", said[function]) if other in said)]
     )
@@ -92,7 +92,7 @@ OWN_CLIENT = """
 def test_an_agent_that_asks_its_provider_itself(
     plugin: Any, make_task: Any, agentbench: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `own-llm-access.md` says of the second way: it works, unasked for isolation, and nobody counts its calls."""
+    """As in `own-llm-access.md`: it runs, isolation is not required, and its calls are not counted."""
     plugin("asks", OWN_CLIENT)
     make_task()
     flags = ("run", "--suite", "mini", "--agent", "asks", "--sandbox", "local", "--max-cost-usd", "1")
@@ -105,7 +105,7 @@ def test_an_agent_that_asks_its_provider_itself(
     assert (record["usage"]["llm_calls"], record["usage"]["cost_usd"], record["model"]) == (0, 0, None)
     (run,) = Path("artifacts/runs").iterdir()
     assert not (run / "tasks/one/agent/conversation.jsonl").exists()
-    assert server.base_url not in (run / "tasks/one/agent/tool_calls.jsonl").read_text(), "variables stay outside"
+    assert server.base_url not in (run / "tasks/one/agent/tool_calls.jsonl").read_text(), "variables stay on the host"
     replayed = agentbench("replay", str(run))
     assert (replayed.code, "has no model calls" in replayed.err) == (2, True)
     (failed,) = Path("failed").glob("*/attempts.jsonl")
@@ -113,9 +113,9 @@ def test_an_agent_that_asks_its_provider_itself(
 
 
 def test_the_command_line_page_is_what_help_says() -> None:
-    """Made anew it is the page that is there."""
+    """The generated page equals the committed one."""
     made = runpy.run_path(str(ROOT / "benchmarks/cli_page.py"))["page"]()
-    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == made, "make it anew: python benchmarks/cli_page.py"
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == made, "regenerate it: python benchmarks/cli_page.py"
 
 
 READMES = [
@@ -127,13 +127,13 @@ READMES = [
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_that_are_shown_exist(page: Path) -> None:
-    """In blocks that are run and in others, and within sentences: with the options that they are shown with."""
+    """Commands and options in any block or sentence exist, whether they are run or not."""
     for words in shown_commands(page):
         parse(words)
 
 
 def shown_commands(page: Path) -> Iterator[list[str]]:
-    """What begins with `agentbench`, without what is said about it after two blanks."""
+    """Yield the arguments of each `agentbench` command on a page, without comments after two spaces."""
     text = page.read_text(encoding="utf-8")
     lines: list[str] = []
     for block in blocks(page):
@@ -154,7 +154,7 @@ def continued(text: str) -> str:
 
 
 def parse(words: list[str]) -> None:
-    """Fail unless each word is a command, an option of that command, its value, or an argument that it takes."""
+    """Fail unless all words are valid commands, options, values or arguments."""
     command: click.Command = cli
     context = click.Context(cli, info_name="agentbench", obj=App.from_environment(()))
     try:
@@ -166,13 +166,13 @@ def parse(words: list[str]) -> None:
             assert found is not None
             command, context = found, click.Context(found, parent=context, info_name=name)
     except click.BadOptionUsage:
-        return  # it is named without its value
+        return  # the option is mentioned without its value
     except click.UsageError as error:
         pytest.fail(f"{context.command_path} {shlex.join(words)}: {error.format_message()}")
 
 
 def test_the_command_that_make_demo_suggests_exists() -> None:
-    """The README shows the same line."""
+    """The README shows the same command."""
     printed = re.search(r'@echo "(next,[^"]*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert printed is not None
     line = printed[1].replace("$(BIN)", ".venv/bin")
@@ -184,7 +184,7 @@ CHEAP = ("completion", "plugins list", "plugins new", "report power", "runs list
 
 
 def test_cheap_commands_of_the_readme_are_run(agentbench: Any) -> None:
-    """In an empty directory; the others need runs, a key or an engine, and are at least parsed."""
+    """In an empty directory; other commands need runs, a key or an engine, and are only parsed."""
     shown = [words for words in shown_commands(ROOT / "README.md") if " ".join(words).startswith(CHEAP)]
     assert len(shown) >= len(CHEAP)
     for words in shown:
@@ -252,7 +252,7 @@ two
 
 
 def test_a_page_that_is_right_holds(tmp_path: Path) -> None:
-    """In one shell, with all that stands for something else."""
+    """One shell, with placeholders for text, lines and values that vary."""
     page = tmp_path / "page.md"
     page.write_text(RIGHT)
     run_page(page, tmp_path / "place", seconds=20)

@@ -1,4 +1,4 @@
-"""The pages about plugins, followed word for word: what they make is installed by pip, checked, tested and run."""
+"""The pages about plugins are run word for word: plugins are installed by pip, checked, tested and run."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from tests.environments import Environment as CleanEnvironment, built, environme
 BY_NAME = {page.stem: page for page in PLUGIN_PAGES}
 FROM_NOTHING = "write-an-agent"
 PIP_CACHE = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "pip"
-"""Of this machine; tests have another cache."""
+"""This machine's pip cache, since tests set another cache directory."""
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks are prepared once for all pages."""
+    """Share prepared tasks among all pages."""
     return tmp_path_factory.mktemp("cache-of-plugin-pages")
 
 
 @pytest.fixture(scope="module")
 def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
-    """What an author of plugins has, the core and the kit, and what would be fetched for each build.
+    """The environment of a plugin author: core, kit and build requirements.
 
-    What is typed as pip is uv, which takes a tenth of its time; :func:`test_an_agent_from_nothing` has the real one.
+    ``pip`` is uv here, which takes a tenth of the time; :func:`test_an_agent_from_nothing` uses the real one.
     """
     made = environment(tmp_path_factory, "author", "agentbench-testing", "hatchling", "editables")
     pip = made.root / "bin/pip"
@@ -61,7 +61,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
 
 @pytest.mark.index
 def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> None:
-    """With the Python of this machine and the package index, where this project's wheels would be."""
+    """Uses this machine's Python and the package index; constraints replace it for this project's wheels."""
     constraints = tmp_path / "constraints.txt"
     ours = built(tmp_path_factory).values()
     constraints.write_text("".join(f"{each.name} @ {each.wheel.as_uri()}\n" for each in ours))
@@ -79,7 +79,7 @@ def test_an_agent_from_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPath
 @pytest.mark.index
 @pytest.mark.parametrize("name", sorted(set(BY_NAME) - {FROM_NOTHING}))
 def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cache: Path) -> None:
-    """In one environment for all, so that nothing is fetched again: without an index, builds not isolated."""
+    """All pages share an environment, offline and without build isolation, so that nothing is downloaded again."""
     assert has_commands(BY_NAME[name])
     offline: dict[str, Any] = {"UV_OFFLINE": "1", "UV_NO_BUILD_ISOLATION": "1"}
     run_page(
@@ -93,18 +93,18 @@ def test_the_page_holds(name: str, tmp_path: Path, author: CleanEnvironment, cac
 
 
 def variables(tmp_path: Path) -> dict[str, Any]:
-    """With temporary files of its own a page is not told what dead runs of others have left behind."""
+    """Use separate temporary files, so that leftovers of other runs are not reported."""
     place = tmp_path / "tmp"
     place.mkdir()
     return {"TMPDIR": str(place)}
 
 
 def settings_of_pip() -> dict[str, Any]:
-    """Those of this machine, in variables or below the home that a page has not: where the index is, what is cached."""
+    """This machine's pip settings and cache, which the page's home directory lacks."""
     return {
         "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", str(Path.home() / ".config")),
         "PIP_CACHE_DIR": str(PIP_CACHE),
-        "PIP_NO_COMPILE": "1",  # what is not imported need not be
+        "PIP_NO_COMPILE": "1",  # bytecode is only needed for imported modules
         **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
     }
 
@@ -113,7 +113,7 @@ def settings_of_pip() -> dict[str, Any]:
 
 
 def named(name: str) -> set[str]:
-    """The names of Python that a page has in its tables."""
+    """Python names in the tables of a page."""
     rows = [line for line in BY_NAME[name].read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     return {
         word for row in rows for code in re.findall(r"`([^`]+)`", row) for word in re.findall(r"[a-z_]\w*", code, re.I)
@@ -121,7 +121,7 @@ def named(name: str) -> set[str]:
 
 
 def members(cls: type) -> Collection[str]:
-    """The fields of a context, or what a contract demands."""
+    """Fields of a context, or members of a protocol."""
     fields = [field.name for field in attrs.fields(cls)] if attrs.has(cls) else vars(cls)
     return {name for name in fields if not name.startswith("_")}
 
@@ -140,12 +140,12 @@ def members(cls: type) -> Collection[str]:
     ],
 )
 def test_what_a_kind_gets_or_needs_is_in_its_page(name: str, classes: list[type]) -> None:
-    """Every field of its context, every member of its contract."""
+    """Every field of the context and every member of the protocol."""
     assert {member for cls in classes for member in members(cls)} - named(name) == set()
 
 
 def test_the_overview_has_every_kind() -> None:
-    """Its hook, its capabilities and its class of checks."""
+    """Every hook, capability and class of checks."""
     said = named("write-a-plugin")
     checks = {name for name in dir(agentbench_testing) if name.endswith("Conformance")}
     words = {word for kind in KINDS.values() for word in kind.capabilities}
@@ -153,7 +153,7 @@ def test_the_overview_has_every_kind() -> None:
 
 
 def test_the_built_in_tools_are_in_the_page() -> None:
-    """With their arguments."""
+    """With their effects and arguments."""
     said = named("write-a-tool")
     for tool in builtin_tools():
         assert {tool.spec.name, tool.spec.effect, *tool.spec.parameters["properties"]} <= said

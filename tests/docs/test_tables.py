@@ -1,4 +1,4 @@
-"""Docs and code say the same."""
+"""Tables in the documentation match the code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(name: str) -> str:
 
 
 def task_rows(cls: type, prefix: str = "") -> Iterator[str]:
-    """The rows of the table of fields, as ``docs/task.md`` must have them."""
+    """Rows of the table of fields in ``docs/task.md``."""
     hints = get_type_hints(cls)
     for row in describe(cls):
         if attrs.has(hints[row.name]):
@@ -41,14 +41,14 @@ def task_rows(cls: type, prefix: str = "") -> Iterator[str]:
 
 
 def test_every_field_of_a_task_is_documented() -> None:
-    """With the type, default and help that the code has."""
+    """With the same type, default and help as in the code."""
     expected = list(task_rows(TaskSpec))
     assert [line for line in page("task.md").splitlines() if line.startswith("| `")] == expected
     assert "\n".join(DEFAULT_PROTECTED) in page("task.md")
 
 
 def test_every_field_of_timings_is_documented() -> None:
-    """With the help that the code has, which names units."""
+    """With the same help as in the code, including units."""
     prefixes = {PhaseResources: "", ResourceUsage: "commands.", HostLoad: "host."}
     expected = [
         f"| `{at}{row.name}` | {row.help} |" for cls, at in prefixes.items() for row in describe(cls) if row.help
@@ -60,7 +60,7 @@ def test_every_field_of_timings_is_documented() -> None:
 
 
 def test_every_hook_is_documented() -> None:
-    """And no other."""
+    """No other hook is mentioned."""
     hooks = {name for name in dir(hookspecs) if name.startswith("agentbench_register_")}
     assert set(re.findall(r"agentbench_register_\w+", page("write-a-plugin.md"))) == hooks
 
@@ -73,7 +73,7 @@ def test_every_event_and_failure_reason_is_documented() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
-    """Within the repository."""
+    """Links within the repository exist."""
     for target in re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")):
         assert target.startswith("http") or (path.parent / target).exists(), target
 
@@ -92,7 +92,7 @@ ROWS = {
 
 
 def test_every_row_of_the_threat_model_has_its_test() -> None:
-    """The page names the row, what happens, and tests that exist and name the row themselves."""
+    """Each row names a threat, its outcome and existing tests, whose docstrings have the row's id."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for line in page("security.md").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -110,7 +110,7 @@ def test_every_row_of_the_threat_model_has_its_test() -> None:
 
 @functools.cache
 def docstrings(path: Path) -> dict[str, str]:
-    """What the functions of a file say about themselves, or the file about those that say nothing."""
+    """Docstrings of the functions in a file; those without one have that of the module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return {node.name: ast.get_docstring(node) or ast.get_docstring(tree) or "" for node in functions}
