@@ -1,4 +1,4 @@
-"""Runs whose Docker engine dies, hangs or is not there, and engines whose harness dies. A daemon of our own suffers."""
+"""Docker engines that die, hang or are missing during runs, and a harness that dies. Uses a separate daemon."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SMALLER = (
     *("--exclude", "usr/lib/gcc*", "--exclude", "*.a", "--exclude", "usr/lib/git-core", "--exclude", "perl*"),
     *("--directory", "/", "bin", "lib", "lib64", "usr/bin", "usr/lib", "usr/lib64", "opt/venv", "etc/ld.so.cache"),
 )
-"""Packs what commands need of the runner's image: moving all of it takes twenty seconds."""
+"""Packs the part of the runner's image that commands need: all of it takes twenty seconds to copy."""
 OURS = "label=agentbench.owner"
 JUDGING = ("sleep", "5.21")
 SETTING_UP = ("sleep", "64")
 SLEEPS_ONCE = f'test -e "$PIP_CACHE_DIR/begun" || {{ touch "$PIP_CACHE_DIR/begun"; {" ".join(SETTING_UP)}; }}'
-"""A set-up that the host remembers: what pip downloads is kept there."""
+"""A setup command that sleeps once: its marker survives in pip's cache directory on the host."""
 
 PLUGIN = """
     import os, pathlib, signal
@@ -88,14 +88,14 @@ PLUGIN = """
 """
 
 
-# --- a daemon to be killed ---------------------------------------------------------------------------------------
+# --- a separate daemon -------------------------------------------------------------------------------------------
 
 
 @attrs.define
 class Engine:
-    """A dockerd of this module: one socket is its own, the other belongs to us, as systemd's does.
+    """A dockerd for this module, with its own socket and one that we hold, as with systemd's socket activation.
 
-    Who connects to ours while the daemon is dead waits for the next one.
+    Clients of the second socket wait for the next daemon while it is dead.
     """
 
     place: Path
@@ -117,7 +117,7 @@ class Engine:
         return self.process.pid
 
     def start(self) -> None:
-        """Start it; return when it answers."""
+        """Start the daemon and wait until it answers."""
         hand_over = (
             "import os, sys; os.dup2(int(sys.argv[1]), 3);"
             "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execvp('dockerd', sys.argv[2:])"
@@ -154,7 +154,7 @@ class Engine:
         with contextlib.suppress(ProcessLookupError):
             os.kill(its_own, signal.SIGKILL)
         wait_until(lambda: not Path(f"/proc/{its_own}/exe").exists())
-        note.unlink(missing_ok=True)  # where nobody buries orphans, a dead one would count as running
+        note.unlink(missing_ok=True)  # without an init process, the zombie would count as running
 
     def docker(self, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -167,14 +167,14 @@ class Engine:
         )
 
     def has(self) -> list[str]:
-        """Containers and networks that are ours."""
+        """List our containers and networks."""
         containers = self.docker("ps", "-aq", "--filter", OURS).stdout.split()
         return containers + self.docker("network", "ls", "-q", "--filter", OURS).stdout.split()
 
 
 @pytest.fixture(scope="module")
 def dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A daemon of this module, with the image of the runner."""
+    """A daemon for this module, with the runner's image."""
     place = tmp_path_factory.mktemp("engine")
     bridge = f"ab{os.getpid() % 10**9:09d}"
     with contextlib.ExitStack() as stack:
@@ -204,7 +204,7 @@ def remove_what_is_mounted(place: Path) -> None:
 
 @pytest.fixture
 def engine(dockerd: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
-    """The daemon, for a test whose temporary files are its own. Whatever the test did to it, it runs afterwards."""
+    """The daemon, with temporary files of the test's own. It is running again after the test."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("DOCKER_HOST", dockerd.host)
@@ -224,7 +224,7 @@ def site(plugin: Any) -> str:
 def wait_until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not true():
-        assert time.monotonic() < end, "it did not come"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
@@ -244,7 +244,7 @@ def only_run() -> Path:
 
 
 def verdicts() -> dict[str, tuple[str, bool, bool]]:
-    """What readers see of each task: the outcome, whether it counts, whether it passed."""
+    """Outcome, scored and passed of each task, as readers see them."""
     return {
         record.task_id: (record.outcome, record.scored, record.result.passed)
         for record in open_run(only_run()).records()
@@ -266,11 +266,11 @@ PASSED = ("completed", True, True)
 def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
-    """F07, F08, X03: one attempt's agent works, another is judged, and dockerd ends: both are unscored, and repeated.
+    """F07, F08, X03: dockerd ends while one attempt runs and one is scored: both are unscored, resume repeats them.
 
-    After SIGKILL the socket waits for the next daemon, as systemd's does: then the engine answers what became of a
-    container that it killed when it came back, and that must not be taken for the command's own end. An attempt that
-    begins meanwhile is made. After SIGTERM nobody answers until the daemon is back.
+    After SIGKILL the socket waits for the next daemon, as with systemd: that daemon then reports the end of a container
+    that it killed itself when it started, which must not be taken for the command's own end. An attempt that starts
+    meanwhile is made. After SIGTERM no requests are answered until the daemon is back.
     """
     waits = how is signal.SIGKILL
     monkeypatch.setenv("DOCKER_HOST", engine.activated if waits else engine.host)
@@ -284,7 +284,7 @@ def test_attempts_are_missing_when_the_daemon_dies_and_made_by_resume(
             wait_until(lambda: Path("begun").exists() and running(*JUDGING))
             engine.end(how)
             engine.start()
-        except Exception as error:  # noqa: BLE001 - shown by the test
+        except Exception as error:  # noqa: BLE001 - reported by the test
             troubles.append(error)
 
     striking = threading.Thread(target=strike)
@@ -313,7 +313,7 @@ SPEC = EnvironmentSpec(
 
 
 class Quiet:
-    """A set-up log of a set-up without commands."""
+    """The setup log of a task without setup commands."""
 
     def started(self, command: str) -> None:
         raise AssertionError(command)
@@ -324,9 +324,9 @@ class Quiet:
 
 @contextlib.contextmanager
 def stopped(engine: Engine) -> Iterator[None]:
-    """The daemon does nothing within. The provider's patience with it is one second instead of minutes.
+    """Stop the daemon with SIGSTOP, and reduce the provider's time limits from minutes to one second.
 
-    Whoever waits for it for ever is told by the alarm that lets it go on.
+    An alarm continues the daemon if a call would wait forever.
     """
     rung = threading.Event()
 
@@ -356,7 +356,7 @@ def stopped(engine: Engine) -> Iterator[None]:
 
 
 def patch_at_most(patch: pytest.MonkeyPatch, seconds: float) -> None:
-    """How long a single call of the client may take."""
+    """Set how long a single call of the client may take."""
     defaults = Client.call.__kwdefaults__
     assert defaults is not None
     assert "at_most" in defaults
@@ -365,7 +365,7 @@ def patch_at_most(patch: pytest.MonkeyPatch, seconds: float) -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Callable[[], Path]:
-    """Makes trees that belong to a sandbox."""
+    """Create directories that belong to a sandbox."""
     numbers = iter(range(100))
 
     def make() -> Path:
@@ -377,9 +377,9 @@ def tree(tmp_path: Path) -> Callable[[], Path]:
 
 
 def test_every_call_ends_when_the_daemon_hangs(engine: Engine, tree: Callable[[], Path]) -> None:
-    """F28: with a stopped dockerd, no call waits for ever, and each says that the machinery broke.
+    """F28: with a stopped dockerd, no call waits forever, and each raises SandboxError.
 
-    When the daemon goes on, so does the provider.
+    When the daemon continues, the provider works again.
     """
     with contextlib.closing(DockerProvider(DockerOptions())) as made:
         environment = made.prepare(SPEC, tree(), Quiet(), Deadline(60))
@@ -418,14 +418,14 @@ def _how_it_ends(call: Callable[[], Any]) -> str:
         return f"returns {call()!r}"
     except SandboxError:
         return "SandboxError"
-    except Exception as error:  # noqa: BLE001 - any other end is what this is about
+    except Exception as error:  # noqa: BLE001 - any other exception is the failure that is tested for
         return f"{type(error).__name__}: {error}"
 
 
 def test_a_daemon_that_hangs_is_not_the_agents_timeout(
     engine: Engine, site: str, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F28: an engine that hangs until the time is over leaves the attempt unscored: no command of its began."""
+    """F28: if the engine hangs until the deadline before any command starts, the attempt is unscored, not timed out."""
     patch_at_most(monkeypatch, 6.0)
     make_task()
     done = agentbench("run", "--suite", "mini", "--agent", "fixes", "--sandbox", "docker", "--set", "scorer.name=hangs")
@@ -439,9 +439,10 @@ def test_a_daemon_that_hangs_is_not_the_agents_timeout(
 def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_them(
     engine: Engine, site: str, make_task: Any, tree: Callable[[], Path], tmp_path: Path
 ) -> None:
-    """F14: SIGKILL with one agent at work and one set-up running: commands end, since nobody holds their input.
+    """F14: after SIGKILL during an agent and a setup, their commands end, because their standard input closes.
 
-    ``--resume`` removes containers, network and scratch directories of the dead, and nothing of a provider that lives.
+    ``--resume`` removes containers, network and scratch directories of the dead harness, but nothing of a live
+    provider.
     """
     make_task("asleep", description="First sleep, then mend it.")
     make_task("setup", setup={"commands": [SLEEPS_ONCE]}, environment={"network_policy": "setup_only"})
@@ -477,7 +478,7 @@ def test_containers_of_a_killed_harness_stop_at_once_and_the_next_start_removes_
 
 
 def told(done: Any, *words: str) -> None:
-    """A run that cannot begin: exit code 3, a reason with a remedy, and nothing recorded."""
+    """Check that a run was refused: exit code 3, a reason with a remedy, and nothing recorded."""
     assert done.code == 3, done.err
     for word in words:
         assert word in done.err
@@ -497,7 +498,7 @@ def told(done: Any, *words: str) -> None:
 def test_no_daemon(
     make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, host: str, words: tuple[str, ...]
 ) -> None:
-    """F09: ``run`` exits 3 and records nothing, ``doctor`` says the same; both say what to do."""
+    """F09: ``run`` exits with 3 and records nothing, ``doctor`` warns, and both name the remedy."""
     monkeypatch.setenv("DOCKER_HOST", host)
     make_task()
     told(agentbench("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker"), *words)
@@ -514,7 +515,7 @@ def sandbox_check(agentbench: Any) -> dict[str, str]:
 
 
 def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F09: an engine that answers through TCP could not mount workspaces: refused before anything is recorded."""
+    """F09: an engine reached through TCP cannot mount workspaces, so it is refused before anything is recorded."""
     with forwarded(engine) as host:
         monkeypatch.setenv("DOCKER_HOST", host)
         make_task()
@@ -528,7 +529,7 @@ def test_a_remote_daemon(engine: Engine, make_task: Any, agentbench: Any, monkey
 
 @contextlib.contextmanager
 def forwarded(engine: Engine) -> Iterator[str]:
-    """The daemon's socket behind a TCP port."""
+    """Forward a TCP port to the daemon's socket."""
 
     def pump(source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -580,7 +581,7 @@ def forwarded(engine: Engine) -> Iterator[str]:
     ],
 )
 def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image: str, words: tuple[str, ...]) -> None:
-    """F09: found out before anything is recorded, whether it is ours to be built or somebody's to be fetched."""
+    """F09: it is detected before anything is recorded, whether we build the image or it must be pulled."""
     make_task(environment={"docker_image": image})
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", "sandbox.pull=never")
     told(agentbench(*command), *words)
@@ -597,7 +598,7 @@ def test_an_absent_image(engine: Engine, make_task: Any, agentbench: Any, image:
 def test_settings_that_the_engine_cannot_meet(
     engine: Engine, make_task: Any, agentbench: Any, setting: str, words: tuple[str, ...]
 ) -> None:
-    """F09, F33: options that name what is not there are found out before anything is recorded."""
+    """F09, F33: options that name missing things are detected before anything is recorded."""
     make_task()
     command = ("run", "--suite", "mini", "--agent", "scripted", "--sandbox", "docker", "--set", f"sandbox.{setting}")
     told(agentbench(*command), *words)

@@ -1,4 +1,4 @@
-"""Agents with a model in the sandbox ``docker``, over real HTTP: solved, and nothing of the model's side is inside."""
+"""Agents with a model in the sandbox ``docker``, over real HTTP: they solve the task, and see nothing of the model."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ PROBE = (
     "python -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2)' 2>&1 | tail -1; "
     "grep -rs -e 'sk-or' -e ':{port}' / --include='*' --exclude-dir=proc --exclude-dir=sys -l | head"
 )
-"""Everything that a process inside can see of what should be outside."""
+"""Collects what a process in the container can see of the host, its network and the model."""
 
 
 class Probing:
-    """A model that looks around before it works, and has a look at the host meanwhile."""
+    """A model that probes the container before it works, and inspects it from the host meanwhile."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -80,7 +80,7 @@ class Probing:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:  # it has ended meanwhile
+            except OSError:  # the process has ended meanwhile
                 continue
         with self._lock:
             self.seen += [inspected, *lines]
@@ -118,7 +118,7 @@ def test_agents_work_in_a_container_that_knows_nothing_of_the_model(
         assert "PROBE" in output
         assert "Connection refused" in output or "Network is unreachable" in output
         assert "eth0" not in output
-    assert any("agentbench.owner" in seen for seen in model.seen), "a container was there to be inspected"
+    assert any("agentbench.owner" in seen for seen in model.seen), "no container was inspected"
     inside = "\n".join([*probed, *model.seen])
     assert KEY not in inside
     assert KEY[9:] not in inside

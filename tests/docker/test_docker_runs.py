@@ -1,4 +1,4 @@
-"""Whole runs in the sandbox ``docker``: what an agent does to its container is the agent's, all else is nobody's."""
+"""Runs in the sandbox ``docker``: damage by the agent is scored, and damage by anything else is not."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.docker
 
 FIX = "echo fixed > app.txt"
 OBEDIENT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Whoever starts programs in the background has them ignore SIGINT."""
+"""Restores SIGINT, which programs in the background inherit as ignored."""
 
 
 @attrs.frozen
 class Done:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     record: Mapping[str, Any]
     results: list[dict[str, Any]]
@@ -44,7 +44,7 @@ class Done:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Scratch directories of one test. Afterwards the engine has nothing of the providers that they name."""
+    """A directory for scratch directories. After the test, the engine has no containers of these providers."""
     directory = tmp_path / "temporary"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -55,14 +55,14 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def containers(directory: Path) -> list[str]:
-    """Ids of the containers of providers whose scratch directory lies there."""
+    """Ids of containers whose provider has its scratch directory there."""
     shown = ["ps", "--all", "--no-trunc", "--format", '{{.ID}} {{.Label "agentbench.owner"}}']
     done = subprocess.run(["docker", *shown], capture_output=True, text=True, check=True)
     return [line.split()[0] for line in done.stdout.splitlines() if f"{directory}/" in line]
 
 
 def running(directory: Path, word: str) -> str:
-    """The container that runs a command with that word in it, as soon as there is one."""
+    """Wait for a container that runs a command with this word, and return its id."""
     give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:
         for container in containers(directory):
@@ -78,7 +78,7 @@ Attempt = Callable[..., Done]
 
 @pytest.fixture
 def attempt(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> Attempt:
-    """Has an agent run commands as an attempt, which leaves one record."""
+    """Run commands as an agent's attempt, and return its one record."""
 
     def run(*commands: str, flags: tuple[str, ...] = (), **sections: Any) -> Done:
         directory = make_task(**sections)
@@ -96,18 +96,18 @@ def attempt(make_task: Any, agentbench: Any, records: Any, temporary: Path) -> A
     return run
 
 
-# --- what agents do ----------------------------------------------------------------------------------------------
+# --- faults by agents --------------------------------------------------------------------------------------------
 
 
 def test_a_workspace_that_lets_nobody_in(attempt: Attempt) -> None:
-    """H10: an agent that locks itself out has failed; the harness gets in, scores, and cleans up."""
+    """H10: an agent that locks itself out has failed; the harness still scores the attempt and cleans up."""
     done = attempt("chmod 0 /workspace", FIX, "echo alive")
     assert done.verdict == (True, False, "AGENT_GAVE_UP")
     assert [result["fields"]["exit_code"] for result in done.results][1:] != [0, 0]
 
 
 def test_limits_are_labels(attempt: Attempt) -> None:
-    """F12, F13, H15, F27: memory and processes that ran out are noted on the record; the attempt is scored."""
+    """F12, F13, H15, F27: reached memory and process limits are labels of the record; the attempt is scored."""
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     memory = "python3 -c \"b'x' * (600 << 20)\"; true"
     environment = {"mem_limit_mb": 256, "pids_limit": 128}
@@ -119,25 +119,25 @@ def test_limits_are_labels(attempt: Attempt) -> None:
 
 
 def test_an_agent_that_kills_its_container(attempt: Attempt) -> None:
-    """F11: however it does that, its attempt is scored: nobody gets out of a fail by ending his sandbox."""
+    """F11: the attempt is scored, so an agent cannot avoid a failure by killing its sandbox."""
     done = attempt("kill -9 1; kill -INT 1; kill -QUIT 1", _FLOOD, **_LONG)
     assert done.verdict == (True, False, "AGENT_GAVE_UP")
 
 
 def test_tests_that_kill_their_container(attempt: Attempt) -> None:
-    """F11: the same for what an agent has tests do."""
+    """F11: the attempt is scored if the tests kill their container because of the agent's change."""
     done = attempt(f'echo "{_FLOOD}" > app.txt', **_RUNS_IT, **_LONG)
     assert done.verdict == (True, False, "TESTS_FAILED")
 
 
 _FLOOD = "python3 -c 'import resource; resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))'; head -c 12000000000 /dev/zero"
-"""Process 1 may use a second of the processor, and is given that much to read."""
+"""Limits process 1 to one second of CPU time, and then gives it more than that to read."""
 _LONG = {"environment": {"timeout_sec": 200}}
 _RUNS_IT = {"validation": {"failing_command": "grep -q head app.txt", "passing_command": "sh ./app.txt; exit 1"}}
 
 
 def test_an_agent_that_fills_the_disk(attempt: Attempt) -> None:
-    """H13: it is stopped, it is noted, and the attempt is scored."""
+    """H13: the command is stopped, the label says so, and the attempt is scored."""
     fill = "head -c 300000000 /dev/zero > big; sync; sleep 15"
     done = attempt(FIX, fill, "rm -f big", flags=("--set", "sandbox.workspace_mb=64"))
     assert done.results[1]["fields"]["exit_code"] == 137
@@ -145,7 +145,7 @@ def test_an_agent_that_fills_the_disk(attempt: Attempt) -> None:
     assert done.labels["disk"] == "agent: 1 command"
 
 
-# --- what others do ----------------------------------------------------------------------------------------------
+# --- faults by others --------------------------------------------------------------------------------------------
 
 
 def _meanwhile(work: Callable[[], None]) -> threading.Thread:
@@ -156,7 +156,7 @@ def _meanwhile(work: Callable[[], None]) -> threading.Thread:
 
 @pytest.mark.parametrize("phase", ["agent", "score"])
 def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, phase: str) -> None:
-    """F10: no pass and no fail: the attempt is missing, because of the sandbox."""
+    """F10: the attempt neither passes nor fails: it is a sandbox error."""
     slow = {"passing_command": "sleep 7.31; grep -q fixed app.txt"} if phase == "score" else {}
 
     def remove() -> None:
@@ -170,9 +170,9 @@ def test_a_container_that_somebody_removes(attempt: Attempt, temporary: Path, ph
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, number: signal.Signals) -> None:
-    """X07, X08, F16: a signal to the whole group of processes while tests run that would pass: interrupted, no pass.
+    """X07, X08, F16: a signal to the process group during tests that would pass interrupts the attempt.
 
-    So is an attempt whose agent works: a plain ``docker exec`` would have ended with 0.
+    The same holds during the agent phase, where a plain ``docker exec`` would have ended with 0.
     """
     make_task(validation={"passing_command": "sleep 607.32; grep -q fixed app.txt"})
     command = [str(Path(sys.executable).parent / "agentbench"), "run", "--suite", "mini"]
@@ -191,14 +191,14 @@ def test_a_person_at_a_terminal(make_task: Any, records: Any, temporary: Path, n
         finally:
             process.kill()
     assert process.returncode == 130, said
-    assert time.monotonic() - began < 60, "it did not wait for the command"
+    assert time.monotonic() - began < 60, "it waited for the command"
     (record,) = records()
     result = record["result"]
     assert (record["scored"], result["passed"], result["failure_reason"]) == (False, False, "INTERRUPTED")
 
 
 def test_an_environment_from_the_cache_has_its_log(make_task: Any, agentbench: Any, temporary: Path) -> None:
-    """Of the run that prepared it, marked as cached; and one that could not be prepared still has its facts."""
+    """The log of the run that prepared it is marked as cached, and a failed setup still has its facts."""
     make_task(setup={"commands": ["echo ready"], "capture": []})
     for cached in (False, True):
         out = f"out-{cached}"
