@@ -1,4 +1,4 @@
-"""The llm ``mechanic`` in all agents that ask a model, and the same rules behind a server."""
+"""The llm ``mechanic`` with every agent that uses a model, and the same rules behind a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider"
 
 @pytest.fixture
 def task(make_task: Callable[..., Path]) -> Path:
-    """A function that is off by one."""
+    """A task with an off-by-one error."""
     return make_task(
         files={"fits.py": "def fits(width, text):\n    return len(text) < width\n", "test_fits.py": TEST},
         hidden={"test_more.py": HIDDEN},
@@ -40,7 +40,7 @@ def task(make_task: Callable[..., Path]) -> Path:
 
 @pytest.mark.parametrize("agent", ["baseline", "context_packer", "subagents"])
 def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, records: Any) -> None:
-    """As it is typed: no model is named, and nothing is allowed. It costs nothing, and is replayed as any other."""
+    """Neither a model nor ``--allow-unisolated`` is needed, it costs nothing, and the run can be replayed."""
     done = agentbench("run-task", "--task", str(task), "--agent", agent, "--llm", "mechanic")
     assert "1 of 1 scored attempts passed" in done.out, done.err
     assert "its results say nothing about agents" in done.err
@@ -54,7 +54,7 @@ def test_it_repairs_a_repository(agent: str, task: Path, agentbench: Any, record
 
 
 def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
-    """Of a server, behind which the same rules work: nothing is lost, and what it billed is what the run says."""
+    """The same rules behind a server with an outage: the task is solved, and the run reports the billed cost."""
     ill = error(503, "overloaded", headers={"Retry-After": "0"})
     with LoopbackServer(failing_from(mechanic, 2, ill, until=3)) as server:
         done = agentbench(
@@ -69,7 +69,7 @@ def test_a_repair_through_an_outage(task: Path, agentbench: Any) -> None:
 
 
 def test_another_model_than_the_mechanic(task: Path, agentbench: Any) -> None:
-    """There is none, wherever it is named."""
+    """Any other model is refused, wherever it is configured."""
     Path("agentbench.toml").write_text("[model]\nname = 'gpt'\n")
     run = ("run-task", "--task", str(task), "--agent", "baseline", "--llm", "mechanic")
     refused = agentbench(*run)

@@ -1,4 +1,4 @@
-"""The mechanic fixes bundled tasks, and contains none of them."""
+"""The mechanic fixes a bundled task, and has no knowledge of any of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ runpy.run_module("tests.chat_server", run_name="__main__")
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The base URL of a mechanic in a process of its own, which writes down what files it opens."""
+    """Run a mechanic in a separate process that logs the files it opens, and return its base URL."""
     command, variables = [sys.executable, "-c", WATCHED], {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
@@ -48,7 +48,7 @@ def served() -> Iterator[str]:
 
 
 def test_it_fixes_a_task_without_reading_it(agentbench: Any) -> None:
-    """A task of ``custom-dev``, over HTTP. The process of the mechanic opens no file of ``tasks/``."""
+    """A task of ``custom-dev`` is fixed over HTTP, and the mechanic's process opens no file in ``tasks/``."""
     with served() as url:
         done = agentbench(
             *("run", "--suite", "custom-dev", "--tasks", str(ROOT / "tasks"), "--task", FIXED),
@@ -58,12 +58,12 @@ def test_it_fixes_a_task_without_reading_it(agentbench: Any) -> None:
     assert done.code == 0, done.err
     assert "1 of 1 scored attempts passed" in done.out, done.out
     opened = Path("opened.txt").read_text().splitlines()
-    assert any(path.endswith(".py") for path in opened), "what it opens is written down"
+    assert any(path.endswith(".py") for path in opened), "opened files are not logged"
     assert [path for path in opened if path.startswith((f"{ROOT / 'tasks'}", "process:"))] == []
 
 
 def test_it_contains_no_task_and_no_solution() -> None:
-    """No task's name, and no line of a reference solution that is not public."""
+    """Its source has no task name and no line of a reference solution that is not public."""
     package = Path(agentbench_mechanic.__file__).parent
     source = "".join(path.read_text() for path in package.rglob("*.py"))
     assert "tasks/" not in source
@@ -74,5 +74,5 @@ def test_it_contains_no_task_and_no_solution() -> None:
         patch = (task.directory / task.spec.oracle.patch).read_text()
         added = [line[1:].strip() for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
         own = [line for line in added if len(line) > 12 and line not in public]
-        assert own, f"the solution of {task.spec.id} adds a line of its own"
+        assert own, f"the solution of {task.spec.id} adds no distinct line"
         assert [line for line in (task.spec.id, *own) if line in source] == [], task.spec.id
