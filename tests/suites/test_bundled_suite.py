@@ -1,4 +1,4 @@
-"""Tasks that ship: the reference solutions pass them, doing nothing passes none, no agent sees either."""
+"""Bundled tasks: the reference solutions pass, the idle agent does not, and agents see neither solution nor tests."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SAMPLE = {
     "custom-heldout": ("shelfmark-*",),
     "custom-setup": ("quayplan-*",),
 }
-"""For what every task shows alike: test_solutions runs them all, as do `make validate` and `make attack`."""
+"""Tasks for properties that all share; test_solutions, `make validate` and `make attack` run every task."""
 
 ISOLATING = [each.name for each in App(frozenset()).registry.all("sandbox") if "isolated" in each.capabilities]
-"""In these the spy searches the whole file system."""
+"""In these sandboxes the spy searches the whole file system."""
 
 SPY = """
     import json, pathlib, attrs
@@ -56,16 +56,16 @@ SPY = """
 
 
 def secrets_of(suite: str) -> list[str]:
-    """What no agent may see: canaries of hidden files, and a line of each reference solution that is nowhere else."""
+    """What agents must not see: canaries of hidden files, and a line of each reference solution that is not public."""
     found = []
     for task in read_suite(ROOT / "tasks", suite):
         public = "".join(path.read_text() for path in (task.directory / "repo").rglob("*.py"))
         canaries = [re.findall(r"agentbench-canary: (\S+)", file.data.decode()) for file in task.hidden]
-        assert all(canaries), f"every hidden file of {task.spec.id} has a canary"
+        assert all(canaries), f"a hidden file of {task.spec.id} has no canary"
         patch = (task.directory / task.spec.oracle.patch).read_text()
         added = [line[1:].strip() for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
         own = [line for line in added if len(line) > 12 and line not in public and "'" not in line]
-        assert own, f"the solution of {task.spec.id} adds a line of its own"
+        assert own, f"the solution of {task.spec.id} adds no distinct line"
         found += [*(canary for each in canaries for canary in each), max(own, key=len)]
     return found
 
@@ -73,31 +73,31 @@ def secrets_of(suite: str) -> list[str]:
 THERE = [pytest.param(name, id=name, marks=pytest.mark.docker) for name in ISOLATING]
 
 
-@pytest.mark.parametrize("sandbox", THERE)  # in `local` it is what `make demo` runs, and tests/packaging
+@pytest.mark.parametrize("sandbox", THERE)  # `make demo` and tests/packaging run it in `local`
 @pytest.mark.parametrize("suite", ["custom-dev"])
 def test_a_suite_with_both_controls_and_a_spy(bundled: Any, suite: str, sandbox: str) -> None:
-    """Every attempt is scored, with no label but the oracle's; the spy finds public text, and no hidden one.
+    """Every attempt is scored; the spy finds public text but nothing hidden.
 
-    It names canaries, which nobody should know: that is a leak.
+    The spy's record is labelled as a suspected leak, because its messages name canaries.
     """
     bundled(suite, sandbox)
 
 
 def test_the_suite_that_is_held_out(bundled: Any) -> None:
-    """The same."""
+    """As above, for the held-out suite."""
     bundled("custom-heldout", "local")
 
 
 @pytest.mark.index
 @pytest.mark.parametrize("sandbox", THERE)
 def test_the_suite_with_a_set_up(bundled: Any, sandbox: str) -> None:
-    """The same, where set-up has network and no agent has."""
+    """As above, for the suite with setup commands, which have network access while agents do not."""
     bundled("custom-setup", sandbox)
 
 
 @pytest.fixture
 def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], None]:
-    """Runs a suite with both controls and a spy, and looks at what came of it."""
+    """Run a suite with both controls and a spy, and check the results."""
 
     def run(suite: str, sandbox: str) -> None:
         plugin("spy", SPY)
@@ -130,7 +130,7 @@ def bundled(agentbench: Any, records: Any, plugin: Any) -> Callable[[str, str], 
 
 
 def test_a_suite_is_fair(agentbench: Any) -> None:
-    """As ``make validate`` checks all of them, three times each."""
+    """A short version of ``make validate``, which checks all tasks three times each."""
     chosen = [part for glob in SAMPLE["custom-dev"] for part in ("--task", glob)]
     flags = ("--tasks", str(ROOT / "tasks"), *chosen, "--times", "1", "--strict")
     done = agentbench("validate-tasks", "--suite", "custom-dev", *flags)
@@ -138,9 +138,9 @@ def test_a_suite_is_fair(agentbench: Any) -> None:
 
 
 def test_the_tasks_leave_no_trace(agentbench: Any) -> None:
-    """A run writes nothing into the suite: the pinned commits still fit."""
+    """A run writes no files to the suite."""
 
-    def found() -> list[Path]:  # but for expectations, which other tests may be writing just now
+    def found() -> list[Path]:  # except expectations, which other tests may write meanwhile
         return sorted(path for path in ROOT.glob("tasks/**/*") if "expectations" not in path.parts)
 
     before = found()

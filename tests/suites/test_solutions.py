@@ -1,4 +1,4 @@
-"""Independent solutions of the bundled tasks: verdicts must not depend on the shape of a correct solution.
+"""Independent solutions of the bundled tasks pass: verdicts do not depend on how a correct solution is written.
 
 They were written without looking at the reference solutions; see ``tests/suites/solutions/``.
 """
@@ -42,10 +42,10 @@ SOLVER = """
     "suite", ["custom-dev", "custom-heldout", pytest.param("custom-setup", marks=pytest.mark.index)]
 )
 def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records: Any) -> None:
-    """Each passes without a label.
+    """Each solution passes without a label.
 
-    Nothing is scored unless the unchanged program fails (the baseline) and the reference solution passes (the
-    calibration), so this shows both for every bundled task.
+    Attempts are only scored if the unchanged program fails (the baseline) and the reference solution passes (the
+    calibration), so this checks both for every bundled task.
     """
     tasks = read_suite(ROOT / "tasks", suite)
     plugin("solver", SOLVER)
@@ -62,6 +62,6 @@ def test_other_solutions_pass(suite: str, agentbench: Any, plugin: Any, records:
 
 
 def test_every_task_has_one() -> None:
-    """One for each bundled task, and no other."""
+    """Every bundled task has a solution, and there are no others."""
     tasks = {task.parent.name for task in (ROOT / "tasks").glob("*/*/task.yaml")}
     assert {path.stem for path in SOLUTIONS.glob("*.patch")} == tasks

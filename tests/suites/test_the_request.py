@@ -1,4 +1,4 @@
-"""The request that this project began with: its task.yaml and commands, word for word but for placeholders."""
+"""The task.yaml and commands of the request that this project began with, unchanged except for placeholders."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ SHOWN = {
     "ab report paired": "...McNemar...",
     "ab doctor": "ok sandbox docker isolates",
 }
-"""What each prints, by how it begins."""
+"""Expected output by the start of the command."""
 SUBAGENTS = "agentbench run --agent subagents --sandbox docker"
 
 IMAGE = "ghcr.io/agentbench/py-runner:0.1.0"
@@ -127,7 +127,7 @@ models:
 
 @pytest.fixture
 def image() -> Iterator[None]:
-    """The image that the task names; its set-up finds what it needs there, and asks no index."""
+    """Build the image that the task names; setup finds its packages there and needs no index."""
     made = "FROM agentbench/py-runner:0.1.0\nENV PIP_NO_INDEX=1\n"
     build = ["docker", "build", "--quiet", "--tag", IMAGE, "-"]
     subprocess.run(
@@ -139,7 +139,7 @@ def image() -> Iterator[None]:
 
 @pytest.mark.usefixtures("image")
 def test_the_commands_of_the_request(tmp_path: Path) -> None:
-    """Where an engine, the image and a key are there, each works as it is typed: sandbox and model are chosen."""
+    """With an engine, the image and a key, each command works as written: sandbox and model are selected."""
     repo = tmp_path / "repo"
     for name, text in REPO.items():
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
