@@ -1,4 +1,4 @@
-"""Plugins are found, loaded alone, and named when they are broken."""
+"""Plugins are found and loaded independently, and broken ones are named."""
 
 from __future__ import annotations
 
@@ -151,14 +151,14 @@ def status(name: str) -> Plugin:
 
 
 def test_built_ins_come_through_the_same_door() -> None:
-    """The core is a plugin of its own distribution."""
+    """The core is registered as a plugin of its own distribution."""
     core = status("core")
     assert (core.source.distribution, core.status) == ("agentbench-core", "ok")
     assert discover().registry.find("agent", "scripted").source == core.source
 
 
 def test_a_good_plugin_registers(plugin: Callable[..., Path]) -> None:
-    """With its distribution and version."""
+    """Its components have a distribution, version and summary."""
     plugin("good", GOOD)
     found = discover().registry.find("agent", "greeter")
     assert (found.source.distribution, found.source.version, found.summary) == ("agentbench-good", "1.0", "says hello")
@@ -166,7 +166,7 @@ def test_a_good_plugin_registers(plugin: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_plugin_is_named_and_stops_nothing(plugin: Callable[..., Path], case: str) -> None:
-    """Neither the core nor the plugins beside it."""
+    """The core and other plugins still work."""
     source, problem = BROKEN[case]
     plugin("bad", source)
     plugin("good", GOOD)
@@ -178,21 +178,21 @@ def test_a_broken_plugin_is_named_and_stops_nothing(plugin: Callable[..., Path],
 
 
 def test_a_plugin_that_failed_half_way_registers_nothing(plugin: Callable[..., Path]) -> None:
-    """All of it or none of it."""
+    """Registration is all or nothing."""
     plugin("half", GOOD + "\n    @hookimpl\n    def agentbench_register_tools(register): raise ValueError('late')\n")
     assert status("half").status == "broken"
     assert "greeter" not in discover().registry.names("agent")
 
 
 def test_a_disabled_plugin_is_not_even_imported(plugin: Callable[..., Path]) -> None:
-    """It may be switched off because importing it does harm."""
+    """It may be disabled because its import is harmful."""
     plugin("bad", "raise AssertionError('imported')")
     (found,) = [p for p in discover(disabled={"bad"}).plugins if p.source.plugin == "bad"]
     assert found.status == "disabled"
 
 
 def test_two_providers_of_a_name_are_an_error_when_it_is_used(plugin: Callable[..., Path]) -> None:
-    """Naming both, and how to switch one off; everything else works."""
+    """The error names both and how to disable one; other names work."""
     plugin("good", GOOD)
     plugin("other", GOOD)
     registry = discover().registry
@@ -203,7 +203,7 @@ def test_two_providers_of_a_name_are_an_error_when_it_is_used(plugin: Callable[.
 
 
 def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
-    """The nearest, what there is, and what is broken."""
+    """The error has a suggestion, the available names and broken plugins."""
     plugin("bad", "import surely_not_there")
     with pytest.raises(UnknownNameError) as caught:
         discover().registry.find("agent", "scriptde")
@@ -214,7 +214,7 @@ def test_an_unknown_name_gets_help(plugin: Callable[..., Path]) -> None:
 
 
 def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> None:
-    """But no distribution is guessed: a guessed name is somebody else's to register."""
+    """No distribution is guessed, since anyone could have registered the guessed name."""
     with pytest.raises(UnknownNameError) as caught:
         discover().registry.find("sandbox", "moonbase")
     assert "A plugin that is not installed may provide it" in str(caught.value)
@@ -222,7 +222,7 @@ def test_an_unknown_name_that_resembles_nothing_may_be_a_missing_plugins() -> No
 
 
 def test_what_another_distribution_of_this_project_brings_is_said() -> None:
-    """Where to install it from, and not from an index where its name may be a stranger's."""
+    """The same source is suggested, not an index, where a third party may own the name."""
     with pytest.raises(UnknownNameError) as caught:
         discover(disabled={"docker"}).registry.find("sandbox", "docker")
     assert "sandbox 'docker' is part of agentbench-docker; install it from the same source" in str(caught.value)
@@ -230,7 +230,7 @@ def test_what_another_distribution_of_this_project_brings_is_said() -> None:
 
 
 def test_a_component_must_be_able_to_do_its_work(plugin: Callable[..., Path]) -> None:
-    """Known before the run begins, not in its first attempt."""
+    """A missing method is detected before the run starts, not in its first attempt."""
     plugin("good", GOOD.replace("def solve", "def sovle"))
     component = discover().registry.find("agent", "greeter")
     with pytest.raises(PluginError, match="has no method 'solve'"):
@@ -238,7 +238,7 @@ def test_a_component_must_be_able_to_do_its_work(plugin: Callable[..., Path]) ->
 
 
 def test_a_factory_that_raises_names_its_plugin(plugin: Callable[..., Path]) -> None:
-    """The message says who is to blame."""
+    """The error names component and distribution."""
     plugin("good", GOOD.replace("lambda options: Greeter()", "lambda options: 1 / 0"))
     component = discover().registry.find("agent", "greeter")
     with pytest.raises(PluginError, match="agent 'greeter' of agentbench-good cannot be created: ZeroDivisionError"):
@@ -248,7 +248,7 @@ def test_a_factory_that_raises_names_its_plugin(plugin: Callable[..., Path]) -> 
 def test_a_plugin_that_prints_is_silenced_and_named(
     plugin: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What it says gets into no command's output, and into its notes instead."""
+    """Its output is not printed, but becomes a note of the plugin."""
     plugin("chatty", GOOD + "\n    print('Welcome!')\n    import sys; print('hello', file=sys.stderr)\n")
     found = status("chatty")
     assert capfd.readouterr() == ("", "")
@@ -258,7 +258,7 @@ def test_a_plugin_that_prints_is_silenced_and_named(
 def test_a_hook_that_will_go_still_works_and_says_what_to_do(
     plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This is how hooks are deprecated: marked with ``warn_on_impl``, and told to who implements them."""
+    """Deprecated hooks are marked with ``warn_on_impl``, which becomes a note of plugins that implement them."""
     going = hookspecs.hookspec(warn_on_impl=DeprecationWarning("use agentbench_register_doers instead"))
     monkeypatch.setattr(hookspecs, "agentbench_register_agents", going(lambda register: None))
     plugin("good", GOOD)
@@ -268,7 +268,7 @@ def test_a_hook_that_will_go_still_works_and_says_what_to_do(
 
 
 def test_loading_can_be_followed(plugin: Callable[..., Path]) -> None:
-    """Each import and each hook call, in the order in which they happen; nothing of hooks that nobody implements."""
+    """Imports and hook calls are traced in order; hooks without implementations are not."""
     plugin("good", GOOD)
     plugin("bad", "import surely_not_there")
     lines: list[str] = []
@@ -283,7 +283,7 @@ def test_loading_can_be_followed(plugin: Callable[..., Path]) -> None:
 
 
 def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin: Callable[..., Path]) -> None:
-    """Also when its distribution comes first in the alphabet."""
+    """The remedy disables the other plugin, even if its distribution sorts first."""
     plugin("good", GOOD.replace('"greeter"', '"idle"'), distribution="aaa")
     with pytest.raises(PluginError) as caught:
         discover().registry.find("agent", "idle")
@@ -303,7 +303,7 @@ def test_a_name_of_the_core_that_is_taken_is_the_other_plugins_to_give_up(plugin
 def test_damaged_entry_points_of_strangers_stop_nothing(
     plugin: Callable[..., Path], text: str, becomes: str | None
 ) -> None:
-    """Also in groups that are no business of ours: one line would end every command."""
+    """Even in unrelated groups, one bad line must not break every command."""
     (file,) = plugin("good", GOOD).glob("*.dist-info/entry_points.txt")
     good = file.read_text()
     file.write_text(text.format(good=good.replace("[agentbench]", "") if text.startswith("[c") else good))
@@ -317,7 +317,7 @@ def test_damaged_entry_points_of_strangers_stop_nothing(
 
 
 def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]) -> None:
-    """A distribution without METADATA, as an interrupted installation leaves it."""
+    """An interrupted installation may leave a distribution without METADATA."""
     site = plugin("good", GOOD)
     (metadata,) = site.glob("*.dist-info/METADATA")
     metadata.unlink()
@@ -330,7 +330,7 @@ def test_damaged_metadata_of_strangers_stops_nothing(plugin: Callable[..., Path]
 def test_a_component_of_another_plugin_can_be_wrapped(
     plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its kind and name, with options; what is switched off is not there."""
+    """It is found by kind and name, with options, unless it is disabled."""
     plugin(
         "good",
         GOOD.replace("lambda options: Greeter()", "Greeter").replace(
@@ -349,9 +349,9 @@ def test_a_component_of_another_plugin_can_be_wrapped(
 
 
 def test_components_are_wrapped_in_many_threads_at_once(plugin: Callable[..., Path], tmp_path: Path) -> None:
-    """Plugins are loaded once: what is caught of what they print is caught of a process, and so of all threads."""
+    """Plugins are only loaded once, because capturing their output affects all threads of the process."""
     loaded = str(tmp_path / "loaded")
-    slow = f"\n        import os, time; time.sleep(0.05); os.mkdir({loaded!r})\n"  # a second time it would be broken
+    slow = f"\n        import os, time; time.sleep(0.05); os.mkdir({loaded!r})\n"  # loading it again would fail
     plugin("good", GOOD + slow)
     before = sys.stdout, sys.stderr
     discover()

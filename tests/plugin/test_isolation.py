@@ -1,4 +1,4 @@
-"""Plugins that misbehave: each stops only what needs it, and says so on one screen."""
+"""Faulty plugins: each breaks only what depends on it, and its error fits on one screen."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ LOADING = {
         "upgrade agentbench-core, or install an older agentbench-bad",
     ),
 }
-"""What a plugin does when it is loaded, and what is said of it."""
+"""What a plugin does when it is loaded, and the message."""
 
 PREFLIGHTS = {
     "hangs": ("import time; time.sleep(3600)", 3, "did not complete its preflight within 1 s"),
     "raises": ("raise ValueError('no luck')", 2, "failed before the run: ValueError: no luck"),
     "exits": ("raise SystemExit(0)", 2, "failed before the run: SystemExit: 0"),
 }
-"""What a sandbox does when it is asked whether it can work, the exit code, and what is said."""
+"""What a sandbox does in its preflight, the exit code, and the message."""
 
 
 def on_one_screen(text: str) -> bool:
@@ -85,7 +85,7 @@ def on_one_screen(text: str) -> bool:
 def test_a_plugin_that_cannot_be_loaded_is_named_and_the_rest_works(
     case: str, plugin: Any, agentbench: Any, make_task: Callable[..., Path]
 ) -> None:
-    """In the list, in ``doctor``, in ``check``, when a name is not found, and beside a run that does without it."""
+    """``list``, ``doctor``, ``check``, unknown names and runs without it show the problem."""
     source, problem = LOADING[case]
     plugin("bad", source)
     make_task()
@@ -107,7 +107,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_the_rest_works(
 def test_a_sandbox_that_misbehaves_before_a_run(
     case: str, plugin: Any, agentbench: Any, make_task: Callable[..., Path]
 ) -> None:
-    """Nothing is recorded, and ``doctor`` names it beside those that work."""
+    """Nothing is recorded, and ``doctor`` lists it along with working sandboxes."""
     does, code, problem = PREFLIGHTS[case]
     plugin("moon", SANDBOX.replace("PREFLIGHT", does))
     make_task()
@@ -124,7 +124,7 @@ def test_a_sandbox_that_misbehaves_before_a_run(
 
 
 def test_a_model_that_never_answers_before_a_run(plugin: Any, agentbench: Any, make_task: Callable[..., Path]) -> None:
-    """As a sandbox."""
+    """It times out in its preflight, like a sandbox."""
     plugin("mute", LLM)
     make_task()
     flags = ("--agent", "baseline", "--llm", "mute", "--model", "any", "--allow-unisolated")
@@ -137,7 +137,7 @@ def test_a_model_that_never_answers_before_a_run(plugin: Any, agentbench: Any, m
 def test_a_factory_that_exits_is_an_error_of_its_plugin(
     plugin: Any, agentbench: Any, make_task: Callable[..., Path]
 ) -> None:
-    """And not the end of the command with exit code 0, as if all were well."""
+    """The command must not end with the plugin's exit code 0."""
     plugin("bad", AGENT.replace("lambda options: Greeter()", "lambda options: exit(0)"))
     make_task()
     ran = agentbench("run", "--suite", "mini", "--agent", "greeter")
@@ -146,7 +146,7 @@ def test_a_factory_that_exits_is_an_error_of_its_plugin(
 
 
 def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_process: Any) -> None:
-    """Of any command; ``doctor`` and ``check`` name it."""
+    """JSON output stays valid, and ``doctor`` and ``check`` name the plugin."""
     site = str(plugin("chatty", "print('Welcome to chatty!')\n" + AGENT.replace("\n    ", "\n")))
     rows = json.loads(agentbench_process("plugins", "list", "--json", PYTHONPATH=site).out)
     assert any(row["name"] == "greeter" for row in rows)
@@ -158,7 +158,7 @@ def test_a_plugin_that_prints_does_not_get_into_json(plugin: Any, agentbench_pro
 def test_a_name_that_is_taken_is_an_error_when_it_is_used(
     plugin: Any, agentbench: Any, make_task: Callable[..., Path]
 ) -> None:
-    """Everything else goes on; the list marks both, and the message says how to switch one off."""
+    """Other names work, ``list`` marks the conflict, and the error tells how to disable one plugin."""
     plugin("thief", AGENT.replace('"greeter"', '"scripted"'))
     make_task()
     refused = agentbench("run", "--suite", "mini", "--agent", "scripted")
@@ -168,13 +168,13 @@ def test_a_name_that_is_taken_is_an_error_when_it_is_used(
     assert on_one_screen(refused.err)
     assert agentbench("--no-plugin", "thief", "run", "--suite", "mini", "--agent", "scripted").code == 0
     lines = [line for line in agentbench("plugins", "list").out.splitlines() if line.startswith("  scripted")]
-    assert ["CONFLICT" in line for line in lines] == [True, True, False]  # the last is the variant of that name
+    assert ["CONFLICT" in line for line in lines] == [True, True, False]  # the last line is the variant with that name
     checked = agentbench("plugins", "check", "thief")
     assert (checked.code, "agent 'scripted' is also registered by" in checked.out) == (1, True)
 
 
 def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a flag or a variable; on standard error, so that the output stays what it is."""
+    """A flag or a variable prints the trace to standard error; standard output is unchanged."""
     plain = agentbench("plugins", "list", "--json")
     by_flag = agentbench("--trace-plugins", "plugins", "list", "--json")
     monkeypatch.setenv("AGENTBENCH_TRACE_PLUGINS", "1")
@@ -186,7 +186,7 @@ def test_how_plugins_are_loaded_can_be_shown(agentbench: Any, monkeypatch: pytes
 
 
 def test_a_plugin_to_be_switched_off_that_is_none_is_said(agentbench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable outlives what it was set for, so that it is a note and no error; a flag is an error."""
+    """In a variable, which may be outdated, it is a warning; in a flag, an error."""
     monkeypatch.setenv("AGENTBENCH_DISABLE_PLUGINS", "coer")
     listed = agentbench("plugins", "list")
     assert listed.code == 0

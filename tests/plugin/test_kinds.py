@@ -1,4 +1,4 @@
-"""The table of kinds: each row fits the hooks, the contracts, the settings and the pages."""
+"""The table of plugin kinds matches hooks, protocols, settings and documentation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ rows = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def test_every_hook_has_a_row() -> None:
-    """And every row a hook."""
+    """Rows and hooks correspond."""
     hooks = [name for name in vars(hookspecs) if name.startswith("agentbench_register_")]
     assert [each.hook for each in REGISTRATIONS.values()] == hooks
 
 
 @rows
 def test_the_contract(kind: Kind) -> None:
-    """It is the Protocol that the hook is typed with, and has the one method that every component must have."""
+    """It is the protocol in the hook's type, and has the method that every component must have."""
     contract = kind.contract()
     assert getattr(hookspecs, kind.hook).__annotations__["register"] == f"Register[{contract.__name__}]"
     assert callable(getattr(contract, kind.method))
@@ -36,21 +36,21 @@ def test_the_contract(kind: Kind) -> None:
 
 @rows
 def test_the_capabilities(kind: Kind) -> None:
-    """The hook says them to authors."""
+    """The hook's docstring lists them."""
     said = getattr(hookspecs, kind.hook).__doc__
     assert [word for word in kind.capabilities if f"``{word}``" not in said] == []
 
 
 @rows
 def test_the_setting(kind: Kind) -> None:
-    """Each has its fields in the settings."""
+    """Every kind has its fields in the settings."""
     fields = attrs.fields_dict(Settings)
     assert (kind.name in fields, kind.plural in fields) == (True, kind.setting == "many")
     assert (kind.setting == "one") == (kind.name in fields and isinstance(fields[kind.name].default, Choice))
 
 
 def test_new_plugins() -> None:
-    """There is a text for each directory of templates, and both for nothing but kinds."""
+    """Each directory of templates belongs to a kind and has a description."""
     templates = {path.name for path in TEMPLATES.iterdir()} - {"common"}
     assert templates == set(scaffold.PLUGIN_KINDS)
     assert templates <= set(KINDS)
@@ -61,7 +61,7 @@ OURS = sorted(path.name for path in (ROOT.parent / "plugins").iterdir())
 
 @pytest.mark.parametrize("distribution", OURS)
 def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
-    """What to choose by name comes with the distribution that registers it, and only that."""
+    """A missing component is attributed to the distribution that registers it, and to no other."""
     for component in discover().registry.all():
         named = f"is part of {distribution};" in provided_by(component.kind, component.name)
         chosen = component.kind in ("sandbox", "llm", "agent", "scorer", "command")
@@ -72,7 +72,7 @@ def test_what_is_missing_has_its_distribution_named(distribution: str) -> None:
 
 
 def test_the_page_has_every_capability() -> None:
-    """Word for word, and in order."""
+    """The table is the same, word for word and in order."""
     words = [
         f"| {kind.name} | `{word}` | {means} |" for kind in KINDS.values() for word, means in kind.capabilities.items()
     ]

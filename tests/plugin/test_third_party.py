@@ -1,4 +1,4 @@
-"""Plugins of strangers, really installed by pip: the one in ``docs/write-a-plugin.md``, and two that are broken."""
+"""Third-party plugins installed by pip: the one in ``docs/write-a-plugin.md``, and two broken ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import agentbench_core
 
 PAGE = (Path(agentbench_core.__file__).parent.parent / "docs/write-a-plugin.md").read_text(encoding="utf-8")
 PROJECT, FIXER, *_ = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE, re.DOTALL)
-"""The two files that are a plugin. What the page says of them is run by `tests/docs/test_plugin_pages.py`."""
+"""The two files of the plugin. `tests/docs/test_plugin_pages.py` runs the page itself."""
 
 MISSPELT = "from agentbench_core import hookimpl\n\n\n@hookimpl\ndef agentbench_register_agent(register):\n    pass\n"
 
@@ -25,7 +25,7 @@ Process = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with three distributions, installed by pip: a good one and two broken ones."""
+    """A directory with three distributions installed by pip: a good one and two broken ones."""
     scratch = tmp_path_factory.mktemp("strangers")
     sources = {"fixer": FIXER, "misspelt": MISSPELT, "unimportable": "import surely_not_there\n"}
     for plugin, source in sources.items():
@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_they_show_in_the_list_with_their_state(site: Path, agentbench_process: Process) -> None:
-    """The good one with its version, the broken ones with the reason."""
+    """The good one has its version, the broken ones their reason."""
     done = agentbench_process("plugins", "list", "--json", PYTHONPATH=str(site))
     rows = {(row["name"], row["kind"]): row for row in json.loads(done.out)}
     assert rows["fixer", "agent"] == {
@@ -61,7 +61,7 @@ def test_they_show_in_the_list_with_their_state(site: Path, agentbench_process: 
 def test_the_good_one_runs_as_agent(
     site: Path, agentbench_process: Process, make_task: Callable[..., Path], records: Callable[..., Any]
 ) -> None:
-    """With its options, beside the broken ones, which are named."""
+    """It works alongside the broken ones, which are named in warnings."""
     make_task()
     done = agentbench_process("run", "--suite", "mini", "--agent", "fixer", PYTHONPATH=str(site))
     assert done.code == 0, done.err
@@ -71,7 +71,7 @@ def test_the_good_one_runs_as_agent(
 
 
 def test_its_options_are_shown_and_checked(site: Path, agentbench_process: Process, make_task: Any) -> None:
-    """A wrong option is refused before anything runs."""
+    """An unknown option is refused before anything runs."""
     make_task()
     shown = agentbench_process("plugins", "show", "fixer", PYTHONPATH=str(site))
     assert "word" in shown.out
@@ -83,7 +83,7 @@ def test_its_options_are_shown_and_checked(site: Path, agentbench_process: Proce
 
 
 def test_one_can_be_switched_off(site: Path, agentbench_process: Process) -> None:
-    """By flag and by variable; the list says so."""
+    """A flag or a variable disables it, and the list shows that."""
     for arguments, variables in (
         (("--no-plugin", "fixer", "plugins", "list"), {}),
         (("plugins", "list"), {"AGENTBENCH_DISABLE_PLUGINS": "fixer, misspelt"}),
