@@ -1,4 +1,4 @@
-"""Lines that a crash may tear and a disk may damage, without anybody being misled."""
+"""Lines of the journal: torn and damaged ones are detected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = st.recursive(
 
 @given(st.dictionaries(st.text(), PLAIN), st.data())
 def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, Any], data: Any) -> None:
-    """F34: whatever it holds, wherever the bit is."""
+    """F34: this holds for any content and any bit."""
     line = journal.add_checksum(value)
     assert line.count(b"\n") == 1
     assert journal.parsed(line, sealed=True) == value
@@ -33,7 +33,7 @@ def test_a_sealed_line_comes_back_and_one_flipped_bit_is_told(value: dict[str, A
 def test_the_torn_tail_is_what_follows_the_last_line_feed(
     tmp_path_factory: Any, whole: list[bytes], torn: bytes
 ) -> None:
-    """F03: cut for good, and nothing else with it."""
+    """F03: the tail is removed, and nothing else."""
     torn = torn.replace(b"\n", b"")
     path: Path = tmp_path_factory.mktemp("journal") / "lines"
     before = b"".join(line + b"\n" for line in whole)
@@ -45,7 +45,7 @@ def test_the_torn_tail_is_what_follows_the_last_line_feed(
 
 
 def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
-    """A line may be of any length."""
+    """Lines may have any length."""
     path = tmp_path / "lines"
     path.write_bytes(b"{}\n" + b"x" * 300_000)
     assert len(journal.partial_line(path)) == 300_000
@@ -56,7 +56,7 @@ def test_a_torn_tail_longer_than_a_block(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", [b"nonsense", b"[1]", b'{"seq":1}', b'{"seq":1,"crc":"00000000"}', b""])
 def test_a_damaged_line_is_named_with_the_remedy(tmp_path: Path, line: bytes) -> None:
-    """F34: which line, and what to do; a torn one is no damage."""
+    """F34: the error has the line number and the remedy; a torn last line is not damage."""
     path = tmp_path / "events.jsonl"
     path.write_bytes(journal.add_checksum({"seq": 1}) + line + b"\n" + b'{"torn')
     with pytest.raises(InputError, match=r"events\.jsonl:2 is damaged") as error:

@@ -1,4 +1,4 @@
-"""Reading run directories back: which records count, in little memory, and files whatever links lie there."""
+"""Reading run directories: which records count, memory use, damage, and files that may be links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentbench_testing import write_run
 
 
 def test_rows_are_the_records(tmp_path: Path) -> None:
-    """In the fields that they have, with the same names and the same nesting; also names that are no UTF-8."""
+    """Rows have the same names, nesting and values as records, even if text is not valid UTF-8."""
     odd = (Label(name="\udcff", evidence="</script>\x1b"),)
     run = write_run(
         tmp_path / "run",
@@ -34,7 +34,7 @@ def test_rows_are_the_records(tmp_path: Path) -> None:
 
 
 def _fields(row: Any, record: Any) -> list[str]:
-    """The fields of a row that its record has otherwise."""
+    """Fields of a row that differ from its record."""
     differing = []
     for name in row.__struct_fields__:
         ours, theirs = getattr(row, name), record[name]
@@ -49,7 +49,7 @@ def _fields(row: Any, record: Any) -> list[str]:
 
 @attrs.frozen
 class Line:
-    """One record of a made-up history: which attempt at which task, and which one it supersedes."""
+    """A made-up record: its task, its attempt, and the attempt that it supersedes."""
 
     task: int
     attempt: int
@@ -63,7 +63,7 @@ class Line:
     )
 )
 def test_which_records_count(tmp_path_factory: pytest.TempPathFactory, lines: list[Line]) -> None:
-    """The last of each task that no other supersedes, in the order of the file, in whatever order they came."""
+    """The last record of each task that is not superseded counts; the order is that of the file."""
     lines = list({line.attempt: line for line in lines}.values())
     run = write_run(tmp_path_factory.mktemp("any") / "run", dict.fromkeys("abcd", True))
     (template,) = [record for record in run.records() if record.task_id == "a"]
@@ -89,7 +89,7 @@ def test_which_records_count(tmp_path_factory: pytest.TempPathFactory, lines: li
 
 
 def _rewrite(run: Any, records: list[AttemptRecord], events: list[AttemptRecord] | None = None) -> None:
-    """Give a run other records; the events that carry them stand in the order of ``events``."""
+    """Replace the records of a run; their events are in the order of ``events``."""
     fields = [journal.json_line({"record": dump(one), "explanation": ""})[:-1] for one in events or records]
     lines = [journal.event_line(n, "a", "task_finished", one) for n, one in enumerate(fields, start=1)]
     (run.directory / "events.jsonl").write_bytes(b"".join(lines))
@@ -97,7 +97,7 @@ def _rewrite(run: Any, records: list[AttemptRecord], events: list[AttemptRecord]
 
 
 def test_events_in_another_order(tmp_path: Path) -> None:
-    """As after a rebuild, which puts events that it made at the end."""
+    """A rebuild appends the events that it creates."""
     run = write_run(tmp_path / "run", dict.fromkeys("abcd", True))
     records = list(run.records())
     _rewrite(run, records, events=[records[2], records[0], records[3], records[1]])
@@ -105,7 +105,7 @@ def test_events_in_another_order(tmp_path: Path) -> None:
 
 
 def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
-    """Counts once, and is no damage; also where it stands far from its first."""
+    """It counts once and is not damage, even if the two lines are far apart."""
     run = write_run(tmp_path / "run", dict.fromkeys("abcd", True))
     attempts = run.directory / "attempts.jsonl"
     lines = attempts.read_bytes().splitlines(keepends=True)
@@ -118,7 +118,7 @@ def test_a_line_that_stands_there_twice(tmp_path: Path) -> None:
 
 
 def test_records_written_otherwise_are_the_same(tmp_path: Path) -> None:
-    """What counts is what a line says, not how its JSON is spaced."""
+    """The content of a line counts, not the spacing of its JSON."""
     run = write_run(tmp_path / "run", dict.fromkeys("ab", True))
     before = list(run.records())
     attempts = run.directory / "attempts.jsonl"
@@ -154,7 +154,7 @@ DAMAGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read", ["rows", "records"])
 def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
-    """With the line, and what to do; by each way to read."""
+    """Both ways of reading report the line and the remedy."""
     run = write_run(tmp_path / "run", {"a": True, "b": False, "c": True})
     change, said = DAMAGES[damage]
     attempts = run.directory / "attempts.jsonl"
@@ -166,7 +166,7 @@ def test_damage_is_told(tmp_path: Path, damage: str, read: str) -> None:
 
 @pytest.mark.parametrize("taken", [[0, 3], [1], [0, 1, 2, 3]])
 def test_records_that_only_the_events_of_an_unfinished_run_have_count(tmp_path: Path, taken: list[int]) -> None:
-    """Its process died before it wrote their lines, or somebody took them; the first ``a`` was tried again."""
+    """The process may have died before it wrote their lines; the first ``a`` was repeated."""
     again = {"a": FailureReason.SANDBOX_ERROR}
     run = write_run(tmp_path / "run", {"a": True, "b": False, "c": [True]}, tried_before=again)
     known = {record.attempt_id: record for record in run.records()}
@@ -181,7 +181,7 @@ def test_records_that_only_the_events_of_an_unfinished_run_have_count(tmp_path: 
 
 
 def test_an_edited_manifest_is_told(tmp_path: Path) -> None:
-    """Each field that is another one is named; how its JSON is spaced does not count."""
+    """The error names each changed field; the spacing of the JSON does not matter."""
     run = write_run(tmp_path / "run", {"a": [True, False]})
     path = run.directory / "run.json"
     plain = json.loads(path.read_text())
@@ -218,7 +218,7 @@ def test_a_run_of_an_earlier_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
-    """Ten times the repeats take less than a tenth of what ten times the records weigh."""
+    """With ten times the repeats, memory grows by less than a tenth of the growth of the file."""
     peaks, sizes = [], []
     for repeats in (100, 1000):
         run = write_run(tmp_path / f"run-{repeats}", {f"task-{n}": [True, False] * (repeats // 2) for n in range(10)})
@@ -231,7 +231,7 @@ def test_reading_takes_no_memory_per_record(tmp_path: Path) -> None:
 
 
 def test_order_costs_little_memory(tmp_path: Path) -> None:
-    """Where events stand in another order than records, digests are kept, not records."""
+    """If events and records are in different orders, only digests are kept in memory."""
     run = write_run(tmp_path / "run", {f"task-{n}": [True] * 100 for n in range(50)})
     attempts = run.directory / "attempts.jsonl"
     attempts.write_bytes(b"".join(reversed(attempts.read_bytes().splitlines(keepends=True))))
@@ -243,7 +243,7 @@ def test_order_costs_little_memory(tmp_path: Path) -> None:
 
 
 def test_records_that_nothing_was_held_against_are_counted(tmp_path: Path) -> None:
-    """Without events all of them; after a rebuild those whose event was made from their line."""
+    """Without events these are all records; after a rebuild, those whose events were made from their lines."""
     run = write_run(tmp_path / "run", {"a": True, "b": False})
     assert run.unverified_records() == 0
     events = run.directory / "events.jsonl"
@@ -265,7 +265,7 @@ def test_a_manifest_without_bottom(tmp_path: Path) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunView:
-    """A run with some files."""
+    """A run whose attempts have files."""
     (tmp_path / "outside").write_text("not ours")
     (tmp_path / "other").mkdir()
     return write_run(
@@ -290,7 +290,7 @@ def test_long_files_are_cut_visibly(run: RunView) -> None:
 
 @pytest.mark.parametrize("name", ["link", "way/link", "../../../outside", "/etc/passwd", "loop", "x" * 5000, "\0"])
 def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> None:
-    """H20: whoever hands a run directory on must not get files of the reader into a report."""
+    """H20: a run directory from a third party must not get the reader's files into a report."""
     place = run.directory / "tasks/a"
     (place / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "other/link").write_text("not ours")
@@ -304,7 +304,7 @@ def test_files_elsewhere_are_none(run: RunView, tmp_path: Path, name: str) -> No
 
 
 def test_a_row_says_what_it_lacks(tmp_path: Path) -> None:
-    """A record without a field that reports count is damage, not zero."""
+    """A record without a required field is damaged, and the field is not taken for zero."""
     run = write_run(tmp_path / "run", {"a": True})
     attempts = run.directory / "attempts.jsonl"
     attempts.write_text(attempts.read_text().replace('"duration_sec":1.5,', ""))

@@ -1,4 +1,4 @@
-"""A run directory after a crash, and after damage: what can be saved is saved, and what was done is said."""
+"""Run directories after a crash or damage: everything that can be is recovered, and reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KILLED = -9
 
 @pytest.fixture
 def run(make_task: Any, agentbench: Any) -> Path:
-    """A run of three attempts, two that passed and one whose task cannot be set up."""
+    """A run of three attempts: two passed, and one task could not be set up."""
     make_task("a")
     make_task("b", repo={"commit": "0" * 40})
     make_task("c")
@@ -37,7 +37,7 @@ def lines(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("workers", ["1", "3"])
 def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, workers: str) -> None:
-    """Byte by byte, also when attempts ran side by side; and twice is as once."""
+    """The bytes are the same, even for parallel attempts, and a second rebuild changes nothing."""
     for name in "abc":
         make_task(name)
     agentbench("run", "--suite", "mini", "--agent", "scripted", "--repeats", "2", "--workers", workers)
@@ -58,7 +58,7 @@ def test_records_are_rebuilt_from_events_alone(make_task: Any, agentbench: Any, 
 
 
 def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
-    """F03: on reopening, and the next event takes the next number."""
+    """F03: this happens when the store is reopened, and complete lines stay unchanged."""
     events = lines(run / "events.jsonl")
     with (run / "events.jsonl").open("a") as file:
         file.write('{"seq":99,"at":"20')
@@ -76,7 +76,7 @@ def test_a_torn_line_is_dropped_and_said(run: Path) -> None:
 
 @pytest.mark.parametrize("left", ["", '{"schema":2,"run'])
 def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> None:
-    """F01: the crash came between the two lines, or in the second one."""
+    """F01: the crash came between event and record, or during the record."""
     attempts = run / "attempts.jsonl"
     whole = lines(attempts)
     attempts.write_text("".join(whole[:-1]) + left)
@@ -87,7 +87,7 @@ def test_a_record_whose_event_is_on_disk_is_not_lost(run: Path, left: str) -> No
 
 
 def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> None:
-    """F34: also when what it says is well-formed; nothing is written before that."""
+    """F34: even if the record is well-formed; nothing is written before the rebuild."""
     attempts, manifest = run / "attempts.jsonl", (run / "run.json").read_bytes()
     whole = attempts.read_bytes()
     damaged = whole.replace(b'"passed":false', b'"passed":true ')
@@ -109,7 +109,7 @@ def test_a_damaged_record_is_told_and_rebuilt(run: Path, agentbench: Any) -> Non
 
 
 def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
-    """F34: a completed run has them all; one that was killed may lack the last, and its event counts."""
+    """F34: in a completed run it is damage; a killed run may lack the last record, and its event counts."""
     attempts = run / "attempts.jsonl"
     whole = lines(attempts)
     attempts.write_text("".join(whole[:-1]))
@@ -125,7 +125,7 @@ def test_a_record_that_is_gone_is_told(run: Path, agentbench: Any) -> None:
 
 
 def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> None:
-    """F34: whatever reads the run refuses it, also after it was resumed, when ``run.json`` became another one."""
+    """F34: every reader refuses it, even after a resume that rewrote ``run.json``."""
     manifest = run / "run.json"
     for kept in (1, 2):
         whole = manifest.read_text()
@@ -141,12 +141,12 @@ def test_an_edited_manifest_is_told_and_put_back(run: Path, agentbench: Any) -> 
         assert "run.json: restored from events.jsonl" in done.out
         assert manifest.read_text() == whole
         assert '"repeats": 9' in (run / f"run.json.before-rebuild-{kept}").read_text()
-        assert agentbench("run", "--resume", str(run)).code == 0  # the set-up is tried again
+        assert agentbench("run", "--resume", str(run)).code == 0  # the setup is repeated
     assert len(open_run(run).manifest.resumed) == 2
 
 
 def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None:
-    """F34: also one that cannot be read; of an older run, whose events do not have it, there is none to put back."""
+    """F34: also if it is unreadable; events of older runs lack the manifest, so it cannot be restored there."""
     manifest, events = run / "run.json", run / "events.jsonl"
     whole = manifest.read_bytes()
     for spoil in (manifest.unlink, lambda: manifest.write_bytes(whole[:200])):
@@ -160,7 +160,7 @@ def test_a_manifest_that_is_gone_is_put_back(run: Path, agentbench: Any) -> None
 
 
 def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentbench: Any) -> None:
-    """And has it from then on."""
+    """Resuming adds the manifest to its events."""
     manifest, events = run / "run.json", run / "events.jsonl"
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[1:]))
     for arguments in (("runs", "show", str(run)), ("runs", "rebuild", str(run)), ("run", "--resume", str(run))):
@@ -172,8 +172,8 @@ def test_a_run_of_before_events_carried_the_manifest_goes_on(run: Path, agentben
 
 
 def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
-    """F34: what was superseded stays so, also when its event was damaged and came anew, behind its successor's."""
-    agentbench("run", "--resume", str(run))  # the set-up is tried again
+    """F34: a superseded record stays superseded, even if its event is recreated after its successor's."""
+    agentbench("run", "--resume", str(run))  # the setup is repeated
     before = [record.attempt_id for record in open_run(run).records()]
     events = lines(run / "events.jsonl")
     old = next(record for record in open_run(run).every_record() if record.outcome == "setup_failed")
@@ -186,7 +186,7 @@ def test_an_old_record_never_comes_back(run: Path, agentbench: Any) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench: Any, number: int) -> None:
-    """F01: the files are there at every moment, and rebuilding again ends it."""
+    """F01: both files exist at all times, and another rebuild completes it."""
     events, attempts = run / "events.jsonl", run / "attempts.jsonl"
     records = list(open_run(run).every_record())
     events.write_text("".join(["damage\n", *lines(events)]))
@@ -199,7 +199,7 @@ def test_a_crash_of_the_rebuilding_itself(run: Path, agentbench: Any, number: in
 
 
 def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
-    """F34: the record is kept and gets an event anew; events that are whole stay as they are."""
+    """F34: the record is kept and gets a new event; undamaged events are unchanged."""
     events, attempts = run / "events.jsonl", run / "attempts.jsonl"
     records = attempts.read_bytes()
     whole = lines(events)
@@ -221,13 +221,13 @@ def test_a_damaged_event_costs_no_record(run: Path, agentbench: Any) -> None:
 
 
 def test_records_without_any_event_are_still_read(run: Path) -> None:
-    """Somebody kept ``run.json`` and ``attempts.jsonl`` only."""
+    """A copy of a run may consist of only ``run.json`` and ``attempts.jsonl``."""
     (run / "events.jsonl").unlink()
     assert len(list(open_run(run).records())) == 3
 
 
 def test_records_alone_are_read_and_not_resumed(run: Path, agentbench: Any) -> None:
-    """Nothing is made of them."""
+    """No events are created from them."""
     (run / "events.jsonl").unlink()
     refused = agentbench("run", "--resume", str(run))
     assert refused.code == 2
@@ -236,7 +236,7 @@ def test_records_alone_are_read_and_not_resumed(run: Path, agentbench: Any) -> N
 
 
 def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
-    """Whatever it has read when the next record comes."""
+    """It may have read any part when the next record is written."""
     (record, *_) = open_run(run).every_record()
     store = Store(run, Redactor({}))
     written = threading.Event()
@@ -260,7 +260,7 @@ def test_a_reader_beside_the_writer_sees_no_damage(run: Path) -> None:
 
 
 def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) -> None:
-    """F15: in words."""
+    """F15: the error names the other process."""
     with lock_run(run):
         refused = agentbench("runs", "rebuild", str(run))
     assert refused.code == 2
@@ -268,7 +268,7 @@ def test_nothing_is_rebuilt_under_a_writers_hands(run: Path, agentbench: Any) ->
 
 
 def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> None:
-    """F34: truncated, or of another version."""
+    """F34: it is truncated, or has another schema version."""
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text[:200])
     assert "run.json is damaged" in agentbench("run", "--resume", str(run)).err
@@ -279,7 +279,7 @@ def test_a_manifest_that_cannot_be_read_is_said(run: Path, agentbench: Any) -> N
 
 
 def test_a_directory_without_events_has_nothing_to_rebuild_from(run: Path, agentbench: Any) -> None:
-    """And is left alone."""
+    """It is left unchanged."""
     (run / "events.jsonl").unlink()
     refused = agentbench("runs", "rebuild", str(run))
     assert refused.code == 2

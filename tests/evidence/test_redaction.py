@@ -1,4 +1,4 @@
-"""Secrets are found in their usual disguises, keys of well-known formats by their looks, and nothing else is."""
+"""Redaction finds secrets in common encodings and keys of well-known formats, and leaves other text alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("secret", [SECRET, LONG], ids=["odd", "long"])
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_usual_disguises(disguise: str, secret: str) -> None:
-    """H32: at the end of a text and within it; and what stands around is left."""
+    """H32: secrets are found at the end of a text and within it, and the surrounding text is kept."""
     hidden = DISGUISES[disguise](secret)
     name = "A_TOKEN" if secret is SECRET else "LONG_API_KEY"
     cleaned = REDACTOR.clean_text(f"before {hidden} after {hidden}")
@@ -76,7 +76,7 @@ def test_usual_disguises(disguise: str, secret: str) -> None:
 @pytest.mark.parametrize("alphabet", [b"+/", b"-_"])
 @pytest.mark.parametrize("offset", range(6))
 def test_base64_of_a_longer_text(offset: int, alphabet: bytes) -> None:
-    """Wherever the secret stands in it, nothing of its own bytes is left."""
+    """No byte of the secret is left, at any offset."""
     longer = b"x" * (30 + offset) + RAW + b"y" * 30
     cleaned = REDACTOR.clean(b"=" + base64.b64encode(longer, alphabet) + b"=")
     assert b"[redacted A_TOKEN]" in cleaned
@@ -110,14 +110,14 @@ BREAKS = [
 @pytest.mark.parametrize("disguise", ["plain", "hex", "HEX", "reversed", "base64", "base64 for urls", "url"])
 @pytest.mark.parametrize("width", [5, 16, 31])
 def test_broken_lines(disguise: str, width: int, line_break: str) -> None:
-    """H32: as base64 and diffs write them."""
+    """H32: line breaks as in base64 and diffs do not hide a secret."""
     hidden = DISGUISES[disguise](LONG).rstrip("=")
     lines = [hidden[at : at + width] for at in range(0, len(hidden), width)]
     assert REDACTOR.clean_text(f"k: {line_break.join(lines)}!") == "k: [redacted LONG_API_KEY]!"
 
 
 def test_a_sign_after_a_line_break_may_be_the_secrets_own() -> None:
-    """What a diff puts there looks the same."""
+    """It cannot be distinguished from a sign added by a diff."""
     redactor = Redactor({"A_TOKEN": "Zt8vQ2mL+k4Xw7Rb-1Nc5Hy"})
     for text in ("Zt8vQ2mL\n+k4Xw7Rb\n-1Nc5Hy", "Zt8vQ2mL\n++k4Xw7Rb\n+-1Nc5Hy", "npm\\nZt8vQ2mL+k4Xw7Rb-1Nc5Hy"):
         assert redactor.clean_text(text).removeprefix("npm\\n") == "[redacted A_TOKEN]"
@@ -125,7 +125,7 @@ def test_a_sign_after_a_line_break_may_be_the_secrets_own() -> None:
 
 
 def test_ordinary_text_is_not_blotted_out() -> None:
-    """A short secret broken over lines is likely to be two words; one that is too short is nothing; names stay."""
+    """Line breaks in short secrets are ignored, values that are too short are no secrets, and names are kept."""
     redactor = Redactor({"A_TOKEN": "passport", "B_TOKEN": "abcde", "C_TOKEN": "baseline-8hK2", "D_TOKEN": "      "})
     for text in ("pass\nport", "pass\n+port", "abcde 6162636465", "baseline", "8hK2", "", "\n", "a" + " " * 20):
         assert redactor.clean_text(text) == text
@@ -133,7 +133,7 @@ def test_ordinary_text_is_not_blotted_out() -> None:
 
 
 def test_a_secret_of_many_lines_is_found_line_by_line() -> None:
-    """With its line breaks or without, and with blanks around it."""
+    """With or without line breaks, and with spaces around it."""
     redactor = Redactor({"A_KEY": "  first-line-of-it-4711\nsecond-line-of-it-4712\n"})
     assert redactor.clean(b"x second-line-of-it-4712 first-line-of-it-4711") == b"x [redacted A_KEY] [redacted A_KEY]"
     assert redactor.clean(rb"first-line-of-it-4711\nsecond-line-of-it-4712") == b"[redacted A_KEY]"
@@ -151,7 +151,7 @@ WAYS = ["json", "json in json", "json with its own letters", "repr", "url", "url
 @example("012345\\", "", "n", "json")
 @example("\U0001f511\U0001f511keys", "", "", "json in json")
 def test_any_secret_in_any_text(secret: str, before: str, after: str, way: str) -> None:
-    """It is gone, and the rest is still text. One that is nothing but escapes has no disguises."""
+    """The secret is gone and the rest is valid text. Encodings of a secret of only escapes are not searched for."""
     hidden = DISGUISES[way](secret)
     cleaned = Redactor({"A_TOKEN": secret}).clean_text(before + hidden + after)
     assert "[redacted A_TOKEN]" in cleaned
@@ -161,12 +161,12 @@ def test_any_secret_in_any_text(secret: str, before: str, after: str, way: str) 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, st.lists))
 def test_what_holds_no_secret_stays(value: object) -> None:
-    """To the byte."""
+    """The value is unchanged."""
     assert REDACTOR.clean_value(value) == value
 
 
 def test_keys_of_objects_are_cleaned_and_fields_stay() -> None:
-    """An agent chooses the keys of its arguments; the record's own must not be lost to an ordinary word."""
+    """Agents choose the keys of their arguments, but field names of records are kept, even if a secret equals one."""
     redactor = Redactor({"A_TOKEN": "failure_reason", "B_TOKEN": LONG, "C_TOKEN": "passed"})
     value = {"failure_reason": "passed", LONG: 1, "said": {f"x{LONG}": "failure_reason"}, 7: 123456}
     assert redactor.clean_value(value) == {
@@ -177,7 +177,7 @@ def test_keys_of_objects_are_cleaned_and_fields_stay() -> None:
     }
 
 
-# What is cut
+# Truncated text
 
 
 def left_of(secret: str, text: str, length: int = 6) -> list[str]:
@@ -187,7 +187,7 @@ def left_of(secret: str, text: str, length: int = 6) -> list[str]:
 @pytest.mark.parametrize("disguise", ["plain", "hex", "base64", "reversed", "url"])
 @pytest.mark.parametrize("secret", [SECRET, LONG], ids=["odd", "long"])
 def test_no_part_of_a_secret_stands_at_a_cut(disguise: str, secret: str) -> None:
-    """H32: wherever a sandbox cut a stream: what the head ends with and what the tail begins with."""
+    """H32: wherever a stream is cut, neither the end of its head nor the start of its tail has a part of the secret."""
     hidden = DISGUISES[disguise](secret).rstrip("=")
     raw = hidden.encode()
     for at in range(len(raw) + 1):
@@ -204,7 +204,7 @@ def test_no_part_of_a_secret_stands_at_a_cut(disguise: str, secret: str) -> None
 
 @pytest.mark.parametrize("cut", ["\n[... 7 characters left out ...]\n", "\n[...]\n", "..."])
 def test_every_way_of_cutting_counts(cut: str) -> None:
-    """Those of the tool run, of instructions, of messages; also inside JSON."""
+    """The tool run, instructions and messages mark cuts differently; also inside JSON."""
     for text in (f"a {LONG[:20]}{cut}{LONG[20:]} b", json.dumps(f"a {LONG[:20]}{cut}{LONG[20:]} b")):
         cleaned = REDACTOR.clean_text(text)
         assert not left_of(LONG, cleaned)
@@ -212,15 +212,15 @@ def test_every_way_of_cutting_counts(cut: str) -> None:
 
 
 def test_the_ends_of_a_long_text_count_as_cuts() -> None:
-    """A tool may keep the first so many characters, and a command may be killed while it writes."""
+    """A tool may keep only the first characters, and a command may be killed while it writes."""
     filler = "quite ordinary " * 20
     assert REDACTOR.clean_text(filler + LONG[:15]) == filler + "[redacted LONG_API_KEY]"
     assert REDACTOR.clean_text(LONG[15:] + filler) == "[redacted LONG_API_KEY]" + filler
-    assert REDACTOR.clean_text(LONG[15:]) == LONG[15:], "a name or a word is no cut text"
+    assert REDACTOR.clean_text(LONG[15:]) == LONG[15:], "short text is not truncated text"
 
 
 def test_a_log_is_cut_between_lines_of_a_secret(tmp_path: Path) -> None:
-    """Shortened by lines, in the middle of wrapped base64; and a stream that came in pieces is one text."""
+    """A log is shortened within wrapped base64, and a stream written in pieces is redacted as one text."""
     secret = LONG * 4
     lines = re.findall(".{1,12}", base64.b64encode(secret.encode()).decode().rstrip("="))
     log = ["ordinary\n"] * 995 + [f"{line}\n" for line in lines] + ["ordinary\n"] * 995
@@ -267,7 +267,7 @@ PLAIN = Redactor({})
 
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in KEYS.items() for key in keys])
 def test_keys_of_well_known_formats(kind: str, key: str) -> None:
-    """As a whole, whatever stands before them; nothing of their end is left."""
+    """The whole key is redacted, whatever surrounds it."""
     for before, after in (
         ("", ""),
         ("TOKEN=", "\n"),
@@ -289,13 +289,13 @@ def test_keys_of_well_known_formats(kind: str, key: str) -> None:
     ],
 )
 def test_secret_access_keys_are_told_by_the_word_before(line: str) -> None:
-    """They have no looks of their own; only they are taken out."""
+    """They have no distinctive format, and the preceding name is kept."""
     key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzT3St9K3yQ"
     assert PLAIN.clean_text(line.format(key)) == line.format("[redacted AWS secret key]")
 
 
 def test_every_rule_of_the_library_that_we_name_is_in_force() -> None:
-    """Heads are looked up first, so that a rule with a new head would never be asked."""
+    """Prefixes are searched for first, so a library rule with a new prefix would never be tried."""
     from detect_secrets.plugins import (
         aws,
         azure_storage_key,
@@ -347,7 +347,7 @@ HEX = "0123456789abcdef"
     st.sampled_from(["{}", "sha256:{}", '{{"run_id":"{}"}}', "index {}..{} 100644", "{}/{}", "secret {}"]),
 )
 def test_ids_and_digests_stay(identifier: str, line: str) -> None:
-    """Also those in which a key could stand: ULIDs, commits, digests, UUIDs, checksums of packages."""
+    """Even if they contain the prefix of a key: ULIDs, commits, digests, UUIDs and package checksums."""
     text = line.format(identifier, identifier)
     assert REDACTOR.clean_text(text) == text
 
@@ -369,13 +369,13 @@ BLOCKS = {
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_private_keys_go_as_a_whole(block: str) -> None:
-    """And what stands between two of them stays."""
+    """The text between two keys is kept."""
     key = BLOCKS[block]
     assert PLAIN.clean_text(f"one: {key}\ntwo: {key}.") == "one: [redacted private key]\ntwo: [redacted private key]."
 
 
 def test_what_a_cut_left_of_a_private_key() -> None:
-    """Its beginning, its end, or both; its middle alone cannot be told from other base64."""
+    """Its start, its end, or both; its middle alone cannot be told from other base64."""
     key, cut = BLOCKS["RSA"], "\n[... 12345 bytes left out ...]\n"
     gone = "[redacted private key]"
     assert PLAIN.clean_text(f"$ cat key\n{key[:300]}") == f"$ cat key\n{gone}"
@@ -388,7 +388,7 @@ def test_what_a_cut_left_of_a_private_key() -> None:
 
 
 def test_a_mention_of_private_keys_is_none() -> None:
-    """Code that looks for them, and keys that are public."""
+    """Code that searches for them, placeholders, public keys and certificates are kept."""
     for text in (
         'if "-----BEGIN PRIVATE KEY-----" in text and "-----END PRIVATE KEY-----" in text:\n    return',
         "-----BEGIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----",
@@ -407,7 +407,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=lambda piece: piece[:30])
 def test_time_grows_with_the_text_only(piece: str) -> None:
-    """A megabyte of what an agent may print; four times the text takes no more than about four times as long."""
+    """For a megabyte of hostile output, time is about linear in the length of the text."""
 
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size].encode()
@@ -418,11 +418,11 @@ def test_time_grows_with_the_text_only(piece: str) -> None:
     assert seconds(1_000_000) < 12 * seconds(250_000) + 0.5
 
 
-# Files that others write
+# Files written by reporters and agents
 
 
 def test_a_file_of_a_reporter_is_cleaned_in_place(tmp_path: Path) -> None:
-    """JSON stays JSON, rights stay; what is clean, sealed or elsewhere is not touched."""
+    """JSON stays valid and modes are kept; clean, sealed and outside files are not touched."""
     store = Store(tmp_path / "run", Redactor({"A_TOKEN": LONG, "B_TOKEN": "123456", "C_TOKEN": "passed"}))
     place = tmp_path / "run" / "report"
     place.mkdir()
@@ -449,12 +449,12 @@ def test_a_file_of_a_reporter_is_cleaned_in_place(tmp_path: Path) -> None:
     assert outside.read_text() == LONG
     for name in ("fine.json", "attempts.jsonl"):
         assert (place / name).read_text() == files[name]
-        assert (place / name).stat().st_ino == before[name], "not even written again"
+        assert (place / name).stat().st_ino == before[name], "it was rewritten"
     assert {path.stat().st_mode & 0o777 for path in place.iterdir() if not path.is_symlink()} == {0o750}
 
 
 def test_names_that_an_agent_chose_are_cleaned_and_ours_stay(tmp_path: Path) -> None:
-    """Only below repo/."""
+    """Only names in repo/ are cleaned."""
     files = AttemptFiles(tmp_path / "task", Redactor({"A_TOKEN": LONG, "B_TOKEN": "setup_stdout"}))
     files.write(f"repo/{LONG}/{LONG[:4]}.txt", "x")
     files.log("setup", Output(), Output())

@@ -1,4 +1,4 @@
-"""A planted secret shows nowhere in a whole run directory, nor on the console, whatever way it takes."""
+"""A planted secret is neither in a run directory nor on the console, whichever way it was leaked."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ LEAKY = """
 
 
 def disguised(secret: str) -> Iterator[str]:
-    """As programs print it."""
+    """Encodings of a secret as programs print them."""
     raw = secret.encode()
     encoded = base64.b64encode(b"user:" + raw + b":rest").decode()
     yield secret
@@ -101,7 +101,7 @@ def disguised(secret: str) -> Iterator[str]:
 
 
 def telltales(secret: str) -> set[bytes]:
-    """Eight bytes in a row of the secret, or of what it becomes in an encoding."""
+    """Eight consecutive bytes of the secret, or twelve of one of its encodings."""
     raw = secret.encode()
     parts = {raw[at : at + 8] for at in range(len(raw) - 7)}
     for whole in (raw.hex().encode(), raw.hex().upper().encode(), raw[::-1]):
@@ -115,7 +115,7 @@ def telltales(secret: str) -> set[bytes]:
 
 @attrs.frozen
 class Run:
-    """What is left of it: everything that somebody could read."""
+    """Everything that a run left behind and that can be read."""
 
     directory: Path
     out: str
@@ -143,7 +143,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Run:
-    """A run of an agent, a task and a reporter that spill everything, ended by a message or by an exception."""
+    """A run whose agent, task and reporter leak everything, ended by a message or by an exception."""
     monkeypatch.setenv("SOME_API_KEY", FOUND)
     monkeypatch.setenv("PLAIN_NAME", NAMED)
     plugin("leaky", LEAKY)
@@ -169,7 +169,7 @@ def run(
 
 
 def test_no_secret_is_in_a_run_directory_nor_on_the_console(run: Run) -> None:
-    """H32: names and contents of all files; neither whole, nor encoded, nor a part of it where something was cut."""
+    """H32: names and contents of all files have no secret: not whole, not encoded, and no part of it at a cut."""
     they_came_everywhere(run)
     parts = [*telltales(FOUND), *telltales(NAMED), TOKEN[4:20].encode(), BODY[8:24].encode()]
     search = ahocorasick_rs.BytesAhoCorasick(parts)
@@ -180,7 +180,7 @@ def test_no_secret_is_in_a_run_directory_nor_on_the_console(run: Run) -> None:
 
 
 def they_came_everywhere(run: Run) -> None:
-    """So that the test could fail: each place has as many marks as secrets came there."""
+    """Check that secrets reached every place, by the number of redaction marks."""
     forms = len(list(disguised(FOUND)))
     conversation = run.read("tasks/one/agent/tool_calls.jsonl")
     texts = ["logs/setup_stdout_full.txt", "logs/setup_stderr_full.txt", "logs/failing_stdout.txt", "repo/keys.txt"]
@@ -190,7 +190,7 @@ def they_came_everywhere(run: Run) -> None:
         assert text.count("[redacted PLAIN_NAME]") >= forms
         assert text.count("[redacted GitHub token]") >= 1
         assert text.count("[redacted private key]") >= 2
-    # Both halves of what was cut in two by the sandbox, and by the tool run.
+    # Both halves of secrets that were cut by the sandbox and by the tool run.
     cut = re.compile(r"x\[redacted PLAIN_NAME\]\n\[\.\.\. \d+ bytes left out \.\.\.\]\n\[redacted PLAIN_NAME\]z")
     assert cut.search(run.read("tasks/one/logs/setup_stdout_full.txt"))
     assert cut.search(run.read("tasks/one/logs/failing_stderr_full.txt"))

@@ -1,4 +1,4 @@
-"""The store writes in order and loses nothing; the reader reads back what is whole."""
+"""The store writes events and records in order and loses none, and readers skip incomplete lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_events_of_many_threads_are_whole_and_numbered(tmp_path: Path) -> None:
-    """One writer: no line is torn, none is lost, the numbers have no gap."""
+    """No line is torn or lost, and sequence numbers have no gap."""
     store = Store(tmp_path / "run", Redactor({}))
 
     def emit_many(number: int) -> None:
@@ -45,7 +45,7 @@ def test_events_of_many_threads_are_whole_and_numbered(tmp_path: Path) -> None:
 
 
 def test_an_event_that_cannot_be_written_uses_up_no_number(tmp_path: Path) -> None:
-    """The numbers have no gap, whatever an agent hands in."""
+    """Sequence numbers have no gap, whatever an agent emits."""
     store = Store(tmp_path / "run", Redactor({}))
     store.emit(event(1))
     with pytest.raises(ValueError, match="digits"):
@@ -56,7 +56,7 @@ def test_an_event_that_cannot_be_written_uses_up_no_number(tmp_path: Path) -> No
 
 
 def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:
-    """So that a reservation is written before the money is spent."""
+    """Thus a reservation is on disk before the money is spent."""
     store = Store(tmp_path / "run", Redactor({}))
     store.emit(RunStarted(run_id="r", attempts=1), durable=True)
     assert lines(tmp_path / "run/events.jsonl")[0]["run_id"] == "r"
@@ -64,7 +64,7 @@ def test_a_durable_event_is_on_disk_when_emit_returns(tmp_path: Path) -> None:
 
 
 def test_two_writers_of_one_directory(tmp_path: Path) -> None:
-    """F15: the second refuses, in words; after the first it may."""
+    """F15: the second is refused with a clear error until the first is closed."""
     store = Store(tmp_path / "run", Redactor({}))
     with pytest.raises(InputError, match="is in use by another agentbench process"):
         Store(tmp_path / "run", Redactor({}))
@@ -73,7 +73,7 @@ def test_two_writers_of_one_directory(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
-    """F04: nothing that cannot be recorded goes on. ``/dev/full`` refuses every write, as a full disk does."""
+    """F04: nothing continues that cannot be recorded. ``/dev/full`` refuses every write, like a full disk."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run/events.jsonl").symlink_to("/dev/full")
     store = Store(tmp_path / "run", Redactor({}))
@@ -85,7 +85,7 @@ def test_a_disk_that_refuses_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_refuses_stops_the_run(tmp_path: Path) -> None:
-    """In words, as a full disk does."""
+    """The error is the same as for a full disk."""
     store = Store(tmp_path / "run", Redactor({}))
     (tmp_path / "run/tasks").write_text("in the way")
     with pytest.raises(RunStoppedError, match="cannot write to"):
@@ -94,7 +94,7 @@ def test_a_directory_that_refuses_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_redaction_knows_the_usual_disguises() -> None:
-    """Plain, hex, base64, URL-encoded, inside JSON; names by pattern and by task; short values are left alone."""
+    """Plain, hex, base64, URL-encoded and in JSON; names match a pattern or are listed; short values are kept."""
     redactor = Redactor({"A_TOKEN": 'va/l"ue', "MINE": "private", "X_SECRET": "abc", "PATH": "/usr/bin"}, ["MINE"])
     said = b'va/l"ue 76612f6c227565 dmEvbCJ1ZQ== va%2Fl%22ue va/l\\"ue private abc /usr/bin'
     assert redactor.clean(said) == (
@@ -107,7 +107,7 @@ def test_redaction_knows_the_usual_disguises() -> None:
 def test_a_secret_that_is_an_ordinary_word_costs_no_record(
     make_task: Any, agentbench: Any, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    """Only values are redacted, never what the record is made of."""
+    """Only values are redacted, never field names or enums of records."""
     monkeypatch.setenv("DB_PASSWORD", word)
     make_task()
     assert agentbench("run", "--suite", "mini", "--agent", "scripted").code == 0
@@ -118,7 +118,7 @@ def test_a_secret_that_is_an_ordinary_word_costs_no_record(
 
 
 def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
-    """However JSON would write it."""
+    """With any escaping that JSON allows."""
     store = Store(tmp_path / "run", Redactor({"X_TOKEN": 'pä"ss\\word'}))
     store.emit(Warning_(message='it is pä"ss\\word, or p\\u00e4\\"ss\\\\word'))
     store.close()
@@ -130,13 +130,13 @@ def test_a_secret_with_odd_characters_is_found_in_json(tmp_path: Path) -> None:
     ["AWS_SECRET_ACCESS_KEY", "GH_PAT", "OPENAI_KEY", "npm_token", "DB_PASSWORD_FILE", "PGPASSWORD", "MYSQL_PWD"],
 )
 def test_names_that_promise_a_secret(name: str) -> None:
-    """Words of the name, wherever they stand."""
+    """Words such as TOKEN count anywhere in the name of a variable."""
     assert Redactor({name: "hush-hush"}).clean(b"hush-hush") == f"[redacted {name}]".encode()
     assert Redactor({"MONKEY": "hush-hush", "PWD": "hush-hush"}).clean(b"hush-hush") == b"hush-hush"
 
 
 def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named(make_task: Any, agentbench: Any) -> None:
-    """A line counts when it is whole."""
+    """Only complete lines count."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "idle")
     (directory,) = Path("artifacts/runs").iterdir()
@@ -150,7 +150,7 @@ def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_named(make_task: Any,
 
 
 def test_a_newer_schema_is_refused(make_task: Any, agentbench: Any) -> None:
-    """With both versions."""
+    """The error has both versions."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "idle")
     (manifest,) = Path("artifacts/runs").glob("*/run.json")
@@ -161,7 +161,7 @@ def test_a_newer_schema_is_refused(make_task: Any, agentbench: Any) -> None:
 
 
 def test_the_last_record_of_a_repeat_counts(make_task: Any, agentbench: Any) -> None:
-    """Earlier ones were superseded."""
+    """Earlier ones are superseded."""
     make_task()
     agentbench("run", "--suite", "mini", "--agent", "idle")
     (attempts,) = Path("artifacts/runs").glob("*/attempts.jsonl")
@@ -171,7 +171,7 @@ def test_the_last_record_of_a_repeat_counts(make_task: Any, agentbench: Any) -> 
 
 
 def test_long_logs_keep_head_and_tail() -> None:
-    """And say how much is missing."""
+    """The number of omitted lines is shown."""
     text = "".join(f"{number}\n" for number in range(100))
     assert layout.shorten(text, 50) == text
     assert layout.shorten(text, 2) == "0\n1\n[... 96 lines left out ...]\n98\n99\n"
